@@ -29,7 +29,6 @@ from gpumap.resolve import Inventory, resolve
 from gpumap.training.network import Network, Replica
 from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Optimizer
 from gpumap.training.presets import PRESETS
-from gpumap.training.split import Examples
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session
@@ -113,7 +112,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measured(network: Network, session: Session, batch: int, blocks: int) -> int:
-    examples = Examples(network, batch, 1)
+    examples = network.data(batch, 1)
     x, y = examples.batch(examples.numbers(0, batch))
     initial = network.initial(1)
     plain, replica = Plain(network, initial), Replica(network, session, batch)

@@ -203,7 +203,7 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
     from gpumap.training.presets import PRESETS, of_width
-    from gpumap.training.tasks import Layers, Own
+    from gpumap.training.tasks import Own
 
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
@@ -212,9 +212,9 @@ def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, st
     if network is not None:
         return (Own(network),), "sgd", known.examples
     if sweep is None:
-        return (Layers(known.network),), known.optimizer, known.examples
+        return (known.network,), known.optimizer, known.examples
     widths = _widths(sweep)
-    return tuple(Layers(of_width(width)) for width in widths), known.optimizer, known.examples
+    return tuple(of_width(width) for width in widths), known.optimizer, known.examples
 
 
 def _widths(sweep: str) -> tuple[int, ...]:

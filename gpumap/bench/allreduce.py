@@ -21,7 +21,7 @@ from gpumap.bench.exchanges import ITEM, Job, Wire
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
-from gpumap.distributed.cost import BUS_FACTORS
+from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
 from gpumap.judge.few import few
@@ -105,7 +105,7 @@ class AllReduce:
                 continue
             time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
             nbytes = int(case.params["bytes"])
-            moved = BUS_FACTORS[KEY](ranks) * nbytes
+            moved = bus_factor(ranks) * nbytes
             figures = {
                 "time": time,
                 "bandwidth": per_time(nbytes, time, "B/s"),

@@ -10,9 +10,8 @@ from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, playe
 from gpumap.bench.train import EPOCH
 from gpumap.distributed.local import exchange
 from gpumap.model import Reason
-from gpumap.training.network import ITEM
+from gpumap.training.network import ITEM, Network
 from gpumap.training.steps import LocalTraining
-from gpumap.training.tasks import Layers
 from gpumap.training.workers import LocalTeam
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class NoExamples:
     """Examples that have no data."""
 
     def __init__(self, task: Any) -> None:
-        self.count, self._network = EPOCH, task.network
+        self.count, self._network = EPOCH, task
 
     def numbers(self, start: int, stop: int) -> Any:
         """Return the places themselves."""
@@ -106,7 +105,7 @@ class LocalWorkers:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
         task: Any = job.course.task
         large = self._light and ITEM * task.parameters > HOLDS
-        return large and isinstance(task, Layers) and not job.params.learn
+        return large and isinstance(task, Network) and not job.params.learn
 
     def _first(self, job: Job) -> Session:
         return self._sessions[job.spec.names[0]]

@@ -24,13 +24,12 @@ from gpumap.bench.base import COMPARABLE
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
-from gpumap.distributed.algorithms import schedule
+from gpumap.distributed.algorithms import balanced, schedule
 from gpumap.errors import QuestionError
 from gpumap.lazy_numpy import Array
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
 from gpumap.training.optimizers import STATES, Chosen, Optimizer
-from gpumap.training.split import split
 from gpumap.training.steps import Course, TrainRound, diverged, held_out
 from gpumap.training.tasks import Task
 from gpumap.training.workers import Worker
@@ -88,7 +87,7 @@ class Params:
             task,
             task.data(EPOCH, self.seed),
             rule,
-            split(self.scaling.batch(workers), workers),
+            balanced(self.scaling.batch(workers), workers),
             self.rate,
             self.warmup,
             self.linear,
@@ -319,7 +318,7 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
         yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
         yield from (f"  {line}" for line in task.about())
     for count in counts(len(bindings)):
-        parts = split(params.scaling.batch(count), count).counts
+        parts = balanced(params.scaling.batch(count), count)
         each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
         yield f"batch of {sum(parts)}: {', '.join(each)}"
 

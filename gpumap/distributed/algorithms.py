@@ -29,8 +29,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from gpumap.errors import QuestionError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -107,17 +105,7 @@ def schedule(name: str, ranks: int, length: int, segment: int | None = None) -> 
         ranks: that take part, 1 or more.
         length: elements that each rank has, 0 or more.
         segment: elements of a slice that are sent at once by `ring`; None: all of them.
-
-    Raises:
-        QuestionError: there is no such algorithm, or a number is too small.
     """
-    if name not in ALGORITHMS:
-        raise QuestionError(f"no algorithm is called {name!r}", f"choose {', '.join(ALGORITHMS)}")
-    if ranks < 1 or length < 0 or (segment is not None and segment < 1):
-        given = f"{ranks} ranks, {length} elements, segments of {segment}"
-        raise QuestionError(
-            f"no exchange has {given}", "give a rank, 0 elements, 1 at once or more"
-        )
     if ranks == 1 or length == 0:
         return Schedule(ranks, length, ())
     return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length, segment)))

@@ -15,7 +15,7 @@ bandwidth, and their latencies overlap. Adding is taken as free. So this is what
                power of two, libraries need a step or two more
 
 Bus bandwidth is what nccl-tests call so (doc/PERFORMANCE.md): the bandwidth that a link must have,
-whatever N is; `BUS_FACTORS` are those of its collectives.
+whatever N is.
 """
 
 from __future__ import annotations
@@ -101,29 +101,6 @@ MODELS: dict[str, Callable[[int, float, Link], float]] = {
 }
 
 
-def _both(ranks: int) -> float:
+def bus_factor(ranks: int) -> float:
+    """Return the bytes that a link moves in an exchange, as a multiple of the array's."""
     return 2 * (ranks - 1) / ranks
-
-
-def _once(ranks: int) -> float:
-    return (ranks - 1) / ranks
-
-
-def _whole(_: int) -> float:
-    return 1.0
-
-
-BUS_FACTORS: dict[str, Callable[[int], float]] = {
-    "allreduce": _both,
-    "allgather": _once,
-    "reduce_scatter": _once,
-    "alltoall": _once,
-    "broadcast": _whole,
-    "reduce": _whole,
-    "sendrecv": _whole,
-}
-
-
-def bus_bandwidth(collective: str, ranks: int, nbytes: float, time: float) -> float:
-    """Return bytes per second on the links, of a collective that took this many seconds."""
-    return BUS_FACTORS[collective](ranks) * nbytes / time

@@ -8,12 +8,10 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.distributed.algorithms import schedule
-from gpumap.errors import DtypeError, ShapeError
 from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -47,12 +45,9 @@ class LocalExchange:
         """Take scratch on each session; `buffers` are those of its ranks, one axis each.
 
         Raises:
-            ShapeError: there are more or fewer of them than ranks, or one is not as long.
-            DtypeError: they are not all of one type.
             Unsupported: a session that adds has no kernels.
             OutOfMemory: there is no room for the scratch.
         """
-        _check(plan, sessions, buffers)
         self._sessions = tuple(sessions)
         self._buffers = tuple(buffers)
         adding = {t.receiver for step in plan.steps for t in step.transfers if t.add}
@@ -164,19 +159,6 @@ def send(source: Buffer, target: Buffer) -> Route:
     if sender is not receiver:
         receiver.wait(sender.mark())
     return route
-
-
-def _check(plan: Schedule, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
-    if not len(sessions) == len(buffers) == plan.ranks:
-        given = f"{len(sessions)} sessions and {len(buffers)} buffers"
-        raise ShapeError(f"{given} for {plan.ranks} ranks", "give one of each for each rank")
-    for rank, buffer in enumerate(buffers):
-        if buffer.shape != (plan.length,):
-            said = f"rank {rank} has a buffer of shape {buffer.shape}, not ({plan.length},)"
-            raise ShapeError(said, "give each rank one axis of that length")
-    if any(one.dtype != other.dtype for one, other in pairwise(buffers)):
-        said = ", ".join(str(buffer.dtype) for buffer in buffers)
-        raise DtypeError(f"the buffers are of several types: {said}", "give all of them one type")
 
 
 def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:

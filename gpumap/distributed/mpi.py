@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.distributed.algorithms import schedule
-from gpumap.errors import AbsentError, DtypeError, ShapeError
+from gpumap.errors import AbsentError
 from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.lazy_numpy import Array, np
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
-_TYPES = ("float32", "float64")
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _SHOWN = 200  # characters of what the loader says
 
@@ -60,12 +59,7 @@ class MpiExchange:
             comm: of mpi4py, with as many ranks.
             array: shape (length,), in C order; the sum takes its place.
             wire: the type that travels, if it is another one.
-
-        Raises:
-            ShapeError: the array is not as long as the schedule, or the ranks are more or fewer.
-            DtypeError: it is of a type that MPI could not add up either.
         """
-        _check(plan, comm, array)
         self._comm = comm
         self._array = array
         self._wire = array.dtype if wire is None else np.dtype(wire)
@@ -159,17 +153,6 @@ def exchange(
     segment = SEGMENT if algorithm == "ring" else None
     plan = schedule(algorithm, comm.Get_size(), len(array), segment)
     return MpiExchange(plan, comm, array, wire)
-
-
-def _check(plan: Schedule, comm: Any, array: Array) -> None:
-    if comm.Get_size() != plan.ranks:
-        said = f"{comm.Get_size()} ranks for a schedule of {plan.ranks}"
-        raise ShapeError(said, "make the schedule for the ranks that mpirun has started")
-    if array.shape != (plan.length,) or not array.flags.c_contiguous:
-        said = f"an array of shape {array.shape} for a schedule of {plan.length} elements"
-        raise ShapeError(said, "give one axis of that length, without steps")
-    if array.dtype.name not in _TYPES:
-        raise DtypeError(f"{array.dtype.name} is not exchanged", f"choose {' or '.join(_TYPES)}")
 
 
 def _bits(array: Array) -> Array:

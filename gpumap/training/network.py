@@ -4,9 +4,9 @@ All parameters of a network are one array, layer by layer: the weights (inputs x
 then the biases. One array is exchanged and updated at once, in one call each.
 
 A replica computes a = f(x.W + b) layer by layer, and back (Rumelhart, Hinton & Williams, Nature
-323, 1986). The last layer's f is the sigmoid, with the binary cross-entropy as the loss, or the
-softmax, with the categorical one: of both the derivative by x.W + b is output - target. The loss of
-a batch is the mean over its examples, and over the units of a sigmoid.
+323, 1986). The last layer's f is the sigmoid, with the binary cross-entropy as the loss, whose
+derivative by x.W + b is output - target. The loss of a batch is the mean over its examples and over
+the units of the last layer.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import require
-from gpumap.errors import QuestionError
 from gpumap.lazy_numpy import Array, np
+from gpumap.training.examples import Examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from gpumap.backends.base import Buffer, Session
 
 
-Activation = Literal["linear", "relu", "tanh", "sigmoid", "softmax"]
-HIDDEN: tuple[Activation, ...] = ("linear", "relu", "tanh")
-LAST: tuple[Activation, ...] = ("sigmoid", "softmax")
+Activation = Literal["relu", "tanh", "sigmoid"]
 ITEM = 4  # bytes of a parameter, float32
 _KERNELS = {"relu": "relu", "tanh": "tanh_each", "sigmoid": "sigmoid"}
 _BACK = {"relu": "relu_back", "tanh": "tanh_back"}
@@ -50,20 +48,6 @@ class Network:
     name: str
     inputs: int
     layers: tuple[Layer, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained.
-
-        Raises:
-            QuestionError: there is no layer, one is empty, or an activation is out of place.
-        """
-        if not self.layers or min(self.inputs, *(layer.units for layer in self.layers)) < 1:
-            fix = "give inputs and units of 1 or more, in one layer or more"
-            raise QuestionError(f"{self.name} has a layer of nothing", fix)
-        for place, known in (*((layer, HIDDEN) for layer in self.layers[:-1]), (self.last, LAST)):
-            if place.activation not in known:
-                said = f"{self.name}: {place.activation} does not belong there"
-                raise QuestionError(said, f"choose {', '.join(known)}")
 
     @property
     def last(self) -> Layer:
@@ -115,15 +99,31 @@ class Network:
         each = sum(self.widths) + self.last.units + 2 * widest + 1
         return ITEM * (2 * self.parameters + examples * each)
 
-    def loss(self, found: Array, target: Array) -> float:
-        """Return the loss of outputs, shape (examples, units), by their targets."""
-        p = found.astype(np.float64)
-        if not np.isfinite(p).all():
-            return float("nan")
-        p = p.clip(_LEAST, 1.0 - _LEAST)
-        if self.last.activation == "softmax":
-            return float(-(target * np.log(p)).sum(axis=1).mean())
-        return float(-(target * np.log(p) + (1.0 - target) * np.log1p(-p)).mean())
+    def about(self) -> Iterator[str]:
+        """Yield a line for each layer."""
+        for layer, (inputs, units) in zip(self.layers, pairwise(self.widths), strict=True):
+            parameters = (inputs + 1) * units
+            yield f"{inputs:6} -> {units:6} {layer.activation:8} {parameters:12,} parameters"
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield where each layer's parameters are."""
+        return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots())
+
+    def data(self, count: int, seed: int) -> Examples:
+        """Return so many examples."""
+        return Examples(self.inputs, self.last.units, count, seed)
+
+    def model(self, session: Session, most: int) -> Replica:
+        """Return a replica for batches of up to `most` examples."""
+        return Replica(self, session, most)
+
+    def gradient(self, parameters: Array, x: Array, y: Array, share: float) -> Array:
+        """Return the gradient by NumPy alone."""
+        return reference(self, parameters, x, y, share)
+
+    def loss(self, parameters: Array, x: Array, y: Array) -> float | None:
+        """Return the mean loss of examples, by NumPy alone."""
+        return cross_entropy(outputs(self, parameters, x), y)
 
 
 class Replica:
@@ -181,7 +181,7 @@ class Replica:
             self.session.run(
                 "add_cyclic", out, size, self.weights[part.biases], units, out, size=size
             )
-            self._activate(part.layer.activation, out, size)
+            self.session.run(_KERNELS[part.layer.activation], out, out, size=size)
 
     def output(self) -> Array:
         """Return the output of the batch that was loaded; waits."""
@@ -190,20 +190,12 @@ class Replica:
         self.session.synchronize()
         return found
 
-    def _activate(self, activation: str, out: Buffer, size: int) -> None:
-        if activation == "softmax":
-            self.session.run("softmax", out, out, size=self.examples)
-        elif activation in _KERNELS:
-            self.session.run(_KERNELS[activation], out, out, size=size)
-
     def _backward(self, share: float) -> None:
         run, gemm, count = self.session.run, self.session.gemm, self.examples
         units = self.network.last.units
-        if self.network.last.activation == "sigmoid":
-            share /= units
         delta = self._delta(0, units)
         output = self._rows(len(self._parts))
-        run("residual", output, self._target[:count], share, delta, size=count * units)
+        run("residual", output, self._target[:count], share / units, delta, size=count * units)
         for number, part in enumerate(reversed(self._parts), 1):
             a = self._rows(part.inputs)
             gradient = self.gradient[part.weights].reshape(part.shape)
@@ -214,9 +206,8 @@ class Replica:
                 before = self._delta(number, part.shape[0])
                 weights = self.weights[part.weights].reshape(part.shape)
                 gemm(delta, weights, before, transpose=(False, True))
-                back = _BACK.get(self.network.layers[part.inputs - 1].activation)
-                if back:
-                    run(back, a, before, before, size=count * part.shape[0])
+                back = _BACK[self.network.layers[part.inputs - 1].activation]
+                run(back, a, before, before, size=count * part.shape[0])
                 delta = before
 
     def _rows(self, number: int) -> Buffer:
@@ -256,9 +247,7 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
     for layer, (weights, biases, shape) in zip(network.layers, slots, strict=True):
         sums = activations[-1] @ parameters[weights].reshape(shape) + parameters[biases]
         activations.append(_applied(layer.activation, sums))
-    delta = (activations[-1] - y) * share
-    if network.last.activation == "sigmoid":
-        delta /= network.last.units
+    delta = (activations[-1] - y) * share / network.last.units
     found = np.empty_like(parameters)
     for number in reversed(range(len(slots))):
         weights, biases, shape = slots[number]
@@ -278,31 +267,24 @@ def outputs(network: Network, parameters: Array, x: Array) -> Array:
     return a
 
 
+def cross_entropy(found: Array, target: Array) -> float:
+    """Return the loss of outputs, shape (examples, units), by their targets."""
+    p = found.astype(np.float64)
+    if not np.isfinite(p).all():
+        return float("nan")
+    p = p.clip(_LEAST, 1.0 - _LEAST)
+    return float(-(target * np.log(p) + (1.0 - target) * np.log1p(-p)).mean())
+
+
 def _applied(activation: str, sums: Array) -> Array:
-    found: Array = sums
     if activation == "relu":
-        found = np.maximum(sums, 0)
-    elif activation == "tanh":
-        found = np.tanh(sums)
-    elif activation == "sigmoid":
-        with np.errstate(over="ignore"):  # the answer is 0 there
-            found = 1 / (1 + np.exp(-sums))
-    elif activation == "softmax":
-        each = np.exp(sums - sums.max(axis=1, keepdims=True))
-        found = each / each.sum(axis=1, keepdims=True)
-    return found
+        return np.maximum(sums, 0)
+    if activation == "tanh":
+        return np.tanh(sums)
+    with np.errstate(over="ignore"):  # the answer is 0 there
+        return 1 / (1 + np.exp(-sums))
 
 
 def _slope(activation: str, a: Array) -> Any:
     """Return the derivative of an activation by its sum, from what it became."""
-    if activation == "relu":
-        return a > 0
-    return 1 - a * a if activation == "tanh" else 1
-
-
-def layers(network: Network) -> Sequence[tuple[str, int, int, int]]:
-    """Return a row for each layer: its activation, inputs, units and parameters."""
-    return [
-        (layer.activation, inputs, layer.units, (inputs + 1) * layer.units)
-        for layer, inputs in zip(network.layers, network.widths, strict=False)
-    ]
+    return a > 0 if activation == "relu" else 1 - a * a

@@ -104,7 +104,7 @@ class Rule:
     """
 
     def __init__(self, chosen: Chosen, workers: int, seed: int) -> None:
-        self._chosen, self._workers = chosen, workers
+        self.chosen, self._workers = chosen, workers
         self.weights = [1.0 / workers] * workers
         self._random = Random(seed)  # noqa: S311 - gossip, not a secret
 
@@ -114,7 +114,7 @@ class Rule:
 
     def after(self, step: int) -> Sequence[Exchange]:
         """Return the exchanges after the update; meetings and pushes in the order of workers."""
-        chosen, workers = self._chosen, range(self._workers)
+        chosen, workers = self.chosen, range(self._workers)
         if self._workers == 1:
             return []
         if chosen.name == "easgd":
@@ -126,7 +126,7 @@ class Rule:
         return self._means("parameters")
 
     def _means(self, of: Average) -> Sequence[Exchange]:
-        averaged = self._chosen.name == "bsp" and self._chosen.average == of
+        averaged = self.chosen.name == "bsp" and self.chosen.average == of
         return [Mean(of)] if averaged and self._workers > 1 else []
 
     def _push(self, sender: int) -> Push:

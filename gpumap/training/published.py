@@ -28,7 +28,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.distributed.cost import BUS_FACTORS
+from gpumap.distributed.cost import bus_factor
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_text
@@ -277,7 +277,7 @@ def _exchanges(cell: Cell) -> float:
 def _moved(cell: Cell) -> float:
     """Return the bytes that each device sends in an exchange."""
     assert cell.nbytes is not None
-    return BUS_FACTORS["allreduce"](cell.devices) * cell.nbytes
+    return bus_factor(cell.devices) * cell.nbytes
 
 
 def _left_out(cells: Sequence[Cell], fitted: Sequence[int]) -> Iterator[LeftOut]:

@@ -19,7 +19,6 @@ from gpumap.errors import Diverged
 from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
 from gpumap.training.phases import EXCHANGE, phases
-from gpumap.training.split import Split
 from gpumap.training.tasks import Data, Task
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def checked(course: Course, number: int, worker: Worker, parameters: Array) -> C
     worker.model.load(x, y)
     worker.model.compute(1.0 / len(x))
     found, wanted = fetched(worker, "gradient"), task.gradient(parameters, x, y, 1.0 / len(x))
-    return judged(METHOD, max(map(partial(_error, found, wanted), task.slots())))
+    return judged(METHOD, max(map(partial(_error, found, wanted), task.blocks())))
 
 
 def same(found: Sequence[Array], wanted: Array) -> Check:
@@ -109,7 +108,7 @@ class Course:
     task: Task
     data: Data
     rule: Chosen
-    split: Split  # of a batch
+    counts: tuple[int, ...]  # examples of a batch that each worker has
     rate: float
     warmup: int = 0  # steps, over which the rate comes to that of all workers
     linear: bool = False  # the rate grows with the workers
@@ -119,17 +118,17 @@ class Course:
     @property
     def workers(self) -> int:
         """Return how many workers train."""
-        return len(self.split.counts)
+        return len(self.counts)
 
     @property
     def batch(self) -> int:
         """Return the examples of a step."""
-        return sum(self.split.counts)
+        return sum(self.counts)
 
     @property
     def shares(self) -> list[float]:
         """Return the share of a batch that each worker has."""
-        return [count / self.batch for count in self.split.counts]
+        return [count / self.batch for count in self.counts]
 
     def share(self, worker: int) -> float:
         """Return what an example's loss counts in its worker's gradient.
@@ -138,7 +137,7 @@ class Course:
         mean; else that of the worker's own part.
         """
         whole = self.rule.name == "bsp" and self.rule.average == "gradients"
-        return 1.0 / (self.batch if whole else self.split.counts[worker])
+        return 1.0 / (self.batch if whole else self.counts[worker])
 
     def rate_at(self, step: int) -> float:
         """Return the rate of a step."""
@@ -146,9 +145,8 @@ class Course:
 
     def input(self, step: int, worker: int) -> tuple[Any, Any]:
         """Return a worker's part of the batch of a step."""
-        start, stop = self.split.ranges[worker]
-        first = step * self.batch
-        return self.data.batch(self.data.numbers(first + start, first + stop))
+        start = step * self.batch + sum(self.counts[:worker])
+        return self.data.batch(self.data.numbers(start, start + self.counts[worker]))
 
     @property
     def together(self) -> bool:
@@ -162,11 +160,11 @@ class Course:
 
     def probed(self, worker: int) -> int:
         """Return how many examples of a worker verify its gradient."""
-        return min(self.split.counts[worker], PROBE)
+        return min(self.counts[worker], PROBE)
 
     def probe(self, worker: int) -> tuple[Any, Any]:
         """Return a few examples of a worker's, to verify its gradient on."""
-        start, _ = self.split.ranges[worker]
+        start = sum(self.counts[:worker])
         return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
 
 

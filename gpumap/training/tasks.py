@@ -16,7 +16,6 @@ the worker's device.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.backends.base import require
 from gpumap.errors import QuestionError
 from gpumap.lazy_numpy import Array, np
-from gpumap.training.network import ITEM, Network, Replica, layers, outputs, reference
-from gpumap.training.split import Examples, Order
+from gpumap.training.examples import Order
+from gpumap.training.network import ITEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +73,7 @@ class Task(Protocol):
     def about(self) -> Iterator[str]:
         """Yield a line for each layer, or array."""
 
-    def slots(self) -> Iterator[slice]:
+    def blocks(self) -> Iterator[slice]:
         """Yield where the parameters are that belong together."""
 
     def data(self, count: int, seed: int) -> Data:
@@ -88,61 +87,6 @@ class Task(Protocol):
 
     def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
         """Return the mean loss of examples, on the host; None where there is no way to know it."""
-
-
-@dataclass(frozen=True)
-class Layers:
-    """A network of layers, on examples that are made for it."""
-
-    network: Network
-
-    @property
-    def name(self) -> str:
-        """Return the name of the network."""
-        return self.network.name
-
-    @property
-    def parameters(self) -> int:
-        """Return how many there are."""
-        return self.network.parameters
-
-    def initial(self, seed: int) -> Array:
-        """Return the parameters to begin with."""
-        return self.network.initial(seed)
-
-    def memory(self, examples: int) -> int:
-        """Return the bytes that a worker takes on its device, without an optimizer."""
-        return self.network.memory(examples)
-
-    def operations(self, examples: int) -> int:
-        """Return the floating-point operations of a gradient."""
-        return self.network.operations(examples)
-
-    def about(self) -> Iterator[str]:
-        """Yield a line for each layer."""
-        for activation, inputs, units, parameters in layers(self.network):
-            yield f"{inputs:6} -> {units:6} {activation:8} {parameters:12,} parameters"
-
-    def slots(self) -> Iterator[slice]:
-        """Yield where each layer's parameters are."""
-        for weights, biases, _ in self.network.slots():
-            yield slice(weights.start, biases.stop)
-
-    def data(self, count: int, seed: int) -> Examples:
-        """Return so many examples."""
-        return Examples(self.network, count, seed)
-
-    def model(self, session: Session, most: int) -> Replica:
-        """Return a replica."""
-        return Replica(self.network, session, most)
-
-    def gradient(self, parameters: Array, x: Any, y: Any, share: float) -> Array:
-        """Return the gradient by NumPy alone."""
-        return reference(self.network, parameters, x, y, share)
-
-    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
-        """Return the mean loss of examples, by NumPy alone."""
-        return self.network.loss(outputs(self.network, parameters, x), y)
 
 
 class Own:
@@ -196,7 +140,7 @@ class Own:
         for number, array in enumerate(self._arrays):
             yield f"parameters[{number}] {array.shape}, {array.size:,} of them"
 
-    def slots(self) -> Iterator[slice]:
+    def blocks(self) -> Iterator[slice]:
         """Yield where each array is."""
         start = 0
         for array in self._arrays:

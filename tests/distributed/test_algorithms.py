@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpumap.distributed.algorithms import ALGORITHMS, Transfer, schedule
-from gpumap.errors import QuestionError
+from gpumap.distributed.algorithms import ALGORITHMS, Transfer, balanced, schedule
 
 EVERY = st.sampled_from(list(ALGORITHMS))
 RANKS = st.integers(1, 8)
@@ -171,15 +170,9 @@ def test_a_segmented_ring_can_be_double_buffered():
     assert {turn.scratch for turn in segmented.turns(0)} == {4, 0}
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("star", 2, 1), "no algorithm is called 'star'"),
-    (("ring", 0, 1), "no exchange has 0 ranks, 1 elements, segments of None"),
-    (("ring", 2, -1), "no exchange has 2 ranks, -1 elements, segments of None"),
-    (("ring", 2, 1, 0), "no exchange has 2 ranks, 1 elements, segments of 0"),
-])  # fmt: skip
-def test_an_exchange_that_cannot_be(arguments, message):
-    with pytest.raises(QuestionError) as raised:
-        schedule(*arguments)
-    (said,) = raised.value.diagnostics
-    assert said.message == message
-    assert said.hint
+@given(st.integers(0, 10**6), st.integers(1, 1000))
+def test_balanced_parts_differ_by_one_at_most(total, parts):
+    counts = balanced(total, parts)
+    assert (sum(counts), len(counts)) == (total, parts)
+    assert max(counts) - min(counts) <= 1
+    assert list(counts) == sorted(counts, reverse=True)

@@ -7,7 +7,7 @@ from sessions import got, opened, sent, skipped
 from gpumap.backends import REGISTRY
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.local import LocalExchange
-from gpumap.errors import DtypeError, ShapeError, Unsupported
+from gpumap.errors import Unsupported
 
 
 @pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])
@@ -53,18 +53,3 @@ def test_without_kernels_nothing_is_added(sessions):
     buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
     with pytest.raises(Unsupported):
         LocalExchange(schedule("ring", 3, 4), sessions, buffers)
-
-
-@pytest.mark.parametrize(("lengths", "types", "error", "said"), [
-    ((8,), ("f4",), ShapeError, "2 sessions and 1 buffers for 2 ranks"),
-    ((8, 7), ("f4", "f4"), ShapeError, "rank 1 has a buffer of shape (7,), not (8,)"),
-    ((8, 8), ("f4", "f8"), DtypeError, "several types: float32, float64"),
-])  # fmt: skip
-def test_buffers_that_do_not_fit(lengths, types, error, said):
-    with opened("fake", "fake") as pair:
-        buffers = list(map(sent, pair, map(np.ones, lengths, types)))
-        with pytest.raises(error) as raised:
-            LocalExchange(schedule("tree", 2, 8), pair, buffers)
-    (told,) = raised.value.diagnostics
-    assert said in told.message
-    assert told.hint

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from gpumap.errors import Exit, QuestionError, SourceError
 from gpumap.training.checkpoints import _FIX, load, save
 from gpumap.training.network import Layer, Network
-from gpumap.training.tasks import Layers
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -24,7 +23,7 @@ FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture],
 
 def network(name="small", inputs=2):
     """Return a network of few parameters."""
-    return Layers(Network(name, inputs, (Layer(1, "sigmoid"),)))
+    return Network(name, inputs, (Layer(1, "sigmoid"),))
 
 
 def names(folder):

@@ -13,13 +13,13 @@ from gpumap.distributed.local import LocalExchange
 from gpumap.errors import Exit, QuestionError
 from gpumap.training.network import Layer, Network
 from gpumap.training.optimizers import OPTIMIZERS, Mean, Optimizer
-from gpumap.training.tasks import Layers, Own
+from gpumap.training.tasks import Own
 from gpumap.training.workers import LocalTeam, Worker
 
 FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
-LAYERS = Layers(Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid"))))
+LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
 EXAMPLES, RATE, STEPS = 12, 0.1, 5
 
 # The network of LAYERS, as someone who has never seen gpumap would write it.
@@ -97,7 +97,7 @@ def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
     arrays = mlp.made().parameters
     flat = mlp.initial(1)
     assert mlp.parameters == LAYERS.parameters == flat.size
-    for array, slot in zip(arrays, mlp.slots(), strict=True):
+    for array, slot in zip(arrays, mlp.blocks(), strict=True):
         assert flat[slot].tolist() == array.reshape(-1).tolist()
     assert mlp.loss(flat, *mlp.data(100, 1).batch(np.arange(3))) is None
     assert (mlp.operations(8), mlp.memory(8)) == (0, 2 * 4 * mlp.parameters)

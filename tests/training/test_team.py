@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from sessions import REAL, got, opened, places, sent, skipped
 
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
+from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
 from gpumap.distributed.local import HostSum, LocalExchange, send
-from gpumap.training.network import Layer, Network, Replica, outputs, reference
+from gpumap.training.network import Layer, Network, Replica, reference
 from gpumap.training.optimizers import Chosen, Mean, Meet, Optimizer, Push
-from gpumap.training.split import Examples, split
 from gpumap.training.workers import LocalTeam, Worker
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
@@ -53,7 +52,8 @@ def train(crew, rule, examples, counts, steps, rate=RATE):
     """Take steps, each worker with its part of each batch; return the routes of all copies."""
     total, routes = sum(counts), set()
     stops = np.cumsum([0, *counts]).tolist()
-    local = getattr(rule, "average", None) != "gradients" or len(counts) == 1
+    averaged = rule.chosen.name == "bsp" and rule.chosen.average == "gradients"
+    local = not averaged or len(counts) == 1
     for step in range(steps):
         start = step * total
         for worker, a, b in zip(crew.workers, stops, stops[1:], strict=False):
@@ -95,7 +95,7 @@ def near(found, exact):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
-    examples = Examples(NET, COUNT, SEED)
+    examples = NET.data(COUNT, SEED)
     exact = alone(examples, 24, STEPS)
     begin = NET.initial(SEED)
     assert abs(exact - begin).max() > 1e4 * EPS  # they did move
@@ -111,7 +111,7 @@ def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, aver
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_what_is_remembered_stays_alike(four, optimizer):
-    examples, rate = Examples(NET, COUNT, SEED), {"momentum": 0.05, "adam": 0.01}[optimizer]
+    examples, rate = NET.data(COUNT, SEED), {"momentum": 0.05, "adam": 0.01}[optimizer]
     found = []
     for counts in ((24,), (8, 8, 8)):
         crew = team(four[: len(counts)], optimizer=optimizer)
@@ -125,7 +125,7 @@ def test_what_is_remembered_stays_alike(four, optimizer):
 
 
 def test_a_team_begins_again(four):
-    examples = Examples(NET, COUNT, SEED)
+    examples = NET.data(COUNT, SEED)
     crew, found = team(four[:2], optimizer="momentum"), []
     crew.prepare([Mean("gradients"), Meet(1, 0.5)])
     for _ in range(2):
@@ -229,7 +229,7 @@ class Clouds:
 
     def __init__(self):
         rng = np.random.default_rng(7)
-        self._order = Examples(NET, COUNT, SEED)
+        self._order = NET.data(COUNT, SEED)
         self.numbers = self._order.numbers
         side = rng.integers(0, 2, (COUNT, 1))
         across = rng.normal(0, 1, NET.inputs)
@@ -254,7 +254,7 @@ RULES = {
 
 def loss_of(parameters):
     x, y = Clouds().batch(np.arange(COUNT))
-    return NET.loss(outputs(NET, parameters.astype(np.float64), x), y)
+    return NET.loss(parameters.astype(np.float64), x, y)
 
 
 @cache
@@ -264,7 +264,7 @@ def ended(name, workers):
         crew, rule = team(sessions, "tree"), chosen.of(workers, SEED)
         crew.prepare([Meet(0, chosen.alpha)] if chosen.name == "easgd" else [])
         crew.begin(NET.initial(SEED))
-        counts = split(BATCH, workers).counts
+        counts = balanced(BATCH, workers)
         train(crew, rule, Clouds(), counts, EPOCHS * COUNT // BATCH)
         return held(crew), [] if crew.centre is None else [got(crew.centre)]
 
@@ -303,7 +303,7 @@ def test_a_rule_keeps_workers_together(workers):
     ],
 )
 def test_a_team_of_several_libraries(names, algorithm):
-    examples, counts = Examples(NET, COUNT, SEED), CUTS[len(names)]
+    examples, counts = NET.data(COUNT, SEED), CUTS[len(names)]
     with opened(*names) as sessions:
         crew = team(sessions, algorithm)
         crew.begin(NET.initial(SEED))
@@ -318,7 +318,7 @@ def test_a_team_of_several_libraries(names, algorithm):
 
 
 def test_no_buffer_is_left(monkeypatch, four):
-    examples, alive = Examples(NET, COUNT, SEED), []
+    examples, alive = NET.data(COUNT, SEED), []
 
     def counted(session):
         empty = session.empty
