@@ -22,9 +22,10 @@ from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend
-from gpumap.bench.base import COMPARABLE, Series, calibrate, sample
+from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.distributed.mpi import load
 from gpumap.distributed.watchdog import Seat
 from gpumap.machine.numa import pin, unbind

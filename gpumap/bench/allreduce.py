@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import COMPARABLE
+from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.exchanges import ITEM, Job, Wire
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Ranks
-    from gpumap.model import Headline, Limit, Measurement, Param, Report, Samples
+    from gpumap.model import Headline, Measurement, Param, Report, Samples
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
@@ -77,7 +77,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
 
 
-class AllReduce:
+class AllReduce(Benchmark):
     """The exchanges of a plan, between ranks that are there."""
 
     key = KEY
@@ -115,10 +115,6 @@ class AllReduce:
             gain = ratio(over, blocks[case.id], confidence) if over else None
             found[case.id] = figures | ({"speedup": gain} if gain else {})
         return found
-
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what bounds an exchange, links or memory, differs by machine."""
-        return None
 
 
 def job_of(case: Case) -> Job:

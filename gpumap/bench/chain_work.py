@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpumap.bench.base import Round
 from gpumap.bench.places import moved
 from gpumap.bench.scripted import hollow_array, is_hollow
 from gpumap.bench.verify import METHOD, judged, largest, worse
@@ -242,10 +243,8 @@ class Job:
         return self.placed.data.landing[: self.placed.count]
 
 
-class DeviceRound:
+class DeviceRound(Round):
     """One round of a case on its devices, queued from one thread."""
-
-    route: str | None = None
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
@@ -276,10 +275,8 @@ class DeviceRound:
         return reduce(worse, (job.check() for job in self._jobs))
 
 
-class HostRound:
+class HostRound(Round):
     """The same by NumPy, whose products use all cores; its elementwise functions use one."""
-
-    route: str | None = None
 
     def __init__(self, data: Data, op: str, clock: Clock, cores: Cores) -> None:
         self._data, self._op, self._clock, self._cores = data, op, clock, cores
@@ -297,18 +294,13 @@ class HostRound:
             for _ in range(rounds):
                 self._clock.compute(job, work)
 
-    def finish(self) -> None:
-        """Do nothing: it is done when `queue` returns."""
-
     def check(self) -> Check:
         """Return whether the result is right."""
         return self._data.check(self._op, self._out, slice(0, self._data.rows))
 
 
-class ColdRound:
+class ColdRound(Round):
     """A first call: a session is opened, w, b and x go there, the kernel is built and run."""
-
-    route: str | None = None
 
     def __init__(self, name: str, data: Data, again: Callable[[str], Session]) -> None:
         self._name, self._data, self._again = name, data, again

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, get_args
 
-from gpumap.bench.base import COMPARABLE, ordered
+from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
 from gpumap.bench.dot_headline import headline
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.places import moved, prove
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.bench.base import Round, Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Check, Estimate, Samples
 
 KEY = "dot"
@@ -86,7 +86,7 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
 
 
-class Dot:
+class Dot(Benchmark):
     """The products of a plan, on opened sessions."""
 
     key = KEY
@@ -237,10 +237,8 @@ class Product:
         return self.pair.expected.check(self.landing if fetched else self.out)
 
 
-class DotRound:
+class DotRound(Round):
     """One round of a case: its products, fetched or not, from one thread or from several."""
-
-    route: str | None = None
 
     def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
         self._products = products

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpumap.bench.base import Round
 from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
 from gpumap.distributed.algorithms import balanced
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Round, Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Binding, Check
 
     Maker = Callable[[Sequence[Buffer]], "Exchange"]
@@ -167,10 +168,8 @@ class LibraryRanks(LocalRanks):
         return self._library.exchange(buffers)
 
 
-class LocalRound:
+class LocalRound(Round):
     """An exchange between the devices of a process, queued from one thread."""
-
-    route: str | None = None
 
     def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
         """Take memory on each session; `make` makes an exchange of a buffer of each."""

@@ -14,6 +14,7 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
 from gpumap.distributed.mpi import exchange
@@ -299,10 +300,8 @@ class MpiRanks:
                 raise kind(f"{seat.words}: {problem}")
 
 
-class MpiRound:
+class MpiRound(Round):
     """An exchange on all ranks."""
-
-    route: str | None = None
 
     def __init__(self, ranks: MpiRanks, number: int) -> None:
         self._ranks, self._number = ranks, number
@@ -317,9 +316,6 @@ class MpiRound:
         """Exchange `rounds` times."""
         self._ranks.tell("run", self._number, rounds)
         self._since += rounds
-
-    def finish(self) -> None:
-        """Do nothing: this rank has its sum when `queue` returns."""
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks, of one exchange."""

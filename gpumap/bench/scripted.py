@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Phased, Renewed, Round
+from gpumap.bench.base import Round
 from gpumap.bench.verify import compared
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def played(work: Round, session: Session, nbytes: int, checked: int | None = Non
     return Played(work, session, told, hollow=is_hollow(session, nbytes))
 
 
-class Played:
+class Played(Round):
     """A round on scripted devices: what makes no difference is not done again."""
 
     def __init__(self, work: Round, session: Any, nbytes: int, *, hollow: bool) -> None:
@@ -67,7 +67,7 @@ class Played:
         self._wrong: int | None = None
 
     @property
-    def route(self) -> str | None:
+    def route(self) -> str | None:  # type: ignore[override]
         """How its copies went."""
         return self._work.route
 
@@ -78,13 +78,12 @@ class Played:
 
     def renew(self) -> None:
         """Let go of what the round before has made."""
-        if isinstance(self._work, Renewed):
-            self._work.renew()
+        self._work.renew()
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the work `rounds` times, and ask what of it went wrong."""
         self._clock.spoilt = None
-        if rounds == 1 or isinstance(self._work, Phased):  # which counts what each of them took
+        if rounds == 1 or self._work.phased:  # which counts what each of them took
             self._work.queue(spans, rounds)
         else:
             self._clock.repeat(self._work.queue, rounds)
@@ -96,7 +95,7 @@ class Played:
 
     def phases(self) -> Mapping[str, float]:
         """Return the seconds of each phase."""
-        return self._work.phases() if isinstance(self._work, Phased) else {}
+        return self._work.phases()
 
     def check(self) -> Check:
         """Return whether everything went as it should."""

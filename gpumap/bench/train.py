@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap import stats
-from gpumap.bench.base import COMPARABLE
+from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
@@ -30,7 +30,7 @@ from gpumap.lazy_numpy import Array
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
 from gpumap.training.optimizers import STATES, Chosen, Optimizer
-from gpumap.training.steps import Course, TrainRound, diverged, held_out
+from gpumap.training.steps import Course, diverged, held_out
 from gpumap.training.tasks import Task
 from gpumap.training.workers import Worker
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
-    from gpumap.model import Limit, Param, Reason, Samples
+    from gpumap.model import Param, Reason, Samples
     from gpumap.training.steps import Training
 
 
@@ -187,7 +187,7 @@ def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     return Plan(groups, _memory(bindings, workers, params), largest, about)
 
 
-class Train:
+class Train(Benchmark):
     """The cases of a plan, on workers that are there."""
 
     key = KEY
@@ -208,7 +208,8 @@ class Train:
         training = self._workers.training(job)
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
-        return self._workers.played(TrainRound(training, int(case.params["steps"])), job)
+        training.steps = int(case.params["steps"])
+        return self._workers.played(training, job)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -228,10 +229,6 @@ class Train:
             found[case.id] = figures
         return found
 
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what bounds a step, products, memory or links, differs by network."""
-        return None
-
     def _job(self, case: Case) -> Job:
         params = case.params
         rule = str(params.get("rule", ""))
@@ -240,7 +237,7 @@ class Train:
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         self.trained = None  # should this one fail, what another rule learned is not its own
-        training.reset()
+        training.poison()
         left = ceil(self._params.learn / job.course.batch)
         while left > 0:
             training.record()  # of what was done before no phases are asked: it may be forgotten

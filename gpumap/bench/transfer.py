@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.base import Benchmark
 from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Cut, Ends
@@ -109,7 +110,7 @@ def _taken(largest: int, params: Params, features: Container[str]) -> int:
     return 2 * (whole * (2 if "pinned" in features else 1) + mapped)
 
 
-class Transfer:
+class Transfer(Benchmark):
     """The copies of a plan, on opened sessions.
 
     `again` opens a second session on the device of a name: copies both ways need two queues.

@@ -21,6 +21,7 @@ from gpumap.training.phases import PHASES
 from gpumap.training.steps import (
     METHOD,
     Inputs,
+    Training,
     checked,
     course_exchanges,
     diverged,
@@ -207,22 +208,19 @@ class RankTraining:
         return fetched(worker, "gradient" if gradients else "weights"), wanted
 
 
-class MpiTraining:
+class MpiTraining(Training):
     """Rank 0's view of a training on all ranks."""
 
     def __init__(self, ranks: MpiRanks, number: int) -> None:
         self._ranks, self._number = ranks, number
 
-    def reset(self) -> None:
+    def poison(self) -> None:
         """Begin anew."""
         self._ranks.tell("poison", self._number)
 
     def run(self, steps: int) -> None:
         """Take steps."""
         self._ranks.tell("run", self._number, steps)
-
-    def finish(self) -> None:
-        """Do nothing: all have ended when `run` returns."""
 
     def record(self) -> None:
         """Tell phases of what is run from now on."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.base import Round
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import Diverged
 from gpumap.lazy_numpy import Array, np
@@ -184,32 +185,32 @@ class Inputs:
         return self._kept[worker]
 
 
-class Training(Protocol):
-    """Workers that take steps of a course."""
+class Training(Round):
+    """Workers that take steps of a course; an iteration is so many `steps`."""
 
-    def reset(self) -> None:
-        """Begin anew."""
+    phased = True
+    steps = 1
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
+        if spans is not None:
+            self.record()
+        self.run(rounds * self.steps)
 
     def run(self, steps: int) -> None:
         """Queue steps, or take them."""
-
-    def finish(self) -> None:
-        """Wait for the last one."""
-
-    def phases(self) -> Mapping[str, float]:
-        """Return the mean seconds of a worker in each phase, since `record`."""
+        raise NotImplementedError
 
     def record(self) -> None:
-        """Tell phases of what is run from now on."""
-
-    def check(self) -> Check:
-        """Return whether every worker's gradient is right; raises Diverged."""
+        """Account for the phases of what is run from now on."""
+        raise NotImplementedError
 
     def parameters(self) -> Array:
         """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
+        raise NotImplementedError
 
 
-class LocalTraining:
+class LocalTraining(Training):
     """Workers of one process; with `whole` false they compute gradients, and nothing else."""
 
     def __init__(
@@ -225,7 +226,7 @@ class LocalTraining:
         self._began = 0.0
         self._steps: list[list[tuple[str, dict[int, Mark]]]] = []  # their parts, by worker
 
-    def reset(self) -> None:
+    def poison(self) -> None:
         """Begin anew."""
         self._rule = self._course.rule.of(self._course.workers, self._course.seed)
         self._team.begin(self._initial)
@@ -270,7 +271,7 @@ class LocalTraining:
             look(worker)
             if worker.diverged and self._whole:
                 raise diverged(_words(number, worker))
-        self.reset()
+        self.poison()
         alone = [checked(self._course, *each, self._initial) for each in workers]
         return reduce(worse, (*alone, *self._exchanged()))
 
@@ -331,37 +332,6 @@ class LocalTraining:
         self._team.exchange(Mean(course.rule.average), course.shares)
         what = "gradient" if gradients else "weights"
         yield same([fetched(worker, what) for worker in workers], wanted)
-
-
-class TrainRound:
-    """A round of a case: so many steps of a training."""
-
-    route: str | None = None
-
-    def __init__(self, training: Training, steps: int = 1) -> None:
-        self._training, self._steps = training, steps
-
-    def poison(self) -> None:
-        """Begin anew: whatever was trained is forgotten."""
-        self._training.reset()
-
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
-        if spans is not None:
-            self._training.record()
-        self._training.run(rounds * self._steps)
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        self._training.finish()
-
-    def phases(self) -> Mapping[str, float]:
-        """Return the mean seconds of a worker in each phase."""
-        return self._training.phases()
-
-    def check(self) -> Check:
-        """Return whether every worker's gradient is right."""
-        return self._training.check()
 
 
 def course_exchanges(course: Course) -> list[Exchange]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from worlds import SETTINGS, dot_on, gpu, hooked, rows_on, world
 
-from gpumap.bench.base import Series
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
+from gpumap.bench.sampling import Series
 from gpumap.bench.scripted import lighten
 from gpumap.bench.stopping import FEWEST, Pace, needed, units
 from gpumap.bench.transfer import Params as TransferParams
