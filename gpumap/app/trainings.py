@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.bench.train import Params, Train, Workers
+    from gpumap.bench.train import Train
     from gpumap.model import Binding, Plan
+    from gpumap.training.jobs import Params, Workers
     from gpumap.training.mpi_steps import MpiWorkers
 
 _STDERR = 2
@@ -61,7 +62,7 @@ class Trainings:
         Raises:
             QuestionError: a name is not known, or two options contradict each other.
         """
-        from gpumap.bench.train import Params
+        from gpumap.training.jobs import Params
         from gpumap.training.optimizers import OPTIMIZERS, RATES, RULES, Chosen
 
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
@@ -191,7 +192,7 @@ def _algorithm(asked: str | None, *, library: bool) -> str:
 
 
 def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
-    from gpumap.bench.train import CASES
+    from gpumap.training.jobs import CASES
 
     measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
     if learn and "step" not in measured:
@@ -228,7 +229,7 @@ def _widths(sweep: str) -> tuple[int, ...]:
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
-    from gpumap.bench.train import Scaling
+    from gpumap.training.jobs import Scaling
 
     if batch is not None and each is not None:
         said = "--batch is strong scaling, --batch-per-device weak"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import model
 from gpumap.bench.base import Round
-from gpumap.bench.places import moved, prove
+from gpumap.bench.operands import moved, prove
 from gpumap.model import Limit
 
 if TYPE_CHECKING:

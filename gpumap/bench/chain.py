@@ -36,12 +36,11 @@ from gpumap.bench.chain_work import (
     Placed,
     operations,
 )
-from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.figures import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.operands import played
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.scripted import played
 from gpumap.bench.sizes import check_names, one_device
-from gpumap.bench.speedup import Figures
 from gpumap.cut import short
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Family, is_control
 from gpumap.bench.verify import host_bytes
 from gpumap.model import Case, Group, Plan, Work

@@ -8,7 +8,7 @@ Cases, each at every size:
     one+fetch, many+fetch each result fetched to the host too, from one thread
     many+fetch+threads    the same with one host thread for each device
 
-What several devices gain, and what they could, is in `gpumap.bench.speedup`.
+What several devices gain, and what they could, is in `gpumap.bench.figures`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
 from gpumap.bench.dot_headline import headline
+from gpumap.bench.figures import Figures
+from gpumap.bench.operands import hollow_array, is_hollow, moved, played, prove
 from gpumap.bench.pilot import BUSY, times
-from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.sizes import one_device
-from gpumap.bench.speedup import Figures
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported

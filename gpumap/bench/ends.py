@@ -36,7 +36,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.scripted import is_hollow
+from gpumap.bench.operands import is_hollow
 from gpumap.bench.verify import compared
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.kernels.table import COUNTS

@@ -13,7 +13,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.base import Round
-from gpumap.bench.scripted import hollow_array, is_hollow, played
+from gpumap.bench.operands import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
 from gpumap.distributed.algorithms import balanced
 from gpumap.distributed.local import exchange

@@ -6,10 +6,10 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, played
-from gpumap.bench.train import EPOCH
+from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.local import exchange
 from gpumap.model import Reason
+from gpumap.training.jobs import EPOCH
 from gpumap.training.network import ITEM, Network
 from gpumap.training.steps import LocalTraining
 from gpumap.training.workers import LocalTeam
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
-    from gpumap.bench.train import Job
     from gpumap.model import Binding
+    from gpumap.training.jobs import Job
     from gpumap.training.workers import Queued, Worker
 
 

@@ -20,8 +20,8 @@ from gpumap.bench.base import Round, Settings, wrong
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
+from gpumap.bench.operands import is_hollow, played
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.bench.scripted import is_hollow, played
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError

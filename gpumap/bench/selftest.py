@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
 from gpumap.judge.verdict import LAST, Change, alarms, located, passing

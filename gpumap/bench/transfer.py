@@ -24,9 +24,8 @@ from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each, played
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.scripted import played
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
 from gpumap.bench.workloads import LARGEST, WORKLOADS

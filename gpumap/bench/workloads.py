@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.bench.scripted import hollow_array
+from gpumap.bench.operands import hollow_array
 from gpumap.bench.verify import METHOD, Expected, Matrix, allowance, judged, largest
 from gpumap.lazy_numpy import Array, np
 

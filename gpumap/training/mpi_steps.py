@@ -11,10 +11,10 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.train import job_of
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.lazy_numpy import Array, np
+from gpumap.training.jobs import job_of
 from gpumap.training.mpi_workers import MpiTeam
 from gpumap.training.optimizers import Mean, partners
 from gpumap.training.phases import PHASES
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
     from gpumap.bench.mpi_ranks import MpiRanks
-    from gpumap.bench.train import Job, Params, Spec
     from gpumap.model import Binding, Check, Reason
+    from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.optimizers import Exchange
     from gpumap.training.workers import Worker
 

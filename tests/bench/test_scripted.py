@@ -19,16 +19,17 @@ from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.memory import check_memory
-from gpumap.bench.scripted import HOLDS, METHOD, is_hollow, lighten
+from gpumap.bench.operands import HOLDS, METHOD, is_hollow, lighten
 from gpumap.bench.search import World as Search
-from gpumap.bench.train import Params as TrainParams
-from gpumap.bench.train import Scaling, Train
+from gpumap.bench.train import Train
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan
+from gpumap.training.jobs import Params as TrainParams
+from gpumap.training.jobs import Scaling
 from gpumap.training.network import Layer, Network
 from gpumap.training.optimizers import RULES, Chosen
 

@@ -13,9 +13,10 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 from gpumap.backends import load
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
-from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts, moved, plan
+from gpumap.bench.train import PER, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
+from gpumap.training.jobs import Params, Scaling
 from gpumap.training.network import Layer, Network
 from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
 from gpumap.training.phases import PHASES

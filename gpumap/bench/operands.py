@@ -1,4 +1,4 @@
-"""Benchmarks on scripted devices: what is large has no data there, and is not computed.
+"""Operands on devices: copies that are proved, and scripted devices, which hold no large data.
 
 A scripted session `holds` no array above HOLDS. Whoever prepares a case for it gives it hollow
 arrays in the place of data, so that nothing is drawn, moved or multiplied; and the round asks the
@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Round
 from gpumap.bench.verify import compared
+from gpumap.errors import WrongDataError
+from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
-    from gpumap.model import Check
+    from gpumap.model import Binding, Check
 
 HOLDS = 1 << 14  # bytes of an array: products of no more are quick, and take one thread
+_PART = 1 << 24  # bytes that are compared at a time
 METHOD = "scripted"  # how a result was found right or wrong
 
 
@@ -41,6 +44,49 @@ def hollow_array(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
     from gpumap.backends.hollow import hollow_array as made
 
     return made(shape, dtype)
+
+
+def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
+    """Return the first name of each device: another name of it would tell the same."""
+    found: dict[str, Binding] = {}
+    for binding in bindings:
+        found.setdefault(binding.device.id, binding)
+    return list(found.values())
+
+
+def moved(array: Any, session: Session, *, proved: bool = True) -> Any:
+    """Return a copy of a host array on a device, when it is there.
+
+    Raises:
+        WrongDataError: it is `proved`, and a byte of it did not arrive.
+    """
+    buffer = session.empty(array.shape, array.dtype.name)
+    session.upload(array, buffer)
+    session.synchronize()
+    if proved:
+        prove(array, buffer)
+    return buffer
+
+
+def prove(right: Any, buffer: Any) -> None:
+    """Fetch an operand in parts, and compare every byte: a result hides one in its rounding.
+
+    Raises:
+        WrongDataError: one is another than on the host.
+    """
+    session = buffer.session
+    if is_hollow(session, sys.maxsize) or not right.size:  # a script's faults: `Played`
+        return
+    step = max(_PART // (right.nbytes // right.shape[0]), 1)
+    for start in range(0, right.shape[0], step):
+        wanted = np.ascontiguousarray(right[start : start + step])
+        landed = np.invert(wanted.reshape(-1).view(np.uint8)).view(wanted.dtype)
+        landed = landed.reshape(wanted.shape)
+        session.download(buffer[start : start + step], landed)
+        session.synchronize()
+        if landed.tobytes() != wanted.tobytes():
+            where = f"{session.device.ref} ({session.device.backend})"
+            raise WrongDataError(f"{where}: an operand of {right.nbytes} bytes arrived wrong")
 
 
 def played(work: Round, session: Session, nbytes: int, checked: int | None = None) -> Round:
