@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -40,16 +41,17 @@ from gpumap.spelling import fix
 from gpumap.training import presets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-SHIPPED = "theano-mpi"
 _COLUMNS = ("network", "devices", "train_s", "comm_s", "batch", "examples", "bytes")
 _NEEDED = _COLUMNS[:3]
 _LIMIT = 2**20  # bytes of a table
 _MOST = 10_000  # cells
-_WHOLE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
-_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_WHOLE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII), "write a whole number from 1 on"
+_SECONDS = (
+    re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII), "write seconds above 0, such as 10.35"
+)  # fmt: skip
 _SHOWN = 60  # characters of what is wrong
 _FITTED = 2  # numbers of devices
 _FEWEST = 2  # other rows that a row is predicted from
@@ -154,89 +156,65 @@ class _Reader:
             SourceError: with one diagnostic for each problem.
         """
         reader = csv.reader(lines, strict=True)
+        line, found = self.above + 1, list[Cell | None]()
         try:
             header = [name.strip() for name in next(reader, [])]
             self._check(header)
-            found = [self._cell(dict(zip(header, row, strict=False)), len(row) == len(header),
-                                self.above + reader.line_num)
-                     for row in reader if row]  # fmt: skip
+            for row in reader if not self.problems else ():
+                line = self.above + reader.line_num
+                if row:
+                    found.append(self._cell(header, row, line))
         except csv.Error as error:
-            line = self.above + reader.line_num
-            raise self._refused(line, str(error), "save it as CSV") from error
-        self._twice(found)
+            self.problems.clear()
+            self._note(str(error), "save it as CSV", self.above + reader.line_num)
+        cells = tuple(cell for cell in found if cell is not None)
+        self._check_all(cells)
+        if not found and not self.problems:
+            self._note("there is no cell", "add lines below the header", self.above + 1)
         if self.problems:
             raise SourceError(tuple(self.problems))
-        if not found:
-            raise self._refused(self.above + 1, "there is no cell", "add lines below the header")
-        return tuple(found)
+        return cells
 
-    def _refused(self, line: int, what: str, fix: str) -> SourceError:
-        return SourceError((self._problem(line, what, fix),))
-
-    def _problem(self, line: int, what: str, fix: str) -> Diagnostic:
-        return Diagnostic(SourceError.code, f"{self.place}: line {line}: {what}", hint=fix)
+    def _note(self, what: str, fix: str, line: int | None = None) -> None:
+        where = "" if line is None else f"line {line}: "
+        message = f"{self.place}: {where}{what}"
+        self.problems.append(Diagnostic(SourceError.code, message, hint=fix))
 
     def _check(self, header: Sequence[str]) -> None:
         wrong = [name for name in header if name not in _COLUMNS or header.count(name) > 1]
         missing = [name for name in _NEEDED if name not in header]
         fix = f"the columns are {', '.join(_COLUMNS)}, the first three needed"
         if missing:
-            raise self._refused(self.above + 1, f"no column {', '.join(missing)}", fix)
-        if wrong:
+            self._note(f"no column {', '.join(missing)}", fix, self.above + 1)
+        elif wrong:
             shown = printable(wrong[0][:_SHOWN])
-            raise self._refused(self.above + 1, f'a column "{shown}" that cannot be', fix)
+            self._note(f'a column "{shown}" that cannot be', fix, self.above + 1)
 
-    def _cell(self, row: Mapping[str, str], whole: bool, line: int) -> Cell:  # noqa: FBT001 - of its line
-        """Return a cell; what is wrong with it is noted, and then the whole table is refused."""
-        values = {name: value.strip() for name, value in row.items()}
-        if not whole or not values.get("network"):
+    def _cell(self, header: Sequence[str], row: Sequence[str], line: int) -> Cell | None:
+        """Return a cell; None where something is wrong with it, which is noted."""
+        values = {name: value.strip() for name, value in zip(header, row, strict=False)}
+        if len(row) != len(header) or not values.get("network"):
             fix = "give every column a value; those that are not known stay empty"
-            self.problems.append(self._problem(line, "a network or a column is missing", fix))
-            return Cell("", "", line, 1.0, None, "")
-        batch, examples, nbytes = (
-            self._whole(values, name, line) for name in ("batch", "examples", "bytes")
-        )
-        devices = self._whole(values, "devices", line, needed=True)
-        train, comm = (self._time(values, name, line) for name in ("train_s", "comm_s"))
-        if devices is None or train is None:
-            return Cell("", "", line, 1.0, None, "")
-        text = train if comm is None else f"{train}+{comm}"
-        return cell(values["network"], devices, text, batch, examples, nbytes)
-
-    def _whole(
-        self, values: Mapping[str, str], name: str, line: int, *, needed: bool = False
-    ) -> int | None:
-        value = values.get(name, "")
-        if _WHOLE.fullmatch(value):
-            return int(value)
-        if value or needed:
-            what = f'{name} is "{printable(value[:_SHOWN])}"'
-            self.problems.append(self._problem(line, what, "write a whole number from 1 on"))
-        return None
-
-    def _time(self, values: Mapping[str, str], name: str, line: int) -> str | None:
-        value = values.get(name, "")
-        if not value and name not in _NEEDED:
+            self._note("a network or a column is missing", fix, line)
             return None
-        if _SECONDS.fullmatch(value) and float(value) > 0.0:
-            return value
-        what = f'{name} is "{printable(value[:_SHOWN])}"'
-        self.problems.append(self._problem(line, what, "write seconds above 0, such as 10.35"))
-        return None
+        for name, value in values.items():
+            pattern, fix = _SECONDS if name.endswith("_s") else _WHOLE
+            known = name == "network" or (not value and name not in _NEEDED)
+            if not known and not (pattern.fullmatch(value) and float(value) > 0.0):
+                self._note(f'{name} is "{printable(value[:_SHOWN])}"', fix, line)
+        if self.problems:
+            return None
+        text = "+".join(filter(None, (values["train_s"], values.get("comm_s"))))
+        whole = (int(values.get(name) or 0) or None for name in ("batch", "examples", "bytes"))
+        return cell(values["network"], int(values["devices"]), text, *whole)
 
-    def _twice(self, cells: Sequence[Cell]) -> None:
-        keys = [(cell.row, cell.devices) for cell in cells]
-        known = set(keys[:0])
-        for row, devices in keys:
-            if (row, devices) in known:
-                message = (
-                    f"{self.place}: {printable(row[:_SHOWN])} stands twice at {devices} devices"
-                )
-                self.problems.append(Diagnostic(SourceError.code, message, hint="drop one of them"))
-            known.add((row, devices))
+    def _check_all(self, cells: Sequence[Cell]) -> None:
+        for (row, devices), count in Counter((c.row, c.devices) for c in cells).items():
+            if count > 1:
+                twice = f"{printable(row[:_SHOWN])} stands twice at {devices} devices"
+                self._note(twice, "drop one of them")
         if len(cells) > _MOST:
-            message = f"{self.place}: it has more than {_MOST} cells"
-            self.problems.append(Diagnostic(SourceError.code, message, hint="take a part of it"))
+            self._note(f"it has more than {_MOST} cells", "take a part of it")
 
 
 def _total(cell: Cell) -> float:
