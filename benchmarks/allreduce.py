@@ -22,14 +22,15 @@ from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend
-from gpumap.bench.base import COMPARABLE, Series, calibrate, sample
+from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.bench.sampling import Series, calibrate, sample
+from gpumap.distributed.mpi import load
+from gpumap.distributed.watchdog import Seat
 from gpumap.machine.numa import pin, unbind
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
-from gpumap.parallel.comm.mpi import load
-from gpumap.parallel.comm.watch import Seat
 
 SIZES = (4_096, 1_000_000, 165_000_000)  # bytes; tens of megabytes are a network's parameters
 NATIVE, RING = 0.95, 2.0

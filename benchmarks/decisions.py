@@ -29,8 +29,7 @@ from benchmarks import around
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.crossing import CLOSE, Point, seen
-from gpumap.bench.figures import located
-from gpumap.bench.speedup import Figures
+from gpumap.bench.figures import Figures, located
 from gpumap.bench.stopping import EARLY_LOOKS, Standing, done, unstable
 from gpumap.fit import fitted, intervals
 from gpumap.judge.compare import compare

@@ -20,8 +20,8 @@ from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Host, SystemClock
 from gpumap.backends.numpy import NumpyBackend, NumpySession
-from gpumap.bench.base import Series, calibrate, sample
 from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.numa import pin
 from gpumap.machine.topology import read
 

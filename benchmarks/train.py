@@ -24,12 +24,11 @@ from gpumap.backends.base import Host
 from gpumap.machine.numa import pin
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
-from gpumap.parallel.network import Network, Replica
-from gpumap.parallel.optimizers import EPSILON, FIRST, SECOND, Adam
-from gpumap.parallel.presets import PRESETS
-from gpumap.parallel.split import Examples
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
+from gpumap.training.network import Network, Replica
+from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Optimizer
+from gpumap.training.presets import PRESETS
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session
@@ -113,11 +112,11 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measured(network: Network, session: Session, batch: int, blocks: int) -> int:
-    examples = Examples(network, batch, 1)
+    examples = network.data(batch, 1)
     x, y = examples.batch(examples.numbers(0, batch))
     initial = network.initial(1)
     plain, replica = Plain(network, initial), Replica(network, session, batch)
-    adam = Adam(session, network.parameters)
+    adam = Optimizer("adam", session, network.parameters)
     replica.put(initial)
 
     def ours() -> float:

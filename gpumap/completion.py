@@ -37,14 +37,14 @@ WORDS = {
     "--backend": "gpumap.backends:REGISTRY",
     "--dtype": "gpumap.bench.dot:DTYPES",
     "chain --dtype": "gpumap.bench.chain:DTYPES",
-    "predict --dtype": "gpumap.parallel.presets:WIDTHS",
-    "--algorithm": "gpumap.parallel.cost:MODELS",
+    "predict --dtype": "gpumap.training.presets:WIDTHS",
+    "--algorithm": "gpumap.distributed.cost:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
     "--wire": "gpumap.bench.allreduce:WIRES",
-    "predict --network": "gpumap.parallel.presets:PARAMETERS",
-    "--preset": "gpumap.parallel.presets:PRESETS",
-    "--rule": "gpumap.parallel.optimizers:RULES",
-    "--optimizer": "gpumap.parallel.optimizers:OPTIMIZERS",
+    "predict --network": "gpumap.training.presets:PARAMETERS",
+    "--preset": "gpumap.training.presets:PRESETS",
+    "--rule": "gpumap.training.optimizers:RULES",
+    "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures

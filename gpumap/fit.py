@@ -12,18 +12,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap import stats
+from gpumap.lazy_numpy import Array, np
 from gpumap.model import Estimate, Line
 from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
 
 GOOD = 0.10  # the largest relative residual of a line that fits
 FITS = 0.15  # and of a model that is worth anything
@@ -111,8 +109,6 @@ def intervals(
         confidence: of each interval.
         seed: of the resampling.
     """
-    import numpy as np
-
     if not enough(len(samples), confidence):
         values = model.figures()
         return {n: Estimate.without_interval(values[n], unit) for n, unit in _UNITS.items()}
@@ -158,8 +154,6 @@ def resampled(
         confidence: of each interval.
         seed: of the resampling.
     """
-    import numpy as np
-
     n = len(samples)
     picked = np.random.default_rng(seed).integers(0, n, (_RESAMPLES, n))
     drawn = np.array([figures(times) for times in np.median(samples[picked], axis=1)])
@@ -196,8 +190,6 @@ def _model(sizes: Sequence[int | float], times: Array, at: int | None) -> Model:
 
 def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
     """Return the line with the least squares of relative residuals, neither part below nothing."""
-    import numpy as np
-
     u, v = 1.0 / times, np.asarray(sizes, float) / times
     uu, vv, uv, su, sv = (float(x) for x in (u @ u, v @ v, u @ v, u.sum(), v.sum()))
     determinant = uu * vv - uv * uv

@@ -109,27 +109,35 @@ def share(text: str) -> float:
     return found
 
 
+class SizeError(ValueError):
+    """A text is no size in bytes: what is wrong with it, and the fix."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}: {fix}")
+        self.problem, self.fix = problem, fix
+
+
 def nbytes(text: str) -> int:
     """Parse ``400``, ``4KiB`` or ``1MB`` into bytes.
 
     Raises:
-        ValueError: it is no size above zero; the message ends in the fix.
+        SizeError: it is no size above zero.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip(), re.ASCII)
     if not match or len(text) >= _LONGEST:
-        raise ValueError(f"{text!r} is not a size: write 400, 4KiB or 1MB")
+        raise SizeError(f"{text!r} is not a size", "write 400, 4KiB or 1MB")
     number, unit = match.groups()
     if unit.lower() in _AMBIGUOUS:
         letter = unit.upper() if unit.lower() != "k" else "K"
         decimal = letter.replace("K", "k")
-        raise ValueError(
-            f"{text!r} can mean two sizes: write {number}{letter}iB or {number}{decimal}B"
-        )
+        fix = f"write {number}{letter}iB or {number}{decimal}B"
+        raise SizeError(f"{text!r} can mean two sizes", fix)
     if unit not in _BYTES:
-        raise ValueError(f"{text!r} has no unit that is known: write 4KiB, 1MB or 400 (bytes)")
+        raise SizeError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
     size = float(number) * _BYTES[unit]
     if size < 1 or size != int(size):
-        raise ValueError(f"{text!r} is not a whole number of bytes from 1 on: write 400 or 4KiB")
+        problem = f"{text!r} is not a whole number of bytes from 1 on"
+        raise SizeError(problem, "write 400 or 4KiB")
     return int(size)
 
 

@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "units": "",
     "dtypes": "",
     "stats": "",
-    "fit": "model stats",
+    "lazy_numpy": "",
+    "fit": "lazy_numpy model stats",
     "escape": "",
     "cut": "escape model",
     "spelling": "",
@@ -52,24 +53,22 @@ MAY_IMPORT = {
     "judge.select": "spelling model units errors bench.registry",
     "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
     "judge.gate": "model units errors",  # what a verdict means for the exit code
-    "parallel": "model errors stats kernels backends.base",
-    "parallel.comm.local": "errors dtypes backends.base",
-    "parallel.comm.mpi": "errors escape extras",  # what a loader says, and installs MPI
-    "parallel.cost": "fit model",  # a link is a line, or two
-    "parallel.predict": "model fit",
-    "parallel.published": "spelling model errors escape files fit",  # the user's table
+    "distributed": "lazy_numpy model errors escape extras dtypes backends.base",
+    # a network and a table of the user's; and whether a gradient is right
+    "training": "lazy_numpy spelling model errors escape files fit kernels backends.base "
+    "distributed bench.base bench.verify",
+    # what rank 0 says to all ranks
+    "training.mpi_steps": "lazy_numpy errors model backends.base bench distributed",
     "bench.registry": "model",  # benchmarks by name alone
-    "bench": "cut spelling dtypes model errors units stats fit kernels backends.base "
-    "backends.hollow parallel judge machine",
+    "bench": "lazy_numpy cut spelling dtypes model errors units stats fit kernels backends.base "
+    "backends.hollow distributed training judge machine",
     "bench.chain": "cut dtypes model errors escape units fit kernels backends.base judge",
     # the cells of its table
-    "bench.train": "model errors stats backends.base parallel report.training",
-    # the place that `gpumap run` would give
-    # a file of the user's, and whose parameters it has
-    "bench.checkpoints": "errors escape files parallel.tasks",
+    "bench.train": "lazy_numpy model errors stats backends.base distributed training "
+    "report.training",
     # what was written, with the rules by which a run writes it
     "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
-    "bench.model bench.registry parallel",
+    "bench.model bench.registry distributed training",
     "contexts": "model errors escape kernels backends.base",
     # where a program begins: it finds the map as a command would
     "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
@@ -99,7 +98,7 @@ MAY_IMPORT = {
     "report.github": "model errors escape",  # annotates with them
     # what a command does, from its request to its report: all but the command line
     "app": "backends bench contexts doctor errors explain escape extras files judge launch machine "
-    "model opencl_vendors parallel parse report resolve saved sources spelling units",
+    "model opencl_vendors distributed training parse report resolve saved sources spelling units",
     "commands": "app report errors escape units map_files",
     "commands.about": "completion version",
     # options become values: of a request, and of what judges its report
@@ -110,7 +109,7 @@ MAY_IMPORT = {
     "version",
     "completion": "errors escape report bench.registry",  # the formats
     "bench.sizes": "backends.base backends.hollow cut dtypes errors escape fit "
-    "judge kernels machine model parallel spelling stats units",
+    "judge kernels machine model spelling stats units",
     "machine.cuda": "errors escape model",
 }
 
@@ -123,7 +122,7 @@ ONLY_IN = {
     "cupyx": "backends.cupy",
     "cupy_backends": "backends.cupy_gemm backends.cupy_memory",
     "pygpu": "backends.pygpu",
-    "mpi4py": "parallel.comm.mpi",
+    "mpi4py": "distributed.mpi",
     "pynvml": "machine.nvml",
     "psutil": "machine",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report

@@ -68,7 +68,7 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     info = f"{NAME}-{__version__}.dist-info/"
     inside = {name for name in wheel if not name.startswith(info)}
     others = ("kernels/gemm.cl", "kernels/elementwise.c", "kernels/opencl.h", "kernels/cuda.h",
-              "parallel/published.csv", "explain/codes.toml", "doctor/causes.toml",
+              "training/published.csv", "explain/codes.toml", "doctor/causes.toml",
               "py.typed")  # fmt: skip
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
     assert inside == files("gpumap") | {f"{MAN}/{Path(name).name}" for name in files("docs/man")}

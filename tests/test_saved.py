@@ -16,10 +16,10 @@ from report_schema import VALIDATOR
 from saved_reports import COMMANDS, FORMATS, few, signed, written
 
 from gpumap import saved, stats
-from gpumap.bench.phases import PHASES
 from gpumap.errors import Exit, SourceError
 from gpumap.model import shape
 from gpumap.report import Style, render
+from gpumap.training.phases import PHASES
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()

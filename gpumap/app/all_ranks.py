@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
 from gpumap.app.rank_table import Answer, left, named, nodes, ranks, told, twice
+from gpumap.distributed.watchdog import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_code import exit_code
 from gpumap.model import Problem, Resolution
-from gpumap.parallel.comm.watch import Seat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gpumap.app.draft import Draft
     from gpumap.app.program import Program
     from gpumap.app.recording import Recording
+    from gpumap.distributed.launch import Launch
     from gpumap.model import Binding, ContextMap, Report
-    from gpumap.parallel.launch import Launch
 
 _PAUSE = 0.02  # seconds between two looks: who waits in MPI keeps a core busy
 _NAMED = 16  # ranks of those that are missing

@@ -89,7 +89,7 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
     devices = {binding.name: binding.device for binding in resolution.bindings}
     inventory.attempt(list(devices.values()))
     with ExitStack() as stack:
-        from gpumap.bench.scripted import lighten
+        from gpumap.bench.operands import lighten
 
         def session(name: str) -> Session:
             made = stack.enter_context(inventory.open(devices[name], clock))

@@ -94,8 +94,8 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
     def make(devices: Opened) -> SelfTestBench:
         from gpumap.bench.dot import Params, pilot
+        from gpumap.bench.operands import one_of_each
         from gpumap.bench.pilot import patience
-        from gpumap.bench.places import one_of_each
         from gpumap.bench.selftest import PILOT, SelfTest, fitting
 
         chosen = one_of_each(bindings)

@@ -22,11 +22,11 @@ from gpumap.app.benchmark import Opened
 from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
 from gpumap.app.rank_table import Answer, left, named, nodes, ranks, refuse
 from gpumap.bench.mpi_ranks import Member, MpiRanks
+from gpumap.distributed.mpi import load
+from gpumap.distributed.watchdog import Seat, Signs, Watch, state, stopped_beside
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.launch.child import reap
 from gpumap.machine.numa import pin
-from gpumap.parallel.comm.mpi import load
-from gpumap.parallel.comm.watch import Seat, Signs, Watch, state, stopped_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import Works
+    from gpumap.distributed.launch import Launch
     from gpumap.model import Binding, Resolution
-    from gpumap.parallel.launch import Launch
     from gpumap.resolve import Inventory
 
     # MAP, --map, --map-file and --backend

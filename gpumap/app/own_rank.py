@@ -6,17 +6,17 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpumap.distributed.launch import launched
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.launch.child import TOKEN
 from gpumap.machine.numa import unbind
-from gpumap.parallel.launch import launched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.program import Program
+    from gpumap.distributed.launch import Launch
     from gpumap.model import ContextMap
-    from gpumap.parallel.launch import Launch
 
 OURS = "gpumap run"  # as the launcher of its processes
 TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others

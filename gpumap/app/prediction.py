@@ -71,7 +71,7 @@ def _meant(request: PredictRequest) -> dict[str, Any]:
 
 
 def _published(path: Path, rows: str | None) -> Published:
-    from gpumap.parallel import published
+    from gpumap.training import published
 
     found = (
         published.table(published.shipped(), _TABLE)
@@ -84,10 +84,10 @@ def _published(path: Path, rows: str | None) -> Published:
 
 
 def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
+    from gpumap.bench.sizes import counts
+    from gpumap.distributed.cost import MODELS
+    from gpumap.distributed.predict import predicted
     from gpumap.model import Prediction
-    from gpumap.parallel.cost import MODELS
-    from gpumap.parallel.counts import counts
-    from gpumap.parallel.predict import predicted
 
     devices = counts(asked["devices"] or "2:1024:x2")
     names = asked["algorithm"]
@@ -110,7 +110,7 @@ def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
 
 def _nbytes(asked: Mapping[str, Any]) -> int:
     """Return what is exchanged in a step."""
-    from gpumap.parallel import presets
+    from gpumap.training import presets
 
     network, nbytes, dtype = asked["network"], asked["nbytes"], asked["dtype"]
     if (network is None) == (nbytes is None):
@@ -126,7 +126,7 @@ def _nbytes(asked: Mapping[str, Any]) -> int:
 
 def _link(draft: Draft, asked: Mapping[str, Any], nbytes: int) -> LinkCost:
     """Return what a message costs: as given, or of a report whose machine the report is then of."""
-    from gpumap.parallel.predict import given_link, measured_link, slowest
+    from gpumap.distributed.predict import given_link, measured_link, slowest
 
     latency, bandwidth, path = asked["latency"], asked["bandwidth"], asked["report"]
     if path is None:

@@ -10,9 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpumap.distributed.watchdog import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, QuestionError
 from gpumap.model import Binding, Rank
-from gpumap.parallel.comm.watch import Seat
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.bench.mpi_training import MpiWorkers
-    from gpumap.bench.train import Params, Train, Workers
+    from gpumap.bench.train import Train
     from gpumap.model import Binding, Plan
+    from gpumap.training.jobs import Params, Workers
+    from gpumap.training.mpi_steps import MpiWorkers
 
 _STDERR = 2
 _LATER = 10.0  # seconds that the ranks behind the first leave it to say so
@@ -61,12 +62,12 @@ class Trainings:
         Raises:
             QuestionError: a name is not known, or two options contradict each other.
         """
-        from gpumap.bench.train import Params
-        from gpumap.parallel.optimizers import OPTIMIZERS, RATES, RULES, Chosen
+        from gpumap.training.jobs import Params
+        from gpumap.training.optimizers import OPTIMIZERS, RATES, RULES, Chosen
 
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
-        optimizer, optimizers = self.optimizer or its_optimizer, tuple(OPTIMIZERS)
-        (how,) = chosen(optimizer, optimizers, "optimizer", "--optimizer", most=1)
+        optimizer = self.optimizer or its_optimizer
+        (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
         _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
         about = (self.average, self.alpha, self.tau, self.chance)
@@ -139,13 +140,13 @@ class Training:
 
     def there(self, ranks: MpiRanks) -> MpiWorkers:
         """Return the processes as workers."""
-        from gpumap.bench.mpi_training import MpiWorkers
+        from gpumap.training.mpi_steps import MpiWorkers
 
         return MpiWorkers(ranks)
 
     def works(self) -> Works:
         """Return what makes each rank's part of a training."""
-        from gpumap.bench.mpi_training import Trainings
+        from gpumap.training.mpi_steps import Trainings
 
         return Trainings(self._params)
 
@@ -166,7 +167,7 @@ class Training:
         """Write what was learned; of what diverged there is nothing."""
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
-        from gpumap.bench.checkpoints import save
+        from gpumap.training.checkpoints import save
 
         save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
 
@@ -191,7 +192,7 @@ def _algorithm(asked: str | None, *, library: bool) -> str:
 
 
 def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
-    from gpumap.bench.train import CASES
+    from gpumap.training.jobs import CASES
 
     measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
     if learn and "step" not in measured:
@@ -202,8 +203,8 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
 
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    from gpumap.parallel.presets import PRESETS, of_width
-    from gpumap.parallel.tasks import Layers, Own
+    from gpumap.training.presets import PRESETS, of_width
+    from gpumap.training.tasks import Own
 
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
@@ -212,9 +213,9 @@ def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, st
     if network is not None:
         return (Own(network),), "sgd", known.examples
     if sweep is None:
-        return (Layers(known.network),), known.optimizer, known.examples
+        return (known.network,), known.optimizer, known.examples
     widths = _widths(sweep)
-    return tuple(Layers(of_width(width)) for width in widths), known.optimizer, known.examples
+    return tuple(of_width(width) for width in widths), known.optimizer, known.examples
 
 
 def _widths(sweep: str) -> tuple[int, ...]:
@@ -228,7 +229,7 @@ def _widths(sweep: str) -> tuple[int, ...]:
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
-    from gpumap.bench.train import Scaling
+    from gpumap.training.jobs import Scaling
 
     if batch is not None and each is not None:
         said = "--batch is strong scaling, --batch-per-device weak"
@@ -241,7 +242,7 @@ def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
 def _started(params: Params, start: Path) -> Params:
     from dataclasses import replace
 
-    from gpumap.bench.checkpoints import load
+    from gpumap.training.checkpoints import load
 
     if len(params.tasks) > 1:
         raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")

@@ -42,7 +42,7 @@ def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> N
 def _exchanges(asked: Exchanges) -> AllReduceParams:
     from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
     from gpumap.bench.sizes import NAMED, transfers
-    from gpumap.parallel.presets import PARAMETERS, nbytes
+    from gpumap.training.presets import PARAMETERS, nbytes
 
     named = asked.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")

@@ -4,7 +4,7 @@ Cases, one for each algorithm, at each size in bytes of float32:
 
     native     the library's own: MPI's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
-    ring, alltoall, tree    the schedules of `gpumap.parallel.algorithms`
+    ring, alltoall, tree    the schedules of `gpumap.distributed.algorithms`
 
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
 copied into and back. Beside the sizes that are asked for a ladder is measured, for the model of
@@ -16,17 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import COMPARABLE
+from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.exchanges import ITEM, Job, Wire
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
 from gpumap.judge.few import few
 from gpumap.judge.phrases import amount, interval, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
-from gpumap.parallel.cost import BUS_FACTORS
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Ranks
-    from gpumap.model import Headline, Limit, Measurement, Param, Report, Samples
+    from gpumap.model import Headline, Measurement, Param, Report, Samples
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
@@ -77,7 +77,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
 
 
-class AllReduce:
+class AllReduce(Benchmark):
     """The exchanges of a plan, between ranks that are there."""
 
     key = KEY
@@ -105,7 +105,7 @@ class AllReduce:
                 continue
             time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
             nbytes = int(case.params["bytes"])
-            moved = BUS_FACTORS[KEY](ranks) * nbytes
+            moved = bus_factor(ranks) * nbytes
             figures = {
                 "time": time,
                 "bandwidth": per_time(nbytes, time, "B/s"),
@@ -115,10 +115,6 @@ class AllReduce:
             gain = ratio(over, blocks[case.id], confidence) if over else None
             found[case.id] = figures | ({"speedup": gain} if gain else {})
         return found
-
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what bounds an exchange, links or memory, differs by machine."""
-        return None
 
 
 def job_of(case: Case) -> Job:

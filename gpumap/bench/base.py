@@ -1,21 +1,13 @@
-"""What a benchmark gives the runner, what the runner gives an observer, and the settings.
-
-One sample: as many rounds as it takes to time well, and when each device did its part.
-
-What a watcher of a run is shown.
-
-When each device did its part of a round, on one clock.
-"""
+"""Contracts of a benchmark, the runner and an observer, and the settings of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from gpumap.backends.base import Mark
-from gpumap.model import SHORTEST, Group, Reason
+from gpumap.model import Group, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,19 +15,11 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
     Decided = Callable[[Sequence[Measurement]], bool | None]
-    from gpumap.backends.base import Clock, Session
+    from gpumap.backends.base import Session
 
 # Seconds of a sample that is held against another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of rounds.
 COMPARABLE = 1e-2
-OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
-_SYNC_LOOKS = 5
-_DISTURBED = 10  # times as long as enough: more is no busy moment
-_MOST_ROUNDS = 1 << 20
-_WINDOW = 5  # samples on each side of the warm-up's comparison, where so many fit
-_FEWEST = 3
-_TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
-STEADY = 0.98  # warm when the last window is no faster than this times the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,127 +84,6 @@ class Taken:
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Series:
-    """The samples of one case, as they come."""
-
-    round: Round
-    iterations_per_sample: int = 1
-    lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
-    checking: float = 0.0  # seconds of looking at its results
-    warmup: int = 0
-    capped: bool = False
-    empty_sync: float = 0.0
-    shared: bool = False  # its devices are the same hardware, and take it from each other
-    taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
-    throttled: dict[int, str] = field(default_factory=dict)  # by block: what held a device back
-
-
-def sample(series: Series, clock: Clock) -> Taken:
-    """Take one sample. The marks of its first round tell when each device worked.
-
-    The first, because all devices are idle before it: later ones run apart by what has delayed one.
-    A sample of several rounds follows one that does not count: else what was measured before it
-    would be in it, as cold caches, and more of it the fewer rounds there are.
-    """
-    work, rounds, spans = series.round, series.iterations_per_sample, Spans()
-    if rounds > 1:
-        work.queue()
-        work.finish()
-    if isinstance(work, Renewed):
-        work.renew()
-    cpu, start = clock.cpu(), clock.now()
-    work.queue(spans)
-    if rounds > 1:
-        work.queue(rounds=rounds - 1)
-    queued = clock.now()
-    work.finish()
-    stop = clock.now()
-    spent = clock.cpu()
-    return Taken(
-        (stop - start) / rounds,
-        (queued - start) / rounds,
-        None if cpu is None or spent is None else (spent - cpu) / rounds,
-        spans.parts(),
-        {name: s / rounds for name, s in work.phases().items()} if isinstance(work, Phased) else {},
-    )
-
-
-def calibrate(
-    series: Series, clock: Clock, shortest: float = SHORTEST, most: int = _MOST_ROUNDS
-) -> None:
-    """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it.
-
-    Args:
-        series: what is to be sampled.
-        clock: the clock that samples are taken on.
-        shortest: seconds of a sample, at least.
-        most: rounds of a sample, at most.
-    """
-    waits = _empty_syncs(series.round, clock)
-    series.empty_sync = median(waits)  # reported, never subtracted
-    enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
-    while series.iterations_per_sample < most:
-        seconds = _looked(series, clock)
-        if enough <= seconds * series.iterations_per_sample < _DISTURBED * enough:
-            seconds = min(seconds, _looked(series, clock))  # or a busy moment would decide
-        if seconds * series.iterations_per_sample >= enough:
-            return
-        if seconds > 0.0:
-            wanted = enough / seconds
-            series.iterations_per_sample = int(max(wanted * 1.1, series.iterations_per_sample + 1))
-        else:
-            series.iterations_per_sample *= 2
-        series.iterations_per_sample = min(series.iterations_per_sample, most)
-
-
-def _looked(series: Series, clock: Clock) -> float:
-    """Take a sample that does not count; return the seconds of a round, note those of all."""
-    start = clock.now()
-    seconds = sample(series, clock).seconds
-    series.lasting = clock.now() - start
-    series.warmup += 1
-    return seconds
-
-
-def warm_up(series: Series, clock: Clock, cap: float) -> None:
-    """Take samples that do not count until they get no faster, or for `cap` seconds.
-
-    Two windows of samples are compared, as long as fit into the time. At the cap the series is
-    flagged if every sample of the last window is faster than every one before: by chance that is
-    so in 1.4 % of runs at most.
-    """
-    start, window = clock.now(), _WINDOW
-    taken: list[float] = []
-    while not _steady(taken, window):
-        passed = clock.now() - start
-        if passed >= cap and series.warmup + len(taken) >= _FEWEST:
-            before, after = taken[-2 * window : -window], taken[-window:]
-            whole = _TESTED <= window <= len(before)
-            series.capped = whole and max(after) < min(before)
-            break
-        if taken and passed > 0.0:
-            window = min(max(int(cap * len(taken) / passed / 2), 1), _WINDOW)
-        taken.append(sample(series, clock).seconds)
-    series.warmup += len(taken)
-
-
-def _steady(taken: list[float], window: int) -> bool:
-    if len(taken) < 2 * window:
-        return False
-    return median(taken[-window:]) >= STEADY * median(taken[-2 * window : -window])
-
-
-def _empty_syncs(work: Round, clock: Clock) -> list[float]:
-    """Return what waiting costs when there is nothing to wait for, look by look."""
-    looks = []
-    for _ in range(_SYNC_LOOKS):
-        start = clock.now()
-        work.finish()
-        looks.append(clock.now() - start)
-    return looks
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to measure: seconds and shares."""
@@ -237,49 +100,32 @@ class Settings:
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
 
 
-class Round(Protocol):
+class Round:
     """The work of a case, once."""
+
+    route: str | None = None  # of its copies, as far as that shows only when they are done
+    launched = False  # `queue` returns before the devices are done: a long one is the host's time
+    phased = False  # `phases` has what its time went into
 
     def poison(self) -> None:
         """Make every destination wrong, so that only work that is done can make it right."""
 
-    @property
-    def route(self) -> str | None:
-        """How its copies went, as far as that shows only when they are done."""
+    def renew(self) -> None:
+        """Let go of what the iteration before has made; it is not timed."""
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Queue the work `rounds` times; with `spans`, and the marks around each device's part."""
 
     def finish(self) -> None:
-        """Wait for what is queued."""
-
-    def check(self) -> Check:
-        """Return whether the destinations are right."""
-
-
-@runtime_checkable
-class Renewed(Protocol):
-    """A round that begins anew each time."""
-
-    def renew(self) -> None:
-        """Let go of what the round before has made; it is not timed."""
-
-
-@runtime_checkable
-class Launched(Protocol):
-    """A round that tells whether `queue` returns before the devices are done."""
-
-    @property
-    def launched(self) -> bool:
-        """Return whether it only launches: then its time is the host's, where it takes it all."""
-
-
-@runtime_checkable
-class Phased(Protocol):
-    """A round that tells what its time went into."""
+        """Wait for what is queued; where `queue` waits, there is nothing to do."""
 
     def phases(self) -> Mapping[str, float]:
         """Return the seconds of each phase, since `queue` was last called with spans."""
+        return {}
+
+    def check(self) -> Check:
+        """Return whether the destinations are right."""
+        raise NotImplementedError
 
 
 def ordered(cases: Sequence[Case], *names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
@@ -297,7 +143,7 @@ def wrong(check: Check) -> Reason:
     return Reason("wrong-data", text)
 
 
-class Benchmark(Protocol):
+class Benchmark:
     """A benchmark's cases, planned and ready to run."""
 
     key: str
@@ -308,14 +154,17 @@ class Benchmark(Protocol):
 
     def round(self, case: Case) -> Round:
         """Allocate what a case needs and return its round; raises DeviceError, Unsupported."""
+        raise NotImplementedError
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return the figures of each case id, from the samples of the whole group."""
+        """Return the metrics of each case id, from the samples of the whole group."""
+        raise NotImplementedError
 
-    def limit(self, case: Case) -> Limit | None:
-        """Return what physics allows a case's main figure to be; None where that is not known."""
+    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - nothing bounds most of them
+        """Return what physics allows a case's main metric to be; None where that is unknown."""
+        return None
 
 
 class Observer(Protocol):

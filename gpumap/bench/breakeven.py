@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.calls import DeviceCall, Placed
 from gpumap.bench.crossing import curve, predicted, ranges, seen
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
 from gpumap.bench.workloads import WORKLOADS

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.bench.places import moved, prove
+from gpumap.bench.base import Round
+from gpumap.bench.operands import moved, prove
 from gpumap.model import Limit
 
 if TYPE_CHECKING:
@@ -60,17 +61,12 @@ def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
     return Limit("bandwidth", whole, "B/s", source, "reported")
 
 
-class Call:
+class Call(Round):
     """Calls that are waited for one by one, each writing y to one landing in host memory."""
-
-    route: str | None = None
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.landing = problem.room()
-
-    def finish(self) -> None:
-        """Do nothing: a call has been waited for when it returns."""
 
     def poison(self) -> None:
         """Make the landing wrong."""

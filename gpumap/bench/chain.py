@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import COMPARABLE, ordered
+from gpumap.bench.base import COMPARABLE, Benchmark, ordered
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -36,18 +36,17 @@ from gpumap.bench.chain_work import (
     Placed,
     operations,
 )
-from gpumap.bench.figures import by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.figures import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.operands import played
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.scripted import played
 from gpumap.bench.sizes import check_names, one_device
-from gpumap.bench.speedup import Figures
 from gpumap.cut import short
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
 from gpumap.judge.phrases import interval, names, said, value
-from gpumap.model import Binding, Case, Estimate, Group, Limit, Plan, Reason, Work
+from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +136,7 @@ def plan(setting: Setting, params: Params) -> Plan:
     return Plan(tuple(groups), _memory(setting, params, most), largest)
 
 
-class Chain:
+class Chain(Benchmark):
     """The cases of a plan, on opened sessions."""
 
     key = KEY
@@ -180,10 +179,6 @@ class Chain:
             elif case.id in samples and case.name == "cold":
                 found[case.id] |= self._amortised(case, found[case.id]["time"])
         return found
-
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what bounds a chain, memory or exp, differs from device to device."""
-        return None
 
     def _rows(self, rows: int) -> Data:
         if self._data is None or self._data.rows != rows:

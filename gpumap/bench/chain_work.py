@@ -19,22 +19,20 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap.bench.places import moved
-from gpumap.bench.scripted import hollow_array, is_hollow
+from gpumap.bench.base import Round
+from gpumap.bench.operands import hollow_array, is_hollow, moved
 from gpumap.bench.verify import METHOD, judged, largest, worse
 from gpumap.dtypes import ITEMSIZE, ROUNDING
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Spans
     from gpumap.machine.blas import Cores
     from gpumap.model import Check
 
-    Array = np.ndarray[Any, Any]
     Expected = Callable[[slice], tuple[Array, Any]]  # of rows: the answer, and its scale
 
 Dtype = Literal["float32", "float64"]
@@ -62,8 +60,6 @@ class Data:
     """
 
     def __init__(self, rows: int, dtype: Dtype, seed: int, session: Session | None = None) -> None:
-        import numpy as np
-
         self.rows, self.dtype = rows, dtype
         self.nbytes = rows * INNER * ITEMSIZE[dtype]
         self.hollow = session is not None and is_hollow(session, self.nbytes)
@@ -85,8 +81,6 @@ class Data:
     @cached_property
     def positive(self) -> Array:
         """What log is given: exp(relu(x.w + b))."""
-        import numpy as np
-
         found: Array = self.empty() if self.hollow else np.exp(np.maximum(self.source, 0))
         return found
 
@@ -97,8 +91,6 @@ class Data:
 
     def empty(self) -> Array:
         """Return room for a result on the host."""
-        import numpy as np
-
         shape = self.rows, COLUMNS
         return hollow_array(shape, self.dtype) if self.hollow else np.empty(shape, self.dtype)
 
@@ -108,8 +100,6 @@ class Data:
 
     def compute(self, op: str, out: Array) -> None:
         """Do one operation, or the whole chain, as a program of the host would."""
-        import numpy as np
-
         if self.hollow:
             return
         if op == "chain":
@@ -128,8 +118,6 @@ class Data:
 
     def check(self, op: str, found: Array, rows: slice) -> Check:
         """Return whether `found` is what an operation makes of some rows, within rounding."""
-        import numpy as np
-
         error, unit = 0.0, _ROUNDED[op] * ROUNDING[self.dtype].write
         with np.errstate(all="ignore"):  # what is wrong may be no number
             for start in range(rows.start, rows.stop, BLOCK):
@@ -141,8 +129,6 @@ class Data:
 
     def _true(self, op: str, rows: slice) -> tuple[Array, Any]:
         """Return the true answer of some rows, and what its rounding is measured against."""
-        import numpy as np
-
         if op in ("chain", "gemm"):
             return self._layer(rows, whole=op == "chain")
         wide = self.given(op)[rows].astype(np.float64)
@@ -157,8 +143,6 @@ class Data:
 
     def _layer(self, rows: slice, *, whole: bool) -> tuple[Array, Array]:
         """Return x.w, or relu(x.w + b)."""
-        import numpy as np
-
         x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
         scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
         if not whole:
@@ -258,10 +242,8 @@ class Job:
         return self.placed.data.landing[: self.placed.count]
 
 
-class DeviceRound:
+class DeviceRound(Round):
     """One round of a case on its devices, queued from one thread."""
-
-    route: str | None = None
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
@@ -292,10 +274,8 @@ class DeviceRound:
         return reduce(worse, (job.check() for job in self._jobs))
 
 
-class HostRound:
+class HostRound(Round):
     """The same by NumPy, whose products use all cores; its elementwise functions use one."""
-
-    route: str | None = None
 
     def __init__(self, data: Data, op: str, clock: Clock, cores: Cores) -> None:
         self._data, self._op, self._clock, self._cores = data, op, clock, cores
@@ -313,18 +293,13 @@ class HostRound:
             for _ in range(rounds):
                 self._clock.compute(job, work)
 
-    def finish(self) -> None:
-        """Do nothing: it is done when `queue` returns."""
-
     def check(self) -> Check:
         """Return whether the result is right."""
         return self._data.check(self._op, self._out, slice(0, self._data.rows))
 
 
-class ColdRound:
+class ColdRound(Round):
     """A first call: a session is opened, w, b and x go there, the kernel is built and run."""
-
-    route: str | None = None
 
     def __init__(self, name: str, data: Data, again: Callable[[str], Session]) -> None:
         self._name, self._data, self._again = name, data, again

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Family, is_control
 from gpumap.bench.verify import host_bytes
 from gpumap.model import Case, Group, Plan, Work
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Benchmark, Round
+    from gpumap.bench.base import Round
     from gpumap.model import Binding, Estimate, Limit, Param, Samples
 
 KEY = CONTROL
@@ -44,7 +45,7 @@ def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
     return replace(plan, groups=groups, memory=memory, largest_buffer=largest)
 
 
-class Controlled:
+class Controlled(Benchmark):
     """A benchmark, and the control beside it."""
 
     def __init__(

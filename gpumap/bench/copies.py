@@ -6,9 +6,9 @@ copies once more before it looks.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from gpumap.bench.base import Round
 from gpumap.bench.verify import compared
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpumap.model import Check
 
 
-class Copies(ABC):
+class Copies(Round):
     """Rounds of copies: waited for one by one (`sync`), or queued one behind the other.
 
     `targets` are the ends whose `place`, buffer or landing, is written.
@@ -31,15 +31,9 @@ class Copies(ABC):
         self._sync = sync
         self._mark = object()  # and not the round: it holds the ends, which would hold it
 
-    @abstractmethod
-    def poison(self) -> None:
-        """Make every destination wrong."""
-
-    @abstractmethod
     def _wait(self) -> None:
         """Wait for every device."""
 
-    @abstractmethod
     def _copy(self, spans: Spans | None, repeat: int) -> None:
         """Queue the copy `repeat` times."""
 
@@ -72,8 +66,6 @@ class Copies(ABC):
 
 class HostCopy(Copies):
     """Copies between the host and one or more devices, in one direction."""
-
-    route: str | None = None
 
     def __init__(self, ends: Sequence[Cut], direction: str, *, sync: bool) -> None:
         super().__init__(ends, "buffer" if direction == "h2d" else "landing", sync=sync)
@@ -112,10 +104,8 @@ class HostCopy(Copies):
                 spans.end(ends.name, ends.session)
 
 
-class BothWays:
+class BothWays(Round):
     """An upload on one queue of a device, and a download on another, at the same time."""
-
-    route: str | None = None
 
     def __init__(self, there: Cut, back: Cut) -> None:
         self._rounds = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
@@ -133,9 +123,6 @@ class BothWays:
             for each in self._rounds:
                 each.finish()
 
-    def finish(self) -> None:
-        """Do nothing: each round has been waited for."""
-
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
         return _together([each.check() for each in self._rounds])
@@ -146,7 +133,6 @@ class PairCopy(Copies):
 
     def __init__(self, source: Cut, target: Cut, *, sync: bool) -> None:
         super().__init__((target,), "buffer", sync=sync)
-        self.route: str | None = None
         self._source = source
         self._target = target
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from gpumap.fit import FITS, Model, fitted
+from gpumap.lazy_numpy import np
 from gpumap.model import Estimate
 
 _FEWEST = 4  # sizes for a line to be about
@@ -136,8 +137,6 @@ class Curve:
 
 def curve(sizes: Sequence[int], times: Sequence[float]) -> Curve | None:
     """Return what tells the time of any size, from that of some; None of too few."""
-    import numpy as np
-
     if len(sizes) < _FEWEST or not all(0.0 < time < math.inf for time in times):
         return None
     model = fitted(sizes, np.asarray(times))

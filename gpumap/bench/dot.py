@@ -8,7 +8,7 @@ Cases, each at every size:
     one+fetch, many+fetch each result fetched to the host too, from one thread
     many+fetch+threads    the same with one host thread for each device
 
-What several devices gain, and what they could, is in `gpumap.bench.speedup`.
+What several devices gain, and what they could, is in `gpumap.bench.figures`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, get_args
 
-from gpumap.bench.base import COMPARABLE, ordered
+from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
 from gpumap.bench.dot_headline import headline
+from gpumap.bench.figures import Figures
+from gpumap.bench.operands import hollow_array, is_hollow, moved, played, prove
 from gpumap.bench.pilot import BUSY, times
-from gpumap.bench.places import moved, prove
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.scripted import hollow_array, is_hollow, played
 from gpumap.bench.sizes import one_device
-from gpumap.bench.speedup import Figures
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
 from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import hardware_groups
+from gpumap.lazy_numpy import np
 from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.bench.base import Round, Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Check, Estimate, Samples
 
 KEY = "dot"
@@ -85,7 +85,7 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
 
 
-class Dot:
+class Dot(Benchmark):
     """The products of a plan, on opened sessions."""
 
     key = KEY
@@ -181,8 +181,6 @@ class Pair:
     @cached_property
     def landing(self) -> Any:
         """Room on the host for their product, whichever case fetches it."""
-        import numpy as np
-
         return np.empty(self.shape, numpy_dtype(self.dtype))
 
     @property
@@ -214,8 +212,6 @@ class Product:
 
     def poison(self) -> None:
         """Fill the result with NaN."""
-        import numpy as np
-
         rows = np.full((min(ROWS, self.out.shape[0]), self.out.shape[1]), np.nan, self.out.dtype)
         for start in range(0, self.out.shape[0], ROWS):
             target = self.out[start : start + ROWS]
@@ -240,10 +236,8 @@ class Product:
         return self.pair.expected.check(self.landing if fetched else self.out)
 
 
-class DotRound:
+class DotRound(Round):
     """One round of a case: its products, fetched or not, from one thread or from several."""
-
-    route: str | None = None
 
     def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
         self._products = products

@@ -36,10 +36,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.scripted import is_hollow
+from gpumap.bench.operands import is_hollow
 from gpumap.bench.verify import compared
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.kernels.table import COUNTS
+from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,8 +87,6 @@ class Ends:
 
     def spoil_landing(self, right: Any) -> None:
         """Make the landing's first bytes differ from what will be right; no round holds it then."""
-        import numpy as np
-
         self.holders["landing"] = None
         np.invert(right, out=self.landing[: right.size])
 
@@ -172,8 +171,6 @@ class Cut:
         return self.ends.counter.count(self.ends.kept, self.ends.buffer, self._behind)
 
     def _last_is(self, value: int) -> bool:
-        import numpy as np
-
         landed = np.array([_BYTE - 1 - value], np.uint8)  # its opposite, if nothing comes
         self.session.download(self.buffer[self.landing.size - 1 :], landed)
         self.session.synchronize()
@@ -184,8 +181,6 @@ class Counter:
     """Counts on a device in how many bytes two buffers differ."""
 
     def __init__(self, session: Session) -> None:
-        import numpy as np
-
         self._session = session
         self._counter = session.empty((1,), "uint32")
         self._zero = np.zeros(1, np.uint32)
@@ -218,8 +213,6 @@ def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
 
 
 def _draw(source: Any, seed: tuple[int, int]) -> None:
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     for part in _parts(source.size):
         source[part] = rng.integers(0, _BYTE, source[part].size, dtype=np.uint8)

@@ -12,22 +12,21 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.scripted import hollow_array, is_hollow, played
+from gpumap.bench.base import Round
+from gpumap.bench.operands import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
+from gpumap.distributed.algorithms import balanced
+from gpumap.distributed.local import exchange
+from gpumap.lazy_numpy import Array, np
 from gpumap.model import Reason
-from gpumap.parallel.comm.local import exchange
-from gpumap.parallel.split import balanced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Round, Spans
+    from gpumap.bench.base import Spans
     from gpumap.model import Binding, Check
 
-    Array = np.ndarray[Any, Any]
     Maker = Callable[[Sequence[Buffer]], "Exchange"]
 
 Wire = Literal["float32", "float16"]
@@ -96,8 +95,6 @@ class Library(Protocol):
 
 def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
-    import numpy as np
-
     m = _modulus(ranks, wire)
     cycle = (1 + (np.arange(m) + _APART * rank) % m).astype(np.float32)
     return np.resize(cycle, length)
@@ -105,8 +102,6 @@ def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
 
 def summed(ranks: int, length: int, wire: Wire) -> Array:
     """Return the sum of what all ranks give, exactly."""
-    import numpy as np
-
     m = _modulus(ranks, wire)
     cycle = sum(crafted(rank, ranks, m, wire) for rank in range(ranks))
     return np.resize(cycle, length)
@@ -114,8 +109,6 @@ def summed(ranks: int, length: int, wire: Wire) -> Array:
 
 def exact(found: Array, wanted: Array) -> Check:
     """Return whether every element is the sum, bit for bit."""
-    import numpy as np
-
     bad = np.flatnonzero(found != wanted)
     first = int(bad[0]) * ITEM if bad.size else None
     return compared(wanted.nbytes, first)
@@ -175,10 +168,8 @@ class LibraryRanks(LocalRanks):
         return self._library.exchange(buffers)
 
 
-class LocalRound:
+class LocalRound(Round):
     """An exchange between the devices of a process, queued from one thread."""
-
-    route: str | None = None
 
     def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
         """Take memory on each session; `make` makes an exchange of a buffer of each."""
@@ -235,8 +226,6 @@ class LocalRound:
             session.synchronize()
 
     def _landed(self, rank: int) -> Array:
-        import numpy as np
-
         landing = np.full(self._job.length, np.nan, np.float32)
         for tensor, part in zip(self._tensors[rank], parts(self._job), strict=True):
             self._sessions[rank].download(tensor, landing[part])

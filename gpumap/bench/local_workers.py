@@ -6,14 +6,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.scripted import HOLDS, hollow_array, is_hollow, lighten, played
-from gpumap.bench.train import EPOCH
-from gpumap.bench.training import LocalTraining
+from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
+from gpumap.distributed.local import exchange
 from gpumap.model import Reason
-from gpumap.parallel.comm.local import exchange
-from gpumap.parallel.network import ITEM
-from gpumap.parallel.tasks import Layers
-from gpumap.parallel.team import LocalTeam
+from gpumap.training.jobs import EPOCH
+from gpumap.training.network import ITEM, Network
+from gpumap.training.steps import LocalTraining
+from gpumap.training.workers import LocalTeam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
-    from gpumap.bench.train import Job
     from gpumap.model import Binding
-    from gpumap.parallel.team import Queued, Worker
+    from gpumap.training.jobs import Job
+    from gpumap.training.workers import Queued, Worker
 
 
 class NoExamples:
     """Examples that have no data."""
 
     def __init__(self, task: Any) -> None:
-        self.count, self._network = EPOCH, task.network
+        self.count, self._network = EPOCH, task
 
     def numbers(self, start: int, stop: int) -> Any:
         """Return the places themselves."""
@@ -106,7 +105,7 @@ class LocalWorkers:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
         task: Any = job.course.task
         large = self._light and ITEM * task.parameters > HOLDS
-        return large and isinstance(task, Layers) and not job.params.learn
+        return large and isinstance(task, Network) and not job.params.learn
 
     def _first(self, job: Job) -> Session:
         return self._sessions[job.spec.names[0]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.transfer import HELD_BACK
 from gpumap.fit import FITS, fitted, intervals
+from gpumap.lazy_numpy import np
 from gpumap.model import Case, Fit, HeldBack
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def fit_id(case: Case) -> str:
 
 
 def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
-    import numpy as np
-
     good = sorted(
         (row for row in ladder if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
     )

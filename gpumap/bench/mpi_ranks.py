@@ -14,23 +14,22 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
 from gpumap.bench.verify import worse
+from gpumap.distributed.mpi import exchange
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
+from gpumap.lazy_numpy import np
 from gpumap.model import Reason
-from gpumap.parallel.comm.mpi import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
+    from gpumap.distributed.watchdog import Seat
     from gpumap.model import Binding, Check
-    from gpumap.parallel.comm.watch import Seat
 
-    Array = np.ndarray[Any, Any]
 
 _END = "end"
 _WAKE = 2  # the tag of the message before the first command
@@ -76,8 +75,6 @@ class Exchanging:
     """What one rank has for an exchange: tensors, the buffer that fuses them, and the exchanges."""
 
     def __init__(self, job: Job, comm: Any, session: Session) -> None:
-        import numpy as np
-
         self._job, self._comm, self._session = job, comm, session
         self._tensors = [np.empty(length, np.float32) for length in job.lengths]
         self._whole = np.empty(job.length, np.float32) if job.fused else None
@@ -100,8 +97,6 @@ class Exchanging:
 
     def run(self, rounds: int) -> None:
         """Exchange `rounds` times."""
-        import numpy as np
-
         with np.errstate(all="ignore"):  # sums of sums run over
             once = self._round
             for _ in range(rounds):
@@ -109,8 +104,6 @@ class Exchanging:
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
-        import numpy as np
-
         self._to_host()
         job = self._job
         wanted = summed(self._comm.Get_size(), job.length, job.wire)
@@ -307,10 +300,8 @@ class MpiRanks:
                 raise kind(f"{seat.words}: {problem}")
 
 
-class MpiRound:
+class MpiRound(Round):
     """An exchange on all ranks."""
-
-    route: str | None = None
 
     def __init__(self, ranks: MpiRanks, number: int) -> None:
         self._ranks, self._number = ranks, number
@@ -325,9 +316,6 @@ class MpiRound:
         """Exchange `rounds` times."""
         self._ranks.tell("run", self._number, rounds)
         self._since += rounds
-
-    def finish(self) -> None:
-        """Do nothing: this rank has its sum when `queue` returns."""
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks, of one exchange."""

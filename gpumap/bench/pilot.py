@@ -6,9 +6,9 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpumap.bench.places import one_of_each
+from gpumap.bench.figures import UNEQUAL
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import specified
-from gpumap.bench.speedup import UNEQUAL
 from gpumap.errors import DeviceError
 
 if TYPE_CHECKING:

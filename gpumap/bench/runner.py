@@ -12,8 +12,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
-from gpumap.bench.base import Launched, Seen, Series, Taken, calibrate, sample, warm_up, wrong
+from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
+from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.bench.stopping import (
     EARLY_LOOKS,
     FEWEST,
@@ -355,8 +356,7 @@ class Runner:
             "unstable": unstable(standing, odd, len(self._series)),
             "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
-            "launch-bound": isinstance(series.round, Launched)
-            and series.round.launched
+            "launch-bound": series.round.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": capped,
         }

@@ -16,11 +16,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Round, Series, Settings, calibrate, sample, wrong
+from gpumap.bench.base import Round, Settings, wrong
 from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import located
-from gpumap.bench.scripted import is_hollow, played
+from gpumap.bench.operands import is_hollow, played
+from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.verify import worse
 from gpumap.bench.workloads import Problem
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
 from gpumap.judge.verdict import LAST, Change, alarms, located, passing
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Round
     from gpumap.dtypes import Arithmetic
     from gpumap.judge.verdict import Word
-    from gpumap.model import Alarms, Binding, Estimate, Limit, Param, Samples
+    from gpumap.model import Alarms, Binding, Estimate, Param, Samples
 
 KEY = "selftest"
 CASES = ("a", "b")
@@ -96,7 +97,7 @@ def _word(run: Sequence[float], threshold: float) -> Word:
     return "pass" if clear else "inconclusive"
 
 
-class SelfTest:
+class SelfTest(Benchmark):
     """A and B of each device, on opened sessions."""
 
     key = KEY
@@ -140,10 +141,6 @@ class SelfTest:
                 if (gain := ratio(a, b, confidence)) is not None:
                     figures[case.id]["speedup"] = gain
         return figures
-
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: A and B are held against each other only."""
-        return None
 
 
 def _cases(binding: Binding, size: int) -> Iterable[Case]:

@@ -1,12 +1,10 @@
-"""The sizes of a benchmark, as a user writes them: single ones, several, or a geometric range.
-
-What cannot be asked of a map and of its devices, said before anything is measured.
-"""
+"""Sizes of a benchmark as a user writes them, and checks of its options against the map."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import spelling, units
@@ -15,7 +13,7 @@ from gpumap.escape import printable
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
     from gpumap.bench.registry import BenchmarkSpec
@@ -26,7 +24,8 @@ if TYPE_CHECKING:
 KEYS = ("bytes", "size_name")
 NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
-_SHOWN = 20  # digits of a number that is too large
+_DEVICES = 1_000_000
+_SHOWN = 40  # characters of what is wrong
 
 
 def check_names(
@@ -39,7 +38,7 @@ def check_names(
     """
     for case in asked or ():
         if _several(spec, case) and len(bindings) == 1:
-            fix = "map a second name, or leave the case away"
+            fix = "map a second name, or omit the case"
             raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
 
 
@@ -99,85 +98,67 @@ def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]
     """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; `option` and `key` are what a fix names.
 
     Raises:
-        QuestionError: it is none of them; the message ends in the fix.
+        QuestionError: it is none of them, with the fix.
     """
-    said, found = f"{option} {key}", list[int]()
-    for part in text.split(","):
-        stripped = part.strip()
-        found += _squares(stripped, said) if ":" in part else [_side(stripped, said)]
-    if any(later in found[:n] for n, later in enumerate(found)):
-        raise QuestionError(f"a size stands twice in {text!r}", "name each size once")
-    return tuple(found)
+    return _series(text, partial(_whole, MOST, f"write {option} {key}1024"), "256:4096:x2")
 
 
-def _side(text: str, said: str) -> int:
-    whole = text.isascii() and text.isdigit()
-    if whole and len(text.lstrip("0")) > len(str(MOST)):
-        raise QuestionError(f"{text[:_SHOWN]!r} is too large: a size is {MOST} at most",
-                            f"write {said}1024")  # fmt: skip
-    if not whole or not text.strip("0"):
-        raise QuestionError(
-            f"{text!r} is not a size: a whole number from 1 on", f"write {said}1024"
-        )
-    return int(text)
+def counts(text: str) -> tuple[int, ...]:
+    """Parse ``2``, ``2,4,8`` or ``2:1024:x2`` into numbers of devices, ascending.
 
-
-def _squares(text: str, said: str) -> list[int]:
-    ends = text.split(":")
-    if len(ends) != 3 or not ends[2].startswith("x"):  # noqa: PLR2004 - first:last:xfactor
-        fix = "write first:last:xfactor, such as 256:4096:x2"
-        raise QuestionError(f"{text!r} is not a range of sizes", fix)
-    size, last, factor = (_side(end, said) for end in (*ends[:2], ends[2][1:]))
-    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
-        raise QuestionError(f"{text!r} goes nowhere", "first <= last, and a factor of 2 or more")
-    found = []
-    while size <= last:
-        found.append(size)
-        size *= factor
-    return found
+    Raises:
+        QuestionError: it is none of them, with the fix.
+    """
+    fix = "write 2, or 2,4,8, or 2:1024:x2"
+    return tuple(sorted(_series(text, partial(_whole, _DEVICES, fix), "2:1024:x2")))
 
 
 def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
-    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; ``sweep`` is the model's own ladder.
-
-    Args:
-        text: what a user wrote.
-        named: bytes that have a word.
+    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; `named` are bytes that have a word.
 
     Raises:
-        QuestionError: it is none of them; the message ends in the fix.
+        QuestionError: it is none of them, with the fix.
     """
-    found: list[Size] = []
-    for part in text.split(","):
-        try:
-            found += _transfers(part.strip(), named)
-        except ValueError as error:
-            problem, _, fix = str(error).partition(": ")
-            if part.strip()[:1].isalpha():  # a word
-                known = f"write 4KiB, or one of {', '.join(named)}"
-                fix = spelling.fix(part.strip(), named, known)
-            raise QuestionError(problem, fix or "write small, large, 4KiB or 1MB") from None
-    repeated = {s.nbytes for n, s in enumerate(found) if s.nbytes in {f.nbytes for f in found[:n]}}
-    if repeated:
-        raise QuestionError(f"{min(repeated)} bytes stand twice in {text!r}", "name each size once")
+    words = {named[part]: part for part in map(str.strip, text.split(",")) if part in named}
+    found = _series(text, partial(_bytes, named), "64B:1GiB:x2")
+    return tuple(Size(nbytes, words.get(nbytes)) for nbytes in found)
+
+
+def _series(text: str, read: Callable[[str], int], example: str) -> tuple[int, ...]:
+    """Parse numbers and ranges ``first:last:xfactor``; `read` parses one number."""
+    found: list[int] = []
+    for part in map(str.strip, text.split(",")):
+        ends = part.split(":")
+        if len(ends) == 1:
+            found.append(read(part))
+            continue
+        if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
+            fix = f"write first:last:xfactor, such as {example}"
+            raise QuestionError(f"{part[:_SHOWN]!r} is not a range", fix)
+        size, last, factor = read(ends[0]), read(ends[1]), int(ends[2][1:])
+        if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
+            fix = "first <= last, and a factor of 2 or more"
+            raise QuestionError(f"{part[:_SHOWN]!r} goes nowhere", fix)
+        while size <= last:
+            found.append(size)
+            size *= factor
+    if len(set(found)) < len(found):
+        raise QuestionError(f"a number stands twice in {text!r}", "name each once")
     return tuple(found)
 
 
-def _transfers(part: str, named: Mapping[str, int]) -> list[Size]:
-    if not part:
-        raise ValueError("an empty size: drop one comma, or write small,large")
-    if part in named:
-        return [Size(named[part], part)]
-    if ":" not in part:
-        return [Size(units.nbytes(part))]
-    ends = part.split(":")
-    if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
-        raise ValueError(f"{part!r} is not a range of sizes: write 64B:1GiB:x2")
-    size, last, factor = units.nbytes(ends[0]), units.nbytes(ends[1]), int(ends[2][1:])
-    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
-        raise ValueError(f"{part!r} goes nowhere: first <= last, and a factor of 2 or more")
-    found = []
-    while size <= last:
-        found.append(Size(size))
-        size *= factor
-    return found
+def _whole(most: int, fix: str, text: str) -> int:
+    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    if not digits or len(digits) > len(str(most)) or int(digits) > most:
+        problem = f"{text[:_SHOWN]!r} is not a whole number from 1 to {most:,}"
+        raise QuestionError(problem, fix)
+    return int(digits)
+
+
+def _bytes(named: Mapping[str, int], text: str) -> int:
+    try:
+        return named.get(text) or units.nbytes(text)
+    except units.SizeError as error:
+        known = f"write 4KiB, or one of {', '.join(named)}"
+        fix = spelling.fix(text, named, known) if text[:1].isalpha() else error.fix
+        raise QuestionError(error.problem, fix) from None

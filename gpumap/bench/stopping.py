@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Series, Settings
+    from gpumap.bench.base import Settings
+    from gpumap.bench.sampling import Series
     from gpumap.model import Binding, Case, Group, Samples
 
 _EVERY = 0.1  # seconds from one look to the next

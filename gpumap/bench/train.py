@@ -8,172 +8,42 @@ Cases, each on the first 1, 2, 4 ... names of the map, and on all of them:
 Strong scaling splits one batch over the devices, weak scaling gives each of them as many examples.
 Figures stand for examples, so that both can be read alike: a speed-up is that of examples per
 second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is made of is in
-`gpumap.bench.training`.
+`gpumap.training.steps`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from math import ceil, isfinite
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.base import COMPARABLE
+from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
-from gpumap.bench.training import Course, TrainRound, diverged, held_out
+from gpumap.distributed.algorithms import balanced, schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.optimizers import OPTIMIZERS, STATES, Chosen
-from gpumap.parallel.split import split
-from gpumap.parallel.tasks import Task
-from gpumap.parallel.team import Worker
 from gpumap.report import training as tables
+from gpumap.training.jobs import CASES, Params, Spec, job_of
+from gpumap.training.optimizers import STATES
+from gpumap.training.steps import diverged, held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
-
-    from gpumap.backends.base import Session
     from gpumap.bench.base import Round
-    from gpumap.bench.training import Training
-    from gpumap.model import Limit, Param, Reason, Samples
-
-    Array = np.ndarray[Any, Any]
+    from gpumap.lazy_numpy import Array
+    from gpumap.model import Param, Samples
+    from gpumap.training.jobs import Job, Workers
+    from gpumap.training.steps import Training
+    from gpumap.training.tasks import Task
 
 KEY = "train"
-CASES = ("compute", "step")
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
-EPOCH = 131_072  # examples of an epoch: those of the seed's program
 _ITEM = 4  # bytes of a parameter
 _AT_ONCE = 64  # steps of learning, whose marks are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """Weak: so many examples for each device. Strong: so many for all of them."""
-
-    how: Literal["weak", "strong"]
-    examples: int
-
-    def batch(self, workers: int) -> int:
-        """Return the examples of a step."""
-        return self.examples * (workers if self.how == "weak" else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """What is trained, how, and what is measured of it."""
-
-    tasks: tuple[Task, ...]
-    rules: tuple[Chosen, ...]
-    scaling: Scaling
-    optimizer: str
-    rate: float
-    warmup: int = 0
-    linear: bool = False
-    algorithm: str = "ring"
-    cases: tuple[str, ...] = CASES
-    kept: bool = False
-    learn: int = 0  # examples, after which the loss is told
-    seed: int = 1
-    start: Array | None = None  # parameters to begin with
-
-    def course(self, task: Task, rule: Chosen, workers: int, *, whole: bool) -> Course:
-        """Return what so many workers do; a gradient alone needs no new batch for each step."""
-        return Course(
-            task,
-            task.data(EPOCH, self.seed),
-            rule,
-            split(self.scaling.batch(workers), workers),
-            self.rate,
-            self.warmup,
-            self.linear,
-            self.seed,
-            self.kept or not whole,
-        )
-
-    def initial(self, task: Task) -> Array:
-        """Return the parameters that every worker begins with."""
-        return _initial(task, self.seed) if self.start is None else self.start
-
-
-@lru_cache(maxsize=1)  # of forty million numbers one copy is enough, and nobody changes it
-def _initial(task: Task, seed: int) -> Array:
-    return task.initial(seed)
-
-
-class Workers(Protocol):
-    """Whoever trains: the devices of this process, or processes."""
-
-    comm: str
-
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return those whose memory is this machine's."""
-
-    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
-        """Return why they cannot train."""
-
-    def begin(self) -> None:
-        """Let go of what the trainings before have taken."""
-
-    def training(self, job: Job) -> Training:
-        """Take memory for a job on every worker."""
-
-    def played(self, work: Round, job: Job) -> Round:
-        """Return the round of a job; where results are scripted, one that does not compute them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A training in a few words, that all who have the same `Params` understand."""
-
-    network: str
-    rule: str
-    names: tuple[str, ...]
-    whole: bool  # with exchange and update
-
-
-@dataclass(frozen=True)
-class Job:
-    """A training: what its workers are to do, and with what."""
-
-    spec: Spec
-    course: Course
-    params: Params
-    optimizer: str
-    algorithm: str
-    most: int  # examples that a worker is ever given, in any job of its group
-
-    @cached_property
-    def initial(self) -> Array:
-        """The parameters that every worker begins with."""
-        return self.params.initial(self.course.task)
-
-    def worker(self, name: str, session: Session) -> Worker:
-        """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
-        task = self.course.task
-        optimizer = OPTIMIZERS[self.optimizer](session, task.parameters)
-        return Worker(name, task.model(session, self.most), optimizer)
-
-
-def job_of(params: Params, spec: Spec) -> Job:
-    """Return what a training is in full."""
-    task = next(task for task in params.tasks if task.name == spec.network)
-    rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
-    return Job(
-        spec,
-        params.course(task, rule, len(spec.names), whole=spec.whole),
-        params,
-        params.optimizer,
-        params.algorithm,
-        params.scaling.examples,
-    )
 
 
 def counts(names: int) -> list[int]:
@@ -190,7 +60,7 @@ def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     return Plan(groups, _memory(bindings, workers, params), largest, about)
 
 
-class Train:
+class Train(Benchmark):
     """The cases of a plan, on workers that are there."""
 
     key = KEY
@@ -211,7 +81,8 @@ class Train:
         training = self._workers.training(job)
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
-        return self._workers.played(TrainRound(training, int(case.params["steps"])), job)
+        training.steps = int(case.params["steps"])
+        return self._workers.played(training, job)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -231,10 +102,6 @@ class Train:
             found[case.id] = figures
         return found
 
-    def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - the contract's
-        """Return None: what bounds a step, products, memory or links, differs by network."""
-        return None
-
     def _job(self, case: Case) -> Job:
         params = case.params
         rule = str(params.get("rule", ""))
@@ -243,7 +110,7 @@ class Train:
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         self.trained = None  # should this one fail, what another rule learned is not its own
-        training.reset()
+        training.poison()
         left = ceil(self._params.learn / job.course.batch)
         while left > 0:
             training.record()  # of what was done before no phases are asked: it may be forgotten
@@ -321,7 +188,7 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
         yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
         yield from (f"  {line}" for line in task.about())
     for count in counts(len(bindings)):
-        parts = split(params.scaling.batch(count), count).counts
+        parts = balanced(params.scaling.batch(count), count)
         each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
         yield f"batch of {sum(parts)}: {', '.join(each)}"
 

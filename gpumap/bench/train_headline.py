@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.phases import PHASES
 from gpumap.cut import middle
 from gpumap.judge.doubts import ENOUGH, about, alone, doubtful, thin_others, unsupported
 from gpumap.judge.phrases import interval, others, percent, said, value
+from gpumap.training.phases import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

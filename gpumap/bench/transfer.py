@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.base import Benchmark
 from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
-from gpumap.bench.places import one_of_each
+from gpumap.bench.operands import one_of_each, played
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.scripted import played
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
 from gpumap.bench.workloads import LARGEST, WORKLOADS
@@ -109,7 +109,7 @@ def _taken(largest: int, params: Params, features: Container[str]) -> int:
     return 2 * (whole * (2 if "pinned" in features else 1) + mapped)
 
 
-class Transfer:
+class Transfer(Benchmark):
     """The copies of a plan, on opened sessions.
 
     `again` opens a second session on the device of a name: copies both ways need two queues.

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import model
 from gpumap.dtypes import ROUNDING, Arithmetic, numpy_dtype, storage
+from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +84,10 @@ class Matrix:
 
     def whole(self) -> Any:
         """Return the matrix in float64."""
-        import numpy as np
-
         return np.concatenate([block.astype(np.float64) for _, block in self.blocks()])
 
     def drawn(self) -> tuple[Any, Any]:
         """Return the numbers of its first row, and which rows have the opposite sign."""
-        import numpy as np
-
         rng = np.random.default_rng(self.seed)
         flipped = rng.integers(0, 2, self.size, dtype=bool)
         wide = np.float64 if self.arithmetic == "float64" else np.float32
@@ -102,8 +99,6 @@ class Expected:
     """What a product must be; made once for each pair of matrices, and asked as often as needed."""
 
     def __init__(self, a: Matrix, b: Matrix) -> None:
-        import numpy as np
-
         if b != a.following:
             raise ValueError("the second matrix must be the one that follows the first")
         (left, self._rows), (right, _) = a.drawn(), b.drawn()
@@ -115,8 +110,6 @@ class Expected:
 
     def check(self, out: Any) -> Check:
         """Return whether `out`, a buffer or a host array, is the product within rounding."""
-        import numpy as np
-
         error = 0.0
         with np.errstate(all="ignore"):  # what is wrong may be no number
             for first, block in _fetched(out):
@@ -174,8 +167,6 @@ def _parts(rows: int, step: int) -> Iterator[slice]:
 
 def _circulant(values: Any, rows: slice) -> Any:
     """Return rows of the circulant matrix whose first row is given: views, nothing is copied."""
-    import numpy as np
-
     n = len(values)
     every = np.lib.stride_tricks.sliding_window_view(np.concatenate([values, values]), n)
     return every[n - rows.stop + 1 : n - rows.start + 1][::-1]
@@ -196,8 +187,6 @@ def _convolved(a: Any, b: Any) -> Any:
     The error of a transform is that of its largest value, and small values have a scale of their
     own.
     """
-    import numpy as np
-
     n = len(a)
     whole = np.convolve(a, b)
     whole[: n - 1] += whole[n:]
@@ -206,8 +195,6 @@ def _convolved(a: Any, b: Any) -> Any:
 
 def _fetched(out: Any) -> Iterator[tuple[int, Any]]:
     """Yield a device's or the host's matrix in blocks of rows, and the first row of each."""
-    import numpy as np
-
     for rows in _parts(out.shape[0], ROWS):
         block = out[rows]
         if not isinstance(out, np.ndarray):

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpumap.bench.scripted import hollow_array
+from gpumap.bench.operands import hollow_array
 from gpumap.bench.verify import METHOD, Expected, Matrix, allowance, judged, largest
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from gpumap.model import Check
 
-    Array = np.ndarray[Any, Any]
 
 _ITEM = 4  # bytes of a float32
 _PART = 1 << 13  # rows that are checked at a time
@@ -80,8 +78,6 @@ class Problem:
 
     def __init__(self, workload: Workload, rows: int, seed: int, *, hollow: bool = False) -> None:
         """Draw it; a hollow one has no data and no answer."""
-        import numpy as np
-
         self.workload, self.hollow = workload, hollow
         self.size = rows
         rows, inner, columns = map(int, workload.dims(rows))
@@ -104,22 +100,16 @@ class Problem:
 
     def room(self) -> Array:
         """Return room for y on the host."""
-        import numpy as np
-
         return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
 
     def spread(self) -> Array | None:
         """Return the bias once for each row of y; None where there is none."""
-        import numpy as np
-
         if self.b is None:
             return None
         return self.room() if self.hollow else np.tile(self.b, (self.shape[0], 1))
 
     def compute(self, out: Array) -> None:
         """Write y, as a program of the host would."""
-        import numpy as np
-
         if self.hollow:
             return
         np.matmul(self.x, self.w, out=out)
@@ -128,8 +118,6 @@ class Problem:
 
     def check(self, out: Array) -> Check:
         """Return whether `out` is y within rounding, measured as in `gpumap.bench.verify`."""
-        import numpy as np
-
         if self.b is None:
             return self._expected.check(out)
         error = 0.0

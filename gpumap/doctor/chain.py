@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import require
+from gpumap.bench.base import Round
 from gpumap.bench.chain_work import Job, Placed
 
 if TYPE_CHECKING:
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
     from gpumap.model import Check
 
 
-class ChainCall:
+class ChainCall(Round):
     """Calls of the chain on a device, one kernel for each operation, each call waited for."""
-
-    route: str | None = None
 
     def __init__(self, data: Data, session: Session) -> None:
         require(session, "kernels", "the chain of kernels")
@@ -41,9 +40,6 @@ class ChainCall:
             self._job.queue()
             self._session.download(self._job.out, self._landing)
             self._session.synchronize()
-
-    def finish(self) -> None:
-        """Do nothing: a call has been waited for when it returns."""
 
     def check(self) -> Check:
         """Return whether what landed is right."""

@@ -17,10 +17,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Series, Settings, calibrate, sample
+from gpumap.bench.base import Settings
 from gpumap.bench.calls import DeviceCall, HostCall, Placed
 from gpumap.bench.chain_work import Data, HostRound
 from gpumap.bench.crossing import seen
+from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.search import CALLS, Search, World
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.chain import ChainCall

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from worlds import SETTINGS, dot_on, gpu, hooked, rows_on, world
 
-from gpumap.bench.base import Series
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.scripted import lighten
+from gpumap.bench.operands import lighten
+from gpumap.bench.sampling import Series
 from gpumap.bench.stopping import FEWEST, Pace, needed, units
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer

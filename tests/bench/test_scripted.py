@@ -19,23 +19,23 @@ from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.memory import check_memory
-from gpumap.bench.scripted import HOLDS, METHOD, is_hollow, lighten
+from gpumap.bench.operands import HOLDS, METHOD, is_hollow, lighten
 from gpumap.bench.search import World as Search
-from gpumap.bench.train import Params as TrainParams
-from gpumap.bench.train import Scaling, Train
+from gpumap.bench.train import Train
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan
-from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import RULES, Chosen
-from gpumap.parallel.tasks import Layers
+from gpumap.training.jobs import Params as TrainParams
+from gpumap.training.jobs import Scaling
+from gpumap.training.network import Layer, Network
+from gpumap.training.optimizers import RULES, Chosen
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)
-NET = Layers(Network("net", 96, (Layer(192, "relu"), Layer(4, "softmax"))))
+NET = Network("net", 96, (Layer(192, "relu"), Layer(4, "sigmoid")))
 MIB = 1 << 20
 
 
@@ -229,7 +229,7 @@ def test_what_is_to_be_learned_is_computed(learn):
 def test_a_small_network_makes_no_later_one_compute():
     """What is held for one group is not held for the next."""
     here = opened(gpu(0), gpu(1))
-    small = Layers(Network("small", 4, (Layer(8, "relu"), Layer(2, "softmax"))))
+    small = Network("small", 4, (Layer(8, "relu"), Layer(2, "sigmoid")))
     params = TrainParams((small, NET), (Chosen("bsp"),), Scaling("weak", 8), "sgd", 0.1)
     rows = rows_on(here, train(here, params), QUICK)
     methods = {row.case.params["network"]: row.check.method for row in rows}

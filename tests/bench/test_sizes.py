@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gpumap.bench.sizes import Size, squares, transfers
+from gpumap.bench.sizes import Size, counts, squares, transfers
 from gpumap.errors import QuestionError
 
 NO_SQUARES = [
@@ -39,11 +39,11 @@ def test_sizes_as_they_are_written(read, text, sizes):
     ("read", "text", "said"),
     [
         *((squares, text, f"'{text}'") for text in NO_SQUARES),
-        (squares, "64,,128", "''"), (squares, "", "''"), (squares, "32:64:x0", "'0'"),
+        (squares, "64,,128", "''"), (squares, "", "''"), (squares, "32:64:x0", "'32:64:x0'"),
         (squares, "64,64", "'64,64'"), (squares, "32:64:x2,64", "'32:64:x2,64'"),  # one size twice
         *((transfers, text, f"'{text}'") for text in NO_TRANSFERS),
         (transfers, "64B:1K:x2", "'1K'"), (transfers, "400,small", "'400,small'"),
-        (transfers, "small,,large", "an empty size"), (transfers, "", "an empty size"),
+        (transfers, "small,,large", "''"), (transfers, "", "''"),
     ],
 )  # fmt: skip
 def test_what_is_no_size(read, text, said):
@@ -51,3 +51,24 @@ def test_what_is_no_size(read, text, said):
     with pytest.raises(QuestionError, match=re.escape(said)) as error:
         read(text)
     assert all(each.hint for each in error.value.diagnostics)
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("2", (2,)), ("8, 2,4", (2, 4, 8)),
+    ("1:1024:x2", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)),
+    ("2:9:x2,3", (2, 3, 4, 8)), ("1000000", (1_000_000,)),
+])  # fmt: skip
+def test_numbers_of_devices_and_ranges(text, found):
+    assert counts(text) == found
+
+
+@pytest.mark.parametrize("text", [
+    "", "0", "2,x", "1000001", "\u0662", "8:2:x2", "2:8", "2:8:x1", "2:8:2", "2,1:4:x2", "9" * 5000,
+])  # fmt: skip
+def test_what_is_no_number_of_devices(text):
+    with pytest.raises(QuestionError) as raised:
+        counts(text)
+    (said,) = raised.value.diagnostics
+    assert said.hint
+    shown = text.removeprefix("2,")[:40]  # a message is no place for thousands of digits
+    assert said.message.startswith((f"'{shown}' ", "a number stands"))

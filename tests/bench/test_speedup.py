@@ -3,8 +3,7 @@
 import pytest
 from worlds import TOL, gpu, world
 
-from gpumap.bench.figures import overlap, per_time, ratio
-from gpumap.bench.speedup import Figures
+from gpumap.bench.figures import Figures, overlap, per_time, ratio
 from gpumap.model import Case, Estimate, Group, Samples, Work
 
 BLOCKS = tuple(range(6))

@@ -4,12 +4,13 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.backends.fake_clock import FakeClock
-from gpumap.bench.base import Part, Series, Taken, calibrate, sample, warm_up
+from gpumap.bench.base import Part, Round, Taken
 from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
 
-class _Work:
+class _Work(Round):
     """A round that takes the times it is given, in turn, and then the last one for ever."""
 
     def __init__(self, clock, *times, idle=0.0):

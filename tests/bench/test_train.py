@@ -13,16 +13,16 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 from gpumap.backends import load
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
-from gpumap.bench.phases import PHASES
-from gpumap.bench.train import PER, Params, Scaling, Train, check_asked, counts, moved, plan
+from gpumap.bench.train import PER, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
-from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import OPTIMIZERS, RULES, Chosen
-from gpumap.parallel.tasks import Layers
+from gpumap.training.jobs import Params, Scaling
+from gpumap.training.network import Layer, Network
+from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
+from gpumap.training.phases import PHASES
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
-TASK = Layers(NET)
+TASK = NET
 SIZE = 4 * (9 * 16 + 17)  # bytes of its parameters
 WEAK = Scaling("weak", 24)
 ALL = tuple(Chosen(name) for name in RULES)
@@ -99,14 +99,14 @@ def test_weak_and_strong_batches(scaling, batches, parts):
     found = planned(3, params)
     assert [case.params["batch"] for case in steps(found)] == batches
     assert {case.params["scaling"] for case in found.cases} == {scaling.how}
-    assert params.course(TASK, ALL[0], 3, whole=True).split.counts == parts
+    assert params.course(TASK, ALL[0], 3, whole=True).counts == parts
     each = ", ".join(f"{n} {part}" for n, part in zip("abc", parts, strict=True))
     assert f"batch of {sum(parts)}: {each}" in found.about
 
 
 def test_each_case_is_held_against_its_own_on_one_device():
     """A gradient against a gradient, a step against a step; of each network its own."""
-    found = planned(4, asked(*ALL, tasks=(TASK, Layers(replace(NET, name="other")))))
+    found = planned(4, asked(*ALL, tasks=(TASK, replace(NET, name="other"))))
     cases = {case.id: case for case in found.cases}
     assert [group.key for group in found.groups] == ["small", "other"]
     alone = [(c.name, c.params["network"]) for c in cases.values() if c.against is None]
@@ -271,11 +271,11 @@ def test_what_a_rule_moves(rule, by_hand, names):
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
 
 
-LARGE = Layers(Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid"))))
+LARGE = Network("large", 300, (Layer(200, "tanh"), Layer(50, "relu"), Layer(1, "sigmoid")))
 
 
 # nothing holds its sums
-DEEP = Layers(Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmoid"))))
+DEEP = Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmoid")))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

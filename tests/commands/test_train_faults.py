@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from test_bench_train import OWN
 
-from gpumap.parallel.presets import of_width
-from gpumap.parallel.split import Examples
+from gpumap.training.presets import of_width
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")
@@ -41,7 +40,7 @@ def test_any_seed_makes_examples():
     """A seed of more than 64 bits is one too, and others than it have other examples."""
     network, numbers = of_width(8), np.arange(4)
     seeds = (10**30, 10**30 + 1)
-    huge, other = (Examples(network, 16, seed).batch(numbers)[0] for seed in seeds)
+    huge, other = (network.data(16, seed).batch(numbers)[0] for seed in seeds)
     assert np.isfinite(huge).all()
     assert (huge != other).any()
 

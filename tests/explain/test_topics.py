@@ -20,9 +20,10 @@ from gpumap.errors import Exit
 from gpumap.explain.lookup import KINDS, named, nearest, table, typed
 from gpumap.judge import ceilings, explain, transfers
 from gpumap.judge.exit_code import STATUS
-from gpumap.parallel.optimizers import RULES
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
+from gpumap.training import jobs
+from gpumap.training.optimizers import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()
@@ -115,7 +116,7 @@ def parameters():
              and key.value in ("memory", "mode", "pattern")}  # fmt: skip
     (family,) = train.SPEC.families
     (input_,) = (param for param in train_command.params if param.name == "input_")
-    training = {*family.keys, *RULES, *get_args(get_type_hints(train.Scaling)["how"])} - {"comm"}
+    training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     copying = {*transfer._MEMORIES, *transfer._MODES}
     return found | copying | {*allreduce.COMMS} | training | {*input_.type.choices}
 

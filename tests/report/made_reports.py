@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gpumap.bench.phases import PHASES
+from gpumap.distributed.predict import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.judge.headline import headline
 from gpumap.model import (
@@ -45,8 +45,8 @@ from gpumap.model import (
     Verdict,
     Work,
 )
-from gpumap.parallel.predict import given_link, predicted
-from gpumap.parallel.published import cell, judged
+from gpumap.training.phases import PHASES
+from gpumap.training.published import cell, judged
 
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
             "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip

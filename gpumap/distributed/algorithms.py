@@ -1,0 +1,188 @@
+"""The exchange (allreduce) as schedules: who sends which slice to whom, in which step.
+
+After a schedule every rank holds the sum over all ranks of each element. A schedule is a value, the
+same on every rank; any communicator can execute it, one `Turn` of its rank after the other:
+
+    for each step s, in order, once its first `needs` steps are over:
+        post every receive: what is added goes to scratch, what replaces goes to its place
+        post every send: no send reads what a receive of its own step changes before it is over
+        wait for all of them, then add each slice in scratch to its place, in the order of the turn
+
+`needs` is what makes room for double-buffering: a step reads nothing that steps from `needs` on
+write, so a communicator may have all of those under way at once and add one slice while the next
+one arrives. Most schedules need all steps before; the segmented ring needs only those a whole round
+of segments ago. Every slice is summed at one place, or at two that add the same two numbers: all
+ranks get the same bits, whatever rounding does.
+
+    host       rank 0 takes everything in, one rank after the other, and sends the sum back
+    ring       each slice travels around once to be summed, and once more to be known
+               (Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009)
+    alltoall   each rank takes in one slice of everyone, sums it, and sends it to everyone
+               (Theano-MPI's asa32: Alltoall, a sum, Allgather)
+    tree       pairs of pairs: log2(N) steps up, where the last pair exchanges, and down again
+               (Theano-MPI's copper, here for any number of ranks)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def balanced(total: int, parts: int) -> tuple[int, ...]:
+    """Return `parts` whole numbers that sum up to `total`, the first ones larger by one at most."""
+    each, more = divmod(total, parts)
+    return (each + 1,) * more + (each,) * (parts - more)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Elements `start` to `stop` of the sender, added to those of the receiver or put there."""
+
+    sender: int
+    receiver: int
+    start: int
+    stop: int
+    add: bool
+
+    @property
+    def length(self) -> int:
+        """Return how many elements are moved."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Transfers that may all be under way at once, after the first `needs` steps of a schedule."""
+
+    transfers: tuple[Transfer, ...]
+    needs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one rank does in a step; receives that add do so in this order."""
+
+    sends: tuple[Transfer, ...]
+    receives: tuple[Transfer, ...]
+    needs: int
+
+    @property
+    def scratch(self) -> int:
+        """Return the elements of scratch that its receives take."""
+        return sum(transfer.length for transfer in self.receives if transfer.add)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An exchange of `length` elements between ranks 0 to `ranks` - 1."""
+
+    ranks: int
+    length: int
+    steps: tuple[Step, ...]
+
+    def turns(self, rank: int) -> Iterator[Turn]:
+        """Yield what a rank does in each step, also where that is nothing."""
+        for step in self.steps:
+            sends = tuple(t for t in step.transfers if t.sender == rank)
+            receives = tuple(t for t in step.transfers if t.receiver == rank)
+            yield Turn(sends, receives, step.needs)
+
+    def depth(self) -> int:
+        """Return how many steps, at most, may be under way at once."""
+        return max((n - step.needs + 1 for n, step in enumerate(self.steps)), default=0)
+
+
+def schedule(name: str, ranks: int, length: int, segment: int | None = None) -> Schedule:
+    """Return the schedule of one of ALGORITHMS.
+
+    Args:
+        name: of the algorithm.
+        ranks: that take part, 1 or more.
+        length: elements that each rank has, 0 or more.
+        segment: elements of a slice that are sent at once by `ring`; None: all of them.
+    """
+    if ranks == 1 or length == 0:
+        return Schedule(ranks, length, ())
+    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length, segment)))
+
+
+def _host(ranks: int, length: int, _: int | None) -> Iterator[Step]:
+    for rank in range(1, ranks):
+        yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # nobody else's is needed
+    back = tuple(Transfer(0, rank, 0, length, add=False) for rank in range(1, ranks))
+    yield Step(back, ranks - 1)
+
+
+def _ring(ranks: int, length: int, segment: int | None) -> Iterator[Step]:
+    """Yield 2 (N - 1) rounds; each sends every slice one rank on, segment by segment.
+
+    In the round s rank r sends the slice r - s; what it sent on in the round before is what the
+    rank before it sends in this one. In the second half slices replace.
+    """
+    slices = _slices(length, ranks)
+    size = segment or slices[0][1]
+    count = -(-slices[0][1] // size)  # of the first slice, which is none of the shorter ones
+    for round_ in range(2 * (ranks - 1)):
+        for part in range(count):
+            moved = (
+                (rank, *_part(slices[(rank - round_) % ranks], part, size)) for rank in range(ranks)
+            )
+            transfers = tuple(
+                Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < ranks - 1)
+                for rank, start, stop in moved
+                if start < stop
+            )
+            yield Step(transfers, max((round_ - 1) * count + part + 1, 0))
+
+
+def _alltoall(ranks: int, length: int, _: int | None) -> Iterator[Step]:
+    slices = _slices(length, ranks)
+    others = [(rank, (rank + turn) % ranks) for turn in range(1, ranks) for rank in range(ranks)]
+    gather = (Transfer(a, b, *slices[b], add=True) for a, b in others)
+    yield Step(tuple(t for t in gather if t.length), 0)
+    spread = (Transfer(a, b, *slices[a], add=False) for a, b in others)
+    yield Step(tuple(t for t in spread if t.length), 1)
+
+
+def _tree(ranks: int, length: int, _: int | None) -> Iterator[Step]:
+    levels = (ranks - 1).bit_length()
+    up = [_pairs(ranks, 1 << level) for level in range(levels)]
+    number = 0
+    for pairs in up[:-1]:
+        yield Step(tuple(Transfer(b, a, 0, length, add=True) for a, b in pairs), number)
+        number += 1
+    both = [(a, b) for pair in up[-1] for a, b in (pair, pair[::-1])]
+    yield Step(tuple(Transfer(a, b, 0, length, add=True) for a, b in both), number)
+    for pairs in reversed(up[:-1]):
+        number += 1
+        yield Step(tuple(Transfer(a, b, 0, length, add=False) for a, b in pairs), number)
+
+
+ALGORITHMS: dict[str, Callable[[int, int, int | None], Iterator[Step]]] = {
+    "host": _host,
+    "ring": _ring,
+    "alltoall": _alltoall,
+    "tree": _tree,
+}
+
+
+def _pairs(ranks: int, apart: int) -> list[tuple[int, int]]:
+    """Return the roots of neighbouring subtrees that are so far apart."""
+    return [(rank, rank + apart) for rank in range(0, ranks - apart, 2 * apart)]
+
+
+def _slices(length: int, ranks: int) -> list[tuple[int, int]]:
+    """Return the elements of each slice, as even as can be; the first ones are the longest."""
+    stops = list(accumulate(balanced(length, ranks)))
+    return list(zip([0, *stops], stops, strict=False))
+
+
+def _part(whole: tuple[int, int], number: int, size: int) -> tuple[int, int]:
+    """Return the segment of a slice with this number; beyond its end it is empty."""
+    start = min(whole[0] + number * size, whole[1])
+    return start, min(start + size, whole[1])

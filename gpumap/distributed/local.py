@@ -1,0 +1,170 @@
+"""Ranks of one process: the sessions of a map, each with a buffer of its own.
+
+A copy stands in the queue of its sender, and waits there until the receiver's queue has come to it:
+what the receiver did before with that place, or that scratch, is over. The receiver's queue waits
+for the copy, then adds. All of it is queued at once; the host waits for nothing but the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from gpumap.backends.base import Buffer, has_data, landing, require
+from gpumap.distributed.algorithms import schedule
+from gpumap.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.backends.base import Route, Session
+    from gpumap.distributed.algorithms import Schedule, Step, Transfer
+    from gpumap.dtypes import Dtype
+
+    Mark = Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A transfer with its memory: a copy, and where the receiver adds it, if it does."""
+
+    sender: int
+    receiver: int
+    source: Buffer
+    target: Buffer  # the place itself, or scratch
+    place: Buffer | None  # None: the copy is all
+    length: int
+
+
+class LocalExchange:
+    """One exchange between buffers of several sessions, ready to be queued again and again."""
+
+    def __init__(
+        self, plan: Schedule, sessions: Sequence[Session], buffers: Sequence[Buffer]
+    ) -> None:
+        """Take scratch on each session; `buffers` are those of its ranks, one axis each.
+
+        Raises:
+            Unsupported: a session that adds has no kernels.
+            OutOfMemory: there is no room for the scratch.
+        """
+        self._sessions = tuple(sessions)
+        self._buffers = tuple(buffers)
+        adding = {t.receiver for step in plan.steps for t in step.transfers if t.add}
+        for rank in sorted(adding):
+            require(sessions[rank], "kernels", "adding what is exchanged")
+        self._scratch = [
+            _scratch(plan, rank, session, buffers[rank]) for rank, session in enumerate(sessions)
+        ]
+        self._steps = [tuple(self._moves(step)) for step in plan.steps]
+
+    def queue(self) -> frozenset[Route]:
+        """Queue the exchange on all sessions; return how its copies go."""
+        return frozenset(route for moves in self._steps for route in self._queue(moves))
+
+    def finish(self) -> None:
+        """Wait until every rank has its sum; raises what went wrong in a queue."""
+        for session in self._sessions:
+            session.synchronize()
+
+    def _moves(self, step: Step) -> Iterator[_Move]:
+        """Yield the transfers of a step; what one rank adds lies side by side in its scratch."""
+        used = [0] * len(self._sessions)
+        for transfer in step.transfers:
+            start = used[transfer.receiver]
+            used[transfer.receiver] += transfer.length if transfer.add else 0
+            yield self._move(transfer, slice(start, start + transfer.length))
+
+    def _move(self, transfer: Transfer, free: slice) -> _Move:
+        elements = slice(transfer.start, transfer.stop)
+        source = self._buffers[transfer.sender][elements]
+        place = self._buffers[transfer.receiver][elements]
+        ends = transfer.sender, transfer.receiver
+        if not transfer.add:
+            return _Move(*ends, source, place, None, transfer.length)
+        scratch = self._scratch[transfer.receiver]
+        assert scratch is not None
+        return _Move(*ends, source, scratch[free], place, transfer.length)
+
+    def _queue(self, moves: Sequence[_Move]) -> Iterator[Route]:
+        """Queue a step: every copy first, so that no sum gets ahead of what is sent."""
+        free = {move.receiver: self._sessions[move.receiver].mark() for move in moves}
+        arrived: list[Mark] = []
+        for move in moves:
+            sender = self._sessions[move.sender]
+            sender.wait(free[move.receiver])
+            yield sender.copy(move.source, move.target)
+            arrived.append(sender.mark())
+        for move, mark in zip(moves, arrived, strict=True):
+            receiver = self._sessions[move.receiver]
+            receiver.wait(mark)
+            if move.place is not None:
+                receiver.run("add", move.place, move.target, move.place, size=move.length)
+
+
+class HostSum:
+    """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
+
+    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+        """Take host memory for what comes from each session, and for the sum.
+
+        The sum has a place of its own: a session that is ahead may send its next numbers while
+        another one has not fetched the sum yet.
+
+        Raises:
+            OutOfMemory: there is no room for it.
+        """
+        self._ends = list(zip(sessions, buffers, strict=True))
+        self._landings = list(map(landing, buffers))
+        self._total = landing(buffers[0])
+
+    def queue(self) -> frozenset[Route]:
+        """Exchange; the host is part of it, so that only the way back is left to be waited for."""
+        for (session, buffer), there in zip(self._ends, self._landings, strict=True):
+            session.download(buffer, there)
+        self.finish()
+        total, *others = self._landings
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            for other in others if has_data(total) else ():
+                total = np.add(total, other, out=self._total)
+        for session, buffer in self._ends:
+            session.upload(total, buffer)
+        return frozenset()
+
+    def finish(self) -> None:
+        """Wait until every rank has its sum."""
+        for session, _ in self._ends:
+            session.synchronize()
+
+
+def exchange(
+    algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
+) -> HostSum | LocalExchange:
+    """Return the exchange of one buffer of each session by `host`, or by a schedule."""
+    if algorithm == "host":
+        return HostSum(sessions, buffers)
+    plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
+    return LocalExchange(plan, sessions, buffers)
+
+
+def send(source: Buffer, target: Buffer) -> Route:
+    """Queue a copy to another session's buffer: when both have come to it, and before what follows.
+
+    Return how it went.
+    """
+    sender, receiver = source.session, target.session
+    if sender is not receiver:
+        sender.wait(receiver.mark())
+    route: Route = sender.copy(source, target)
+    if sender is not receiver:
+        receiver.wait(sender.mark())
+    return route
+
+
+def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:
+    """Return room for what a rank takes in at once; None where it adds nothing."""
+    most = max((turn.scratch for turn in plan.turns(rank)), default=0)
+    if not most:
+        return None
+    found: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))
+    return found

@@ -1,0 +1,160 @@
+"""Ranks that are processes, on one node or many: the slices travel by MPI (mpi4py).
+
+Nothing of this moves a byte by itself: sends and receives are MPI's, and so is `native`, its own
+Allreduce. A schedule is run ahead as far as it allows and `AHEAD` steps at most, so that one
+segment is added while the next ones are under way.
+
+Where less is to travel, slices are float16 on the wire (Theano-MPI's asa16): each is rounded when
+it is sent, and added to float32. Who summed a slice keeps it as it is; the others have it rounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gpumap.distributed.algorithms import schedule
+from gpumap.errors import AbsentError
+from gpumap.escape import printable
+from gpumap.extras import install
+from gpumap.lazy_numpy import Array, np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from gpumap.distributed.algorithms import Schedule, Transfer, Turn
+
+
+SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
+AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
+_INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
+_SHOWN = 200  # characters of what the loader says
+
+
+def load() -> Any:
+    """Return mpi4py's module MPI; the first call starts MPI.
+
+    Raises:
+        AbsentError: mpi4py is not installed, or finds no MPI library that it can load.
+    """
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise AbsentError(f"MPI cannot be used: {error}", _INSTALL) from error
+    except RuntimeError as error:  # so mpi4py says that it found no library
+        first = printable(str(error).partition("\n")[0][:_SHOWN])
+        raise AbsentError(f"mpi4py has no MPI library: {first}", _INSTALL) from error
+    return MPI
+
+
+class MpiExchange:
+    """One exchange of a rank's array with those of all others, to be run again and again."""
+
+    def __init__(self, plan: Schedule, comm: Any, array: Array, wire: str | None = None) -> None:
+        """Take scratch.
+
+        Args:
+            plan: of the exchange.
+            comm: of mpi4py, with as many ranks.
+            array: shape (length,), in C order; the sum takes its place.
+            wire: the type that travels, if it is another one.
+        """
+        self._comm = comm
+        self._array = array
+        self._wire = array.dtype if wire is None else np.dtype(wire)
+        self._turns = list(plan.turns(comm.Get_rank()))
+        self._ahead = max(min(plan.depth(), AHEAD), 1)
+        self._arriving = self._room(turn.receives for turn in self._turns)
+        self._leaving = self._room(turn.sends for turn in self._turns) if self._narrow else []
+
+    @property
+    def _narrow(self) -> bool:
+        """Return whether what travels is of another type than the array."""
+        return bool(self._wire != self._array.dtype)
+
+    def run(self) -> None:
+        """Exchange, and return when this rank has the sum and may be overwritten."""
+        under_way: deque[tuple[int, list[Any]]] = deque()
+        over = 0
+        for number, turn in enumerate(self._turns):
+            while over < turn.needs or len(under_way) == self._ahead:
+                self._end(*under_way.popleft())
+                over += 1
+            under_way.append((number, self._post(number, turn)))
+        while under_way:
+            self._end(*under_way.popleft())
+
+    def _post(self, number: int, turn: Turn) -> list[Any]:
+        """Begin every receive of a step, then every send; return what to wait for."""
+        comm, places, sent = self._comm, self._places(number, turn), self._sent(number, turn)
+        requests = [comm.Irecv(_bits(place), t.sender) for t, place in places]
+        return requests + [comm.Isend(_bits(array), t.receiver) for t, array in sent]
+
+    def _end(self, number: int, requests: list[Any]) -> None:
+        """Wait for a step, and add or put what came to its place, in the order of its turn."""
+        for request in requests:
+            request.Wait()
+        for transfer, came in self._places(number, self._turns[number]):
+            place = self._of(transfer)
+            if transfer.add:
+                np.add(place, came, out=place)
+            elif self._narrow:
+                place[:] = came
+
+    def _places(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
+        """Yield where each receive of a step goes: its place, or a part of scratch."""
+        free, used = self._arriving[number % self._ahead], 0
+        for transfer in turn.receives:
+            if transfer.add or self._narrow:
+                yield transfer, free[used : used + transfer.length]
+                used += transfer.length
+            else:
+                yield transfer, self._of(transfer)
+
+    def _sent(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
+        """Yield what each send of a step sends: its slice, or that in the type that travels."""
+        used = 0
+        for transfer in turn.sends:
+            if not self._narrow:
+                yield transfer, self._of(transfer)
+                continue
+            narrow = self._leaving[number % self._ahead][used : used + transfer.length]
+            narrow[:] = self._of(transfer)
+            used += transfer.length
+            yield transfer, narrow
+
+    def _of(self, transfer: Transfer) -> Array:
+        found: Array = self._array[transfer.start : transfer.stop]
+        return found
+
+    def _room(self, steps: Iterable[Sequence[Transfer]]) -> list[Array]:
+        """Return scratch for each step that is under way at once, as large as any of them needs."""
+        most = max(
+            (sum(t.length for t in step if t.add or self._narrow) for step in steps), default=0
+        )
+        return [np.empty(most, self._wire) for _ in range(self._ahead)]
+
+
+class NativeExchange:
+    """MPI's own Allreduce, in place: what every schedule is held against."""
+
+    def __init__(self, comm: Any, array: Array) -> None:
+        """Exchange `array`, in C order; `run` returns when this rank has the sum."""
+        self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
+
+
+def exchange(
+    algorithm: str, comm: Any, array: Array, wire: str | None = None
+) -> MpiExchange | NativeExchange:
+    """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
+    if algorithm == "native":
+        return NativeExchange(comm, array)
+    segment = SEGMENT if algorithm == "ring" else None
+    plan = schedule(algorithm, comm.Get_size(), len(array), segment)
+    return MpiExchange(plan, comm, array, wire)
+
+
+def _bits(array: Array) -> Array:
+    """Return an array as MPI can send it: it has no type of 16-bit floats."""
+    return array.view("u2") if array.dtype == "f2" else array

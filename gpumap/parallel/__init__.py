@@ -1,1 +1,0 @@
-"""What data-parallel programs share: how a batch is split, and how its results are exchanged."""

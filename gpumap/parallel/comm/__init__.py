@@ -1,1 +1,0 @@
-"""Communicators: what carries the slices of a schedule from rank to rank."""

@@ -1,0 +1,1 @@
+"""Training of networks by several workers: what is trained, by which rules, on which examples."""

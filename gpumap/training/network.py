@@ -1,0 +1,290 @@
+"""A multilayer perceptron: its layers, and a replica of it on a session.
+
+All parameters of a network are one array, layer by layer: the weights (inputs x units, C order),
+then the biases. One array is exchanged and updated at once, in one call each.
+
+A replica computes a = f(x.W + b) layer by layer, and back (Rumelhart, Hinton & Williams, Nature
+323, 1986). The last layer's f is the sigmoid, with the binary cross-entropy as the loss, whose
+derivative by x.W + b is output - target. The loss of a batch is the mean over its examples and over
+the units of the last layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpumap.backends.base import require
+from gpumap.lazy_numpy import Array, np
+from gpumap.training.examples import Examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.backends.base import Buffer, Session
+
+
+Activation = Literal["relu", "tanh", "sigmoid"]
+ITEM = 4  # bytes of a parameter, float32
+_KERNELS = {"relu": "relu", "tanh": "tanh_each", "sigmoid": "sigmoid"}
+_BACK = {"relu": "relu_back", "tanh": "tanh_back"}
+_LEAST = 1e-7  # of a probability, as a loss sees it (Keras' epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A dense layer: how many units, and what becomes of their sums."""
+
+    units: int
+    activation: Activation
+
+
+@dataclass(frozen=True)
+class Network:
+    """A multilayer perceptron: the numbers of an example, and the layers behind them."""
+
+    name: str
+    inputs: int
+    layers: tuple[Layer, ...]
+
+    @property
+    def last(self) -> Layer:
+        """Return the layer whose activations are the output."""
+        return self.layers[-1]
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Return the numbers of an example before the first layer, and behind each."""
+        return (self.inputs, *(layer.units for layer in self.layers))
+
+    @cached_property
+    def parameters(self) -> int:
+        """Return how many weights and biases there are."""
+        return sum((inputs + 1) * units for inputs, units in pairwise(self.widths))
+
+    def operations(self, examples: int) -> int:
+        """Return the floating-point operations of a forward and a backward pass, products alone.
+
+        Each weight is used three times, in a multiplication and an addition each, but those of the
+        first layer twice: nobody asks for the derivative by the input.
+        """
+        weights = [inputs * units for inputs, units in pairwise(self.widths)]
+        return examples * (6 * sum(weights) - 2 * weights[0])
+
+    def slots(self) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+        """Yield where each layer's weights and biases are, and the shape of the weights."""
+        start = 0
+        for inputs, units in pairwise(self.widths):
+            middle, stop = start + inputs * units, start + (inputs + 1) * units
+            yield slice(start, middle), slice(middle, stop), (inputs, units)
+            start = stop
+
+    def initial(self, seed: int) -> Array:
+        """Return parameters to begin with: weights as Glorot & Bengio (AISTATS 2010), biases 0."""
+        rng = np.random.default_rng((seed, 0))
+        found = np.zeros(self.parameters, np.float32)
+        for weights, _, (inputs, units) in self.slots():
+            limit = np.float32((6.0 / (inputs + units)) ** 0.5)
+            part = found[weights]
+            rng.random(dtype=np.float32, out=part)
+            part *= 2 * limit
+            part -= limit
+        return found
+
+    def memory(self, examples: int) -> int:
+        """Return the bytes that a replica takes for so many examples, without an optimizer."""
+        widest = max(self.widths[1:])
+        each = sum(self.widths) + self.last.units + 2 * widest + 1
+        return ITEM * (2 * self.parameters + examples * each)
+
+    def about(self) -> Iterator[str]:
+        """Yield a line for each layer."""
+        for layer, (inputs, units) in zip(self.layers, pairwise(self.widths), strict=True):
+            parameters = (inputs + 1) * units
+            yield f"{inputs:6} -> {units:6} {layer.activation:8} {parameters:12,} parameters"
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield where each layer's parameters are."""
+        return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots())
+
+    def data(self, count: int, seed: int) -> Examples:
+        """Return so many examples."""
+        return Examples(self.inputs, self.last.units, count, seed)
+
+    def model(self, session: Session, most: int) -> Replica:
+        """Return a replica for batches of up to `most` examples."""
+        return Replica(self, session, most)
+
+    def gradient(self, parameters: Array, x: Array, y: Array, share: float) -> Array:
+        """Return the gradient by NumPy alone."""
+        return reference(self, parameters, x, y, share)
+
+    def loss(self, parameters: Array, x: Array, y: Array) -> float | None:
+        """Return the mean loss of examples, by NumPy alone."""
+        return cross_entropy(outputs(self, parameters, x), y)
+
+
+class Replica:
+    """A network on a session, with room for a batch: parameters, activations and gradient."""
+
+    def __init__(self, network: Network, session: Session, most: int) -> None:
+        """Take memory for batches of up to `most` examples.
+
+        Raises:
+            Unsupported: the session runs no kernels.
+            OutOfMemory: there is no room.
+        """
+        require(session, "kernels", "training a network")
+        self.network, self.session = network, session
+        self.weights: Buffer = session.empty((network.parameters,), "float32")
+        self.gradient: Buffer = session.empty((network.parameters,), "float32")
+        self._activations = [session.empty((most, n), "float32") for n in network.widths]
+        self._target = session.empty((most, network.last.units), "float32")
+        widest = max(network.widths[1:])
+        self._deltas = [session.empty((most * widest,), "float32") for _ in range(2)]
+        self._ones = session.empty((most, 1), "float32")
+        session.run("fill", self._ones, 1.0, size=most)
+        self._parts = [
+            _Part(layer, inputs, weights, biases, shape)
+            for inputs, layer, (weights, biases, shape) in zip(
+                range(len(network.layers)), network.layers, network.slots(), strict=True
+            )
+        ]
+        self.examples = 0
+
+    def put(self, parameters: Array) -> None:
+        """Queue the copy of parameters to the device."""
+        self.session.upload(parameters, self.weights)
+
+    def load(self, x: Array, y: Array) -> None:
+        """Queue the copy of a batch to the device; x (examples, inputs), y (examples, units)."""
+        self.examples = len(x)
+        self.session.upload(x, self._activations[0][: self.examples])
+        self.session.upload(y, self._target[: self.examples])
+
+    def compute(self, share: float) -> None:
+        """Queue the gradient of `share` times the sum of the examples' losses.
+
+        Parts of a batch that are given 1 / (examples of the whole batch) sum up to its gradient.
+        """
+        self.forward()
+        self._backward(share)
+
+    def forward(self) -> None:
+        """Queue the output of the batch that is loaded."""
+        for part in self._parts:
+            a, out = self._rows(part.inputs), self._rows(part.inputs + 1)
+            size, units = self.examples * part.layer.units, part.layer.units
+            self.session.gemm(a, self.weights[part.weights].reshape(part.shape), out)
+            self.session.run(
+                "add_cyclic", out, size, self.weights[part.biases], units, out, size=size
+            )
+            self.session.run(_KERNELS[part.layer.activation], out, out, size=size)
+
+    def output(self) -> Array:
+        """Return the output of the batch that was loaded; waits."""
+        found = np.empty((self.examples, self.network.last.units), np.float32)
+        self.session.download(self._rows(len(self._parts)), found)
+        self.session.synchronize()
+        return found
+
+    def _backward(self, share: float) -> None:
+        run, gemm, count = self.session.run, self.session.gemm, self.examples
+        units = self.network.last.units
+        delta = self._delta(0, units)
+        output = self._rows(len(self._parts))
+        run("residual", output, self._target[:count], share / units, delta, size=count * units)
+        for number, part in enumerate(reversed(self._parts), 1):
+            a = self._rows(part.inputs)
+            gradient = self.gradient[part.weights].reshape(part.shape)
+            gemm(a, delta, gradient, transpose=(True, False))
+            biases = self.gradient[part.biases].reshape((1, part.layer.units))
+            gemm(self._ones[:count], delta, biases, transpose=(True, False))
+            if part.inputs:
+                before = self._delta(number, part.shape[0])
+                weights = self.weights[part.weights].reshape(part.shape)
+                gemm(delta, weights, before, transpose=(False, True))
+                back = _BACK[self.network.layers[part.inputs - 1].activation]
+                run(back, a, before, before, size=count * part.shape[0])
+                delta = before
+
+    def _rows(self, number: int) -> Buffer:
+        """Return the activations before the layer of that number, of the loaded examples."""
+        found: Buffer = self._activations[number][: self.examples]
+        return found
+
+    def _delta(self, number: int, units: int) -> Buffer:
+        """Return room for derivatives by the sums of a layer; every other one shares it."""
+        flat = self._deltas[number % 2][: self.examples * units]
+        found: Buffer = flat.reshape((self.examples, units))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A layer, the number of the activations that it takes in, and where its parameters are."""
+
+    layer: Layer
+    inputs: int
+    weights: slice
+    biases: slice
+    shape: tuple[int, int]
+
+
+def reference(network: Network, parameters: Array, x: Array, y: Array, share: float) -> Array:
+    """Return the gradient of `share` times the sum of the examples' losses, by NumPy alone.
+
+    Args:
+        network: whose parameters they are.
+        parameters: shape (parameters,), of any type of float, which is computed in.
+        x: examples, shape (examples, inputs).
+        y: targets, shape (examples, units of the last layer).
+        share: of a single example's loss.
+    """
+    activations, slots = [x.astype(parameters.dtype)], list(network.slots())
+    for layer, (weights, biases, shape) in zip(network.layers, slots, strict=True):
+        sums = activations[-1] @ parameters[weights].reshape(shape) + parameters[biases]
+        activations.append(_applied(layer.activation, sums))
+    delta = (activations[-1] - y) * share / network.last.units
+    found = np.empty_like(parameters)
+    for number in reversed(range(len(slots))):
+        weights, biases, shape = slots[number]
+        found[weights] = (activations[number].T @ delta).reshape(-1)
+        found[biases] = delta.sum(axis=0)
+        if number:
+            delta = delta @ parameters[weights].reshape(shape).T
+            delta *= _slope(network.layers[number - 1].activation, activations[number])
+    return found
+
+
+def outputs(network: Network, parameters: Array, x: Array) -> Array:
+    """Return the output of a network for examples, by NumPy alone."""
+    a = x.astype(parameters.dtype)
+    for layer, (weights, biases, shape) in zip(network.layers, network.slots(), strict=True):
+        a = _applied(layer.activation, a @ parameters[weights].reshape(shape) + parameters[biases])
+    return a
+
+
+def cross_entropy(found: Array, target: Array) -> float:
+    """Return the loss of outputs, shape (examples, units), by their targets."""
+    p = found.astype(np.float64)
+    if not np.isfinite(p).all():
+        return float("nan")
+    p = p.clip(_LEAST, 1.0 - _LEAST)
+    return float(-(target * np.log(p) + (1.0 - target) * np.log1p(-p)).mean())
+
+
+def _applied(activation: str, sums: Array) -> Array:
+    if activation == "relu":
+        return np.maximum(sums, 0)
+    if activation == "tanh":
+        return np.tanh(sums)
+    with np.errstate(over="ignore"):  # the answer is 0 there
+        return 1 / (1 + np.exp(-sums))
+
+
+def _slope(activation: str, a: Array) -> Any:
+    """Return the derivative of an activation by its sum, from what it became."""
+    return a > 0 if activation == "relu" else 1 - a * a

@@ -1,0 +1,356 @@
+"""Steps of training, on the devices of one process or on one rank of several.
+
+A step: each worker makes its part of the batch on the host (input), copies it to its device
+(transfer), and computes the gradient; workers exchange what their rule says (comm), for which the
+early one waits for the late one (sync), and the optimizer changes the parameters (update). The
+phases of a worker follow each other without a gap; what is reported is their mean over the workers.
+
+Whether workers compute the right gradient, and whether an exchange leaves all with the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+from gpumap.bench.base import Round
+from gpumap.bench.verify import judged, worse
+from gpumap.errors import Diverged
+from gpumap.lazy_numpy import Array, np
+from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
+from gpumap.training.phases import EXCHANGE, phases
+from gpumap.training.tasks import Data, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.backends.base import Clock, Mark
+    from gpumap.bench.base import Spans
+    from gpumap.model import Check
+    from gpumap.training.optimizers import Exchange, Rule
+    from gpumap.training.workers import LocalTeam, Worker
+
+
+HELD_OUT = 1024  # examples that a loss is told of
+METHOD = "float32 reference"
+_ALLOWED = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
+_AHEAD = 2  # steps under way at once: while one is computed, the next one is made
+PROBE = 8  # examples of each worker, on which its gradient is verified
+
+
+def look(worker: Worker) -> None:
+    """Note whether what a worker trains is still a number.
+
+    The trainings of a group share it, and the first one that is looked at begins it anew.
+    """
+    if not finite(fetched(worker, "weights")):
+        worker.diverged = True
+
+
+def finite(parameters: Array) -> bool:
+    """Return whether all parameters are numbers."""
+    return bool(np.isfinite(parameters).all())
+
+
+def diverged(words: str) -> Diverged:
+    """Return the error of a worker whose parameters are no longer numbers."""
+    fix = "lower --rate, or look at what the network computes"
+    return Diverged(f"{words}: what it trains is no longer a number", fix)
+
+
+def checked(course: Course, number: int, worker: Worker, parameters: Array) -> Check:
+    """Return whether a worker's gradient of a few examples is the host's, part by part."""
+    task, (x, y) = course.task, course.probe(number)
+    worker.model.put(parameters)
+    worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
+    worker.session.synchronize()
+    worker.model.load(x, y)
+    worker.model.compute(1.0 / len(x))
+    found, wanted = fetched(worker, "gradient"), task.gradient(parameters, x, y, 1.0 / len(x))
+    return judged(METHOD, max(map(partial(_error, found, wanted), task.blocks())))
+
+
+def same(found: Sequence[Array], wanted: Array) -> Check:
+    """Return whether all workers hold the same bits, those of `wanted` within rounding."""
+    if any(other.tobytes() != found[0].tobytes() for other in found[1:]):
+        return judged(METHOD, float("inf"))
+    return judged(METHOD, _error(found[0], wanted, slice(None)))
+
+
+def held_out(course: Course, parameters: Array) -> float | None:
+    """Return the loss on examples behind those of the course; None where nobody knows it."""
+    first = course.data.count
+    x, y = course.data.batch(np.arange(first, first + HELD_OUT))
+    with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
+        return course.task.loss(parameters, x, y)
+
+
+def _error(found: Array, wanted: Array, part: slice) -> float:
+    """Return how far a gradient is off, in what is allowed; infinite if it is not a number."""
+    length = float(np.linalg.norm(wanted[part]))
+    error = float(np.linalg.norm(found[part] - wanted[part]))
+    return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
+
+
+def fetched(worker: Worker, what: str) -> Array:
+    """Return the weights or the gradient of a worker; waits."""
+    buffer = getattr(worker.model, what)
+    found: Array = np.empty(buffer.shape, np.float32)
+    worker.session.download(buffer, found)
+    worker.session.synchronize()
+    return found
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is trained, on which examples, by which rule and at which rate."""
+
+    task: Task
+    data: Data
+    rule: Chosen
+    counts: tuple[int, ...]  # examples of a batch that each worker has
+    rate: float
+    warmup: int = 0  # steps, over which the rate comes to that of all workers
+    linear: bool = False  # the rate grows with the workers
+    seed: int = 1
+    kept: bool = False  # one batch is made, and copied to the device in each step
+
+    @property
+    def workers(self) -> int:
+        """Return how many workers train."""
+        return len(self.counts)
+
+    @property
+    def batch(self) -> int:
+        """Return the examples of a step."""
+        return sum(self.counts)
+
+    @property
+    def shares(self) -> list[float]:
+        """Return the share of a batch that each worker has."""
+        return [count / self.batch for count in self.counts]
+
+    def share(self, worker: int) -> float:
+        """Return what an example's loss counts in its worker's gradient.
+
+        Where gradients are averaged it is its share of the whole batch, so that they sum up to the
+        mean; else that of the worker's own part.
+        """
+        whole = self.rule.name == "bsp" and self.rule.average == "gradients"
+        return 1.0 / (self.batch if whole else self.counts[worker])
+
+    def rate_at(self, step: int) -> float:
+        """Return the rate of a step."""
+        return scaled(self.rate, self.workers if self.linear else 1, step, self.warmup)
+
+    def input(self, step: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's part of the batch of a step."""
+        start = step * self.batch + sum(self.counts[:worker])
+        return self.data.batch(self.data.numbers(start, start + self.counts[worker]))
+
+    @property
+    def together(self) -> bool:
+        """Return whether an exchange is one of all workers, for which the early ones wait."""
+        return self.rule.name == "bsp" and self.workers > 1
+
+    @property
+    def probes(self) -> int:
+        """Return how many examples verify the gradients of all workers."""
+        return sum(map(self.probed, range(self.workers)))
+
+    def probed(self, worker: int) -> int:
+        """Return how many examples of a worker verify its gradient."""
+        return min(self.counts[worker], PROBE)
+
+    def probe(self, worker: int) -> tuple[Any, Any]:
+        """Return a few examples of a worker's, to verify its gradient on."""
+        start = sum(self.counts[:worker])
+        return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
+
+
+class Inputs:
+    """The parts of batches that workers are given: new ones in each step, or the first one kept."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._kept: dict[int, tuple[Any, Any]] = {}
+
+    def of(self, step: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's part of the batch of a step."""
+        if not self._course.kept:
+            return self._course.input(step, worker)
+        if worker not in self._kept:
+            self._kept[worker] = self._course.input(0, worker)
+        return self._kept[worker]
+
+
+class Training(Round):
+    """Workers that take steps of a course; an iteration is so many `steps`."""
+
+    phased = True
+    steps = 1
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+        """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
+        if spans is not None:
+            self.record()
+        self.run(rounds * self.steps)
+
+    def run(self, steps: int) -> None:
+        """Queue steps, or take them."""
+        raise NotImplementedError
+
+    def record(self) -> None:
+        """Account for the phases of what is run from now on."""
+        raise NotImplementedError
+
+    def parameters(self) -> Array:
+        """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
+        raise NotImplementedError
+
+
+class LocalTraining(Training):
+    """Workers of one process; with `whole` false they compute gradients, and nothing else."""
+
+    def __init__(
+        self, course: Course, team: LocalTeam, initial: Array, clock: Clock, *, whole: bool = True
+    ) -> None:
+        self._course, self._team, self._clock, self._whole = course, team, clock, whole
+        self._initial = initial
+        self._rule: Rule = course.rule.of(course.workers, course.seed)
+        if whole:
+            team.prepare(course_exchanges(course))
+        self._step = 0
+        self._inputs = Inputs(course)
+        self._began = 0.0
+        self._steps: list[list[tuple[str, dict[int, Mark]]]] = []  # their parts, by worker
+
+    def poison(self) -> None:
+        """Begin anew."""
+        self._rule = self._course.rule.of(self._course.workers, self._course.seed)
+        self._team.begin(self._initial)
+        self._step = 0
+
+    def run(self, steps: int) -> None:
+        """Queue steps; of each batch that waits to be computed on, the host holds a copy."""
+        for _ in range(steps):
+            if len(self._steps) >= _AHEAD:
+                last = {n: mark for _, marks in self._steps[-_AHEAD] for n, mark in marks.items()}
+                for mark in last.values():
+                    _at(mark)  # waits
+            self._steps.append(self._take(self._step))
+            self._step += 1
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        for worker in self._team.workers:
+            worker.session.synchronize()
+
+    def record(self) -> None:
+        """Tell phases of what is run from now on."""
+        self._steps, self._began = [], self._clock.now()
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a worker in each phase."""
+        parts = [
+            (phase, {number: _at(mark) for number, mark in marks.items()})
+            for step in self._steps
+            for phase, marks in step
+        ]
+        return phases(parts, self._began, self._course.workers)
+
+    def check(self) -> Check:
+        """Return whether every worker's gradient is right.
+
+        Raises:
+            Diverged: what a worker computes is not a number.
+        """
+        workers = list(enumerate(self._team.workers))
+        for number, worker in workers:
+            look(worker)
+            if worker.diverged and self._whole:
+                raise diverged(_words(number, worker))
+        self.poison()
+        alone = [checked(self._course, *each, self._initial) for each in workers]
+        return reduce(worse, (*alone, *self._exchanged()))
+
+    def parameters(self) -> Array:
+        """Return what was trained: the centre's, or the first worker's; waits.
+
+        Raises:
+            Diverged: it is not a number.
+        """
+        found = self._team.parameters()
+        if not finite(found):
+            raise diverged(_words(0, self._team.workers[0]))
+        return found
+
+    def _take(self, step: int) -> list[tuple[str, dict[int, Mark]]]:
+        """Queue a step; return its parts, each with a mark of every worker that took part."""
+        workers = self._team.workers
+        made: dict[int, Mark] = {}
+        moved: dict[int, Mark] = {}
+        computed: dict[int, Mark] = {}
+        for number, worker in enumerate(workers):
+            x, y = self._inputs.of(step, number)
+            made[number] = worker.session.mark()
+            worker.model.load(x, y)
+            moved[number] = worker.session.mark()
+            worker.model.compute(self._course.share(number))
+            computed[number] = worker.session.mark()
+        parts = [("input", made), ("transfer", moved), ("compute", computed)]
+        if self._whole:
+            parts += self._exchange(self._rule.before(step))
+            for worker in workers:
+                worker.update(self._course.rate_at(step))
+            parts.append(("update", self._marked(range(len(workers)))))
+            parts += self._exchange(self._rule.after(step))
+        return parts
+
+    def _exchange(self, wanted: Sequence[Exchange]) -> Iterator[tuple[str, dict[int, Mark]]]:
+        for exchange in wanted:
+            self._team.exchange(exchange, self._course.shares)
+            yield EXCHANGE, self._marked(partners(exchange, self._course.workers))
+
+    def _marked(self, numbers: Iterable[int]) -> dict[int, Mark]:
+        return {number: self._team.workers[number].session.mark() for number in numbers}
+
+    def _exchanged(self) -> Iterator[Check]:
+        """Yield whether the mean that all get is the mean, and the same for all."""
+        course, workers = self._course, self._team.workers
+        if not (self._whole and course.together):
+            return
+        gradients = course.rule.average == "gradients"
+        wanted = self._initial
+        if gradients:
+            wanted = wanted * 0
+            for number, worker in enumerate(workers):
+                worker.model.load(*course.probe(number))
+                worker.model.compute(1.0 / course.probes)
+                wanted += fetched(worker, "gradient")
+        self._team.exchange(Mean(course.rule.average), course.shares)
+        what = "gradient" if gradients else "weights"
+        yield same([fetched(worker, what) for worker in workers], wanted)
+
+
+def course_exchanges(course: Course) -> list[Exchange]:
+    """Return an exchange of each kind that a course may come to, with every worker in its place."""
+    n = course.workers
+    if n == 1:
+        return []
+    if course.rule.name == "bsp":
+        return [Mean(course.rule.average)]
+    if course.rule.name == "easgd":
+        return [Meet(worker, course.rule.alpha) for worker in range(n)]
+    return [Push((worker + 1) % n, worker, 0.5) for worker in range(n)]
+
+
+def _words(number: int, worker: Worker) -> str:
+    return f"{worker.name} (worker {number}, {worker.session.device.ref})"
+
+
+def _at(mark: Mark) -> float:
+    found: float | None = mark.session.at(mark)
+    assert found is not None  # a session that runs kernels has a clock
+    return found

@@ -1,0 +1,39 @@
+"""What each rank does in the tests of MPI: every algorithm, several lengths, every element."""
+
+import sys
+
+import numpy as np
+
+from gpumap.distributed.algorithms import ALGORITHMS, schedule
+from gpumap.distributed.mpi import MpiExchange, NativeExchange, load
+
+LENGTHS = (0, 1, 7, 4096, 100_003)
+SEGMENTS = (None, 1000)
+
+comm = load().COMM_WORLD
+rank, ranks = comm.Get_rank(), comm.Get_size()
+checked = 0
+
+
+def crafted(of):
+    return ((1 << of) * (1 + np.arange(length) % 1000)).astype(np.float32)
+
+
+def exchanges(array):
+    yield NativeExchange(comm, array)
+    for name in ALGORITHMS:
+        for segment in SEGMENTS:
+            yield MpiExchange(schedule(name, ranks, len(array), segment), comm, array)
+
+
+for length in LENGTHS:
+    array = np.empty(length, np.float32)
+    for exchange in exchanges(array):
+        array[:] = crafted(rank)
+        exchange.run()
+        np.testing.assert_array_equal(array, sum(map(crafted, range(ranks))))
+        exchange.run()  # scratch and requests are used again
+        np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
+        checked += 1
+
+sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges\n")

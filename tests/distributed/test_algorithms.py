@@ -1,0 +1,178 @@
+"""Every algorithm gives every rank the exact sum, in whatever order transfers happen to end."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpumap.distributed.algorithms import ALGORITHMS, Transfer, balanced, schedule
+
+EVERY = st.sampled_from(list(ALGORITHMS))
+RANKS = st.integers(1, 8)
+LENGTHS = st.integers(0, 40)
+SEGMENTS = st.none() | st.integers(1, 7)
+
+
+def execute(plan, ranks):
+    for step in plan.steps:
+        moved = [(t, ranks[t.sender][t.start : t.stop]) for t in step.transfers]
+        for transfer, values in moved:
+            put(ranks[transfer.receiver], transfer, values)
+    return ranks
+
+
+def put(target, transfer, values):
+    here = target[transfer.start : transfer.stop]
+    both = zip(here, values, strict=True)
+    target[transfer.start : transfer.stop] = [a + b for a, b in both] if transfer.add else values
+
+
+class Racing:
+    """Ranks that run ahead as far as `needs` allows, with transfers that end in a drawn order."""
+
+    def __init__(self, plan, ranks, draw):
+        self.plan, self.ranks, self.draw = plan, ranks, draw
+        self.turns = [list(plan.turns(rank)) for rank in range(plan.ranks)]
+        self.posted = [0] * plan.ranks
+        self.over = [0] * plan.ranks
+        self.moved = set()
+        self.scratch = {}
+
+    def run(self):
+        """Return what the ranks hold once nothing is left to do; a deadlock would leave some."""
+        while actions := [*self.posts(), *self.moves(), *self.ends()]:
+            action, *what = actions[self.draw(st.integers(0, len(actions) - 1))]
+            action(*what)
+        assert self.over == [len(self.plan.steps)] * self.plan.ranks
+        return self.ranks
+
+    def posts(self):
+        """Yield each rank whose next step may begin."""
+        for rank, number in enumerate(self.posted):
+            if number < len(self.plan.steps) and self.turns[rank][number].needs <= self.over[rank]:
+                yield self.post, rank
+
+    def moves(self):
+        """Yield each transfer that both ends have posted: it may happen now, or later."""
+        for number, step in enumerate(self.plan.steps):
+            for transfer in step.transfers:
+                ends = transfer.sender, transfer.receiver
+                begun = all(self.posted[end] > number for end in ends)
+                if begun and (number, transfer) not in self.moved:
+                    yield self.move, number, transfer
+
+    def ends(self):
+        """Yield each rank whose oldest step has nothing under way."""
+        for rank, number in enumerate(self.over):
+            if number < self.posted[rank]:
+                turn = self.turns[rank][number]
+                if all((number, t) in self.moved for t in (*turn.sends, *turn.receives)):
+                    yield self.end, rank
+
+    def post(self, rank):
+        self.posted[rank] += 1
+
+    def move(self, number, transfer):
+        """Read what the sender has now; what is added waits in scratch."""
+        values = self.ranks[transfer.sender][transfer.start : transfer.stop]
+        self.moved.add((number, transfer))
+        if transfer.add:
+            self.scratch[number, transfer] = values
+        else:
+            put(self.ranks[transfer.receiver], transfer, values)
+
+    def end(self, rank):
+        """Add what waits, in the order of the turn."""
+        number = self.over[rank]
+        for transfer in self.turns[rank][number].receives:
+            if transfer.add:
+                put(self.ranks[rank], transfer, self.scratch.pop((number, transfer)))
+        self.over[rank] += 1
+
+
+def crafted(ranks, length):
+    return [[(1 << rank) * (1000 + n) for n in range(length)] for rank in range(ranks)]
+
+
+def summed(ranks):
+    return [[sum(column) for column in zip(*ranks, strict=True)] for _ in ranks]
+
+
+@given(EVERY, RANKS, LENGTHS, SEGMENTS)
+def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
+    values = crafted(ranks, length)
+    expected = summed(values)
+    assert execute(schedule(name, ranks, length, segment), values) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(EVERY, st.integers(2, 5), st.integers(0, 9), SEGMENTS, st.data())
+def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
+    """What `needs` allows to be under way at once does no harm, and nothing waits for ever."""
+    values = crafted(ranks, length)
+    expected = summed(values)
+    assert Racing(schedule(name, ranks, length, segment), values, data.draw).run() == expected
+
+
+@given(EVERY, st.integers(2, 8), SEGMENTS, st.data())
+def test_rounding_is_the_same_on_every_rank(name, ranks, segment, data):
+    """Floats of any size: each slice is summed at one place, or two add the same two numbers."""
+    floats = st.floats(-1e6, 1e6)
+    row = st.lists(floats, min_size=11, max_size=11)
+    values = [data.draw(row) for _ in range(ranks)]
+    first, *others = execute(schedule(name, ranks, 11, segment), values)
+    assert all(other == first for other in others)
+
+
+@given(EVERY, st.integers(2, 8), LENGTHS, SEGMENTS)
+def test_what_arrives_in_place_is_not_sent_in_the_same_step(name, ranks, length, segment):
+    """A receive that replaces may land before the send of its step has left."""
+    for step in schedule(name, ranks, length, segment).steps:
+        for one in step.transfers:
+            assert one.sender != one.receiver
+            assert one.start < one.stop <= length
+            for other in step.transfers:
+                if other.sender == one.receiver and not one.add:
+                    assert one.stop <= other.start or other.stop <= one.start
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("ranks", "length"), [(1, 5), (4, 0), (1, 0)])
+def test_nothing_to_exchange_takes_no_step(name, ranks, length):
+    plan = schedule(name, ranks, length)
+    assert (plan.steps, plan.depth()) == ((), 0)
+
+
+def test_the_tree_of_four_is_theano_mpis():
+    """1 to 0 and 3 to 2; 0 and 2 exchange; 0 to 1 and 2 to 3."""
+    steps = schedule("tree", 4, 7).steps
+    pairs = [[(t.sender, t.receiver, t.add) for t in step.transfers] for step in steps]
+    assert pairs == [
+        [(1, 0, True), (3, 2, True)],
+        [(0, 2, True), (2, 0, True)],
+        [(0, 1, False), (2, 3, False)],
+    ]
+
+
+def test_a_ring_sends_one_slice_to_the_next_rank_at_a_time():
+    plan = schedule("ring", 4, 8)
+    assert len(plan.steps) == 6
+    assert plan.steps[0].transfers[1] == Transfer(1, 2, 2, 4, add=True)
+    for step in plan.steps:
+        assert [(t.sender, t.receiver) for t in step.transfers] == [(0, 1), (1, 2), (2, 3), (3, 0)]
+
+
+def test_a_segmented_ring_can_be_double_buffered():
+    """With segments a step needs those of a whole round ago; without, the one before."""
+    whole, segmented = schedule("ring", 4, 64), schedule("ring", 4, 64, 4)
+    assert (whole.depth(), segmented.depth()) == (1, 4)
+    assert [step.needs for step in segmented.steps[:6]] == [0, 0, 0, 0, 1, 2]
+    assert {turn.scratch for turn in whole.turns(0)} == {16, 0}
+    assert {turn.scratch for turn in segmented.turns(0)} == {4, 0}
+
+
+@given(st.integers(0, 10**6), st.integers(1, 1000))
+def test_balanced_parts_differ_by_one_at_most(total, parts):
+    counts = balanced(total, parts)
+    assert (sum(counts), len(counts)) == (total, parts)
+    assert max(counts) - min(counts) <= 1
+    assert list(counts) == sorted(counts, reverse=True)

@@ -1,0 +1,55 @@
+"""An exchange between sessions of one process: every rank has the exact sum, on every backend."""
+
+import numpy as np
+import pytest
+from sessions import got, opened, sent, skipped
+
+from gpumap.backends import REGISTRY
+from gpumap.distributed.algorithms import ALGORITHMS, schedule
+from gpumap.distributed.local import LocalExchange
+from gpumap.errors import Unsupported
+
+
+@pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])
+def sessions(request):
+    with opened(*[request.param] * 3) as found:
+        yield found
+
+
+def crafted(ranks, length):
+    return [
+        (2.0**rank * (1 + np.arange(length) % 1000)).astype(np.float32) for rank in range(ranks)
+    ]
+
+
+def exchanged(plan, sessions, values, times):
+    buffers = [sent(session, each) for session, each in zip(sessions, values, strict=True)]
+    exchange = LocalExchange(plan, sessions, buffers)
+    routes = [exchange.queue() for _ in range(times)]
+    exchange.finish()
+    return [got(buffer) for buffer in buffers], routes
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("length", [1, 7, 4096, 100_003])
+def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
+    """Also of exchanges that stand in a queue: scratch is used again."""
+    if "kernels" not in sessions[0].features:
+        pytest.skip("it has no kernels to add with")
+    values = crafted(ranks, length)
+    plan = schedule(name, ranks, length, 1000)
+    for times in (1, 3):
+        found, routes = exchanged(plan, sessions[:ranks], values, times)
+        for array in found:
+            np.testing.assert_array_equal(array, ranks ** (times - 1) * sum(values))
+        assert bool(routes[0]) == (ranks > 1)
+
+
+def test_without_kernels_nothing_is_added(sessions):
+    """It is said before anything is queued, never done by way of the host unasked."""
+    if "kernels" in sessions[0].features:
+        pytest.skip("it has kernels")
+    buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
+    with pytest.raises(Unsupported):
+        LocalExchange(schedule("ring", 3, 4), sessions, buffers)

@@ -1,0 +1,79 @@
+"""Who started this process, and as which rank: the variables of four launchers."""
+
+import pytest
+
+from gpumap.distributed.launch import VARIABLES, Launch, launched, without_ranks
+from gpumap.errors import QuestionError
+
+# as `mpirun -n 4`, `mpiexec -n 4` of MPICH, `srun -n 4` and `torchrun --nproc-per-node 2` set them
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_NODE_RANK": "1", "PMIX_RANK": "3",
+}  # fmt: skip
+MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+SLURM = {
+    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_NTASKS": "4",
+    "SLURM_JOB_ID": "77",
+}  # fmt: skip
+TORCHRUN = {
+    "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "10.0.0.1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("env", "rank"), [
+    (OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)), (MPICH, Launch("MPICH", 3, 4, 1, 2)),
+    (SLURM, Launch("Slurm", 3, 4, 1, None)),
+    ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
+    (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
+    (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
+])  # fmt: skip
+def test_each_launcher_is_understood(env, rank):
+    assert launched(env) == rank
+
+
+@pytest.mark.parametrize("env", [
+    {},
+    {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"},
+    {"RANK": "private"}, {"OMPI_COMM_WORLD_RANK": "0"},
+])  # fmt: skip
+def test_who_was_started_alone_is_no_rank(env):
+    """Neither is the shell of a job that Slurm runs, nor a program with a variable called RANK."""
+    assert launched(env) is None
+
+
+@pytest.mark.parametrize("by", VARIABLES)
+@pytest.mark.parametrize(("place", "text", "said"), [
+    (0, "-1", "is '-1', which is no number of ranks"),
+    (1, "", "is '', which is no number of ranks"),
+    (2, "\x1b[31m1", r"is '\x1b[31m1', which is no number of ranks"),
+    (2, None, "is not set"), (0, "4", "is 4, and"), (2, "4", "is 4, and"),
+    (1, "9" * 30, "which is no number of ranks"),
+])  # fmt: skip
+def test_what_makes_no_rank_is_named(by, place, text, said):
+    env = dict(zip(VARIABLES[by], ("3", "4", "1", "4"), strict=True))
+    name = VARIABLES[by][place]
+    if text is None:
+        del env[name]
+    else:
+        env[name] = text
+    with pytest.raises(QuestionError) as raised:
+        launched(env)
+    (told,) = raised.value.diagnostics
+    assert told.message.startswith(f"the variables of {by} make no rank: {name} is ")
+    assert said in told.message
+    assert told.hint
+
+
+@pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI])
+def test_what_a_rank_starts_is_no_rank(env):
+    """Nothing of the rank's own place is left, and everything else is.
+
+    Without a rank nothing is taken away: who starts mpirun later may have settings for it.
+    """
+    others = {"PATH": "/bin", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "4"}
+    found = without_ranks(env | others)
+    assert launched(found) is None
+    assert found == others
+    later = {"OMPI_MCA_orte_tmpdir_base": "/scratch", "PMIX_MCA_gds": "hash", **TORCHRUN}
+    assert without_ranks(later) == later

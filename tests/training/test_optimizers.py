@@ -1,0 +1,114 @@
+"""Each optimizer takes the steps of its formula, on every backend; and how rates are scaled."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sessions import got, opened, places, sent
+
+from gpumap.training.optimizers import (
+    DECAY,
+    EPSILON,
+    FIRST,
+    OPTIMIZERS,
+    RATES,
+    SECOND,
+    STATES,
+    Optimizer,
+    scaled,
+)
+
+STEPS, SIZE, RATE = 7, 1000, 0.03
+
+
+def gradients():
+    rng = np.random.default_rng(5)
+    sizes = 10.0 ** rng.integers(-4, 2, (STEPS, SIZE))
+    return (rng.normal(0, 1, (STEPS, SIZE)) * sizes).astype(np.float32)
+
+
+def begun():
+    return np.random.default_rng(6).uniform(-1, 1, SIZE).astype(np.float32)
+
+
+def loop(name, w, every):
+    w, m, v = w.astype(float), np.zeros(SIZE), np.zeros(SIZE)
+    for step, g in enumerate(every.astype(float), 1):
+        if name == "sgd":
+            w = w - RATE * g
+        elif name == "momentum":
+            v = DECAY * v + g
+            w = w - RATE * v
+        else:
+            m = FIRST * m + (1 - FIRST) * g
+            v = SECOND * v + (1 - SECOND) * g * g
+            rate = RATE * np.sqrt(1 - SECOND**step) / (1 - FIRST**step)
+            w = w - rate * m / (np.sqrt(v) + EPSILON)
+    return w
+
+
+def stepped(session, optimizer, weights, every):
+    for g in every:
+        optimizer.step(weights, sent(session, g), RATE)
+
+
+@pytest.mark.parametrize("place", places())
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_are_those_of_the_formula(place, name):
+    """Off by a few roundings a step of what was moved; a wrong constant is off by far more."""
+    every, begin = gradients(), begun()
+    exact = loop(name, begin, every)
+    with opened(place) as (session,):
+        weights = sent(session, begin)
+        optimizer = Optimizer(name, session, SIZE)
+        stepped(session, optimizer, weights, every)
+        found = got(weights)
+        assert optimizer.steps == STEPS
+        assert len(optimizer.state) == STATES[name]
+        assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
+        optimizer.reset()  # which forgets all: the same steps once more
+        assert optimizer.steps == 0
+        assert not any(got(buffer).any() for buffer in optimizer.state)
+        session.upload(begin, weights)
+        stepped(session, optimizer, weights, every)
+        assert got(weights).tobytes() == found.tobytes()
+    if name == "adam":
+        moved = STEPS * RATE * 3  # of each step, no more than three rates
+    else:  # each gradient, as often as it is remembered
+        moved = RATE * abs(every.astype(float)).sum(axis=0) / (1 - DECAY)
+    bound = 4 * STEPS * 2.0**-23 * (abs(begin) + moved)
+    assert (abs(found - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("place", places())
+def test_a_mean_of_squares_moves_by_what_a_beta_leaves(place):
+    """By 0.001 to rounding; 1 - 0.999 in 32 bits is 0.00099999, off by a hundred roundings."""
+    every, exact = gradients(), np.zeros(SIZE)
+    for g in every.astype(float):
+        exact = SECOND * exact + (1 - SECOND) * g * g
+    with opened(place) as (session,):
+        optimizer = Optimizer("adam", session, SIZE)
+        stepped(session, optimizer, sent(session, begun()), every)
+        found = got(optimizer.state[1])
+    np.testing.assert_allclose(found, exact, rtol=4 * STEPS * 2.0**-23)
+
+
+RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)
+
+
+@settings(deadline=None)
+@given(RATES_GIVEN, WORKERS, WARMUP, st.integers(0, 1000))
+def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
+    """It grows by the same factor each step until then."""
+    assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
+    assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
+    assert scaled(rate, 1, more, warmup) == rate  # to the bit
+    found = [scaled(rate, workers, step, warmup) for step in range(warmup + 1)]
+    assert found[0] == rate
+    factor = workers ** (1 / warmup)
+    assert found[1:] == pytest.approx([each * factor for each in found[:-1]])
+
+
+def test_every_optimizer_has_a_rate_to_begin_with():
+    assert {*OPTIMIZERS} == STATES.keys() == RATES.keys()
+    assert all(0 < each < 1 for each in RATES.values())

@@ -1,0 +1,342 @@
+"""Workers that train one network do what one worker with all of the examples would do."""
+
+import gc
+import threading
+import weakref
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from sessions import REAL, got, opened, places, sent, skipped
+
+from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
+from gpumap.distributed.local import HostSum, LocalExchange, send
+from gpumap.training.network import Layer, Network, Replica, reference
+from gpumap.training.optimizers import Chosen, Mean, Meet, Optimizer, Push
+from gpumap.training.workers import LocalTeam, Worker
+
+NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
+SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5
+STEPS = 6  # where workers are held against one, by rounding
+EPS = 2.0**-23
+CUTS = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
+UNEVEN = {1: (24,), 2: (19, 5), 3: (1, 15, 8), 4: (11, 0, 4, 9)}
+
+
+@pytest.fixture(scope="module", params=places())
+def four(request):
+    with opened(*[request.param] * 4) as sessions:
+        yield sessions
+
+
+def joined(algorithm, sessions):
+    if algorithm == "host":
+        return partial(HostSum, sessions)
+
+    def join(buffers):
+        plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
+        return LocalExchange(plan, sessions, buffers)
+
+    return join
+
+
+def team(sessions, algorithm="ring", optimizer="sgd", most=BATCH):
+    workers = [
+        Worker(f"w{n}", Replica(NET, s, most), Optimizer(optimizer, s, NET.parameters))
+        for n, s in enumerate(sessions)
+    ]
+    return LocalTeam(workers, joined(algorithm, sessions))
+
+
+def train(crew, rule, examples, counts, steps, rate=RATE):
+    """Take steps, each worker with its part of each batch; return the routes of all copies."""
+    total, routes = sum(counts), set()
+    stops = np.cumsum([0, *counts]).tolist()
+    averaged = rule.chosen.name == "bsp" and rule.chosen.average == "gradients"
+    local = not averaged or len(counts) == 1
+    for step in range(steps):
+        start = step * total
+        for worker, a, b in zip(crew.workers, stops, stops[1:], strict=False):
+            worker.model.load(*examples.batch(examples.numbers(start + a, start + b)))
+            worker.model.compute(1 / max(b - a, 1) if local else 1 / total)
+        shares = [count / total for count in counts]
+        for wanted in rule.before(step):
+            routes |= crew.exchange(wanted, shares)
+        for worker in crew.workers:
+            worker.update(rate)
+        for wanted in rule.after(step):
+            routes |= crew.exchange(wanted, shares)
+    for worker in crew.workers:
+        worker.session.synchronize()
+    return routes
+
+
+def held(crew):
+    return [got(worker.model.weights) for worker in crew.workers]
+
+
+def alone(examples, total, steps, rate=RATE):
+    parameters = NET.initial(SEED).astype(np.float64)
+    for step in range(steps):
+        x, y = examples.batch(examples.numbers(step * total, (step + 1) * total))
+        parameters -= rate * reference(NET, parameters, x, y.astype(np.float64), 1 / total)
+    return parameters
+
+
+def near(found, exact):
+    """Whether the steps are no more than 40 roundings of the largest number apart.
+
+    Each of six steps rounds a few times what it adds to it; 2 were seen at most.
+    """
+    return abs(found - exact).max() <= 40 * EPS * max(1.0, abs(exact).max())
+
+
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
+    examples = NET.data(COUNT, SEED)
+    exact = alone(examples, 24, STEPS)
+    begin = NET.initial(SEED)
+    assert abs(exact - begin).max() > 1e4 * EPS  # they did move
+    crew = team(four[:workers], algorithm)
+    for cuts in (CUTS, UNEVEN):
+        crew.begin(begin)
+        rule = Chosen("bsp", average).of(workers, SEED)
+        train(crew, rule, examples, cuts[workers], STEPS)
+        first, *others = held(crew)
+        assert near(first, exact)
+        assert all(other.tobytes() == first.tobytes() for other in others)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_what_is_remembered_stays_alike(four, optimizer):
+    examples, rate = NET.data(COUNT, SEED), {"momentum": 0.05, "adam": 0.01}[optimizer]
+    found = []
+    for counts in ((24,), (8, 8, 8)):
+        crew = team(four[: len(counts)], optimizer=optimizer)
+        crew.begin(NET.initial(SEED))
+        train(crew, Chosen("bsp").of(len(counts), SEED), examples, counts, 10, rate)
+        first, *others = held(crew)
+        assert all(other.tobytes() == first.tobytes() for other in others)
+        found.append(first)
+    # Adam divides by a root: what is nearly 0 may go either way, by a part of the rate
+    assert abs(found[0] - found[1]).max() <= (1e-3 * rate if optimizer == "adam" else 200 * EPS)
+
+
+def test_a_team_begins_again(four):
+    examples = NET.data(COUNT, SEED)
+    crew, found = team(four[:2], optimizer="momentum"), []
+    crew.prepare([Mean("gradients"), Meet(1, 0.5)])
+    for _ in range(2):
+        crew.begin(NET.initial(SEED))
+        assert got(crew.centre).tobytes() == NET.initial(SEED).tobytes()
+        for name in ("bsp", "easgd"):
+            rule = Chosen(name, tau=2).of(2, SEED)
+            train(crew, rule, examples, (12, 12), 6, 0.05)
+        found.append([each.tobytes() for each in (*held(crew), got(crew.centre))])
+    assert found[0] == found[1]
+
+
+def test_a_meeting_is_of_one_worker_and_the_centre(four):
+    rng = np.random.default_rng(1)
+    values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
+    centre = np.zeros(NET.parameters, np.float32)
+    crew = team(four[:3])
+    crew.prepare([Meet(0, 0.25)])
+    crew.begin(centre)
+    for worker, each in zip(crew.workers, values, strict=True):
+        worker.model.put(each)
+    for number in (2, 0):
+        routes = crew.exchange(Meet(number, 0.25), [1 / 3] * 3)
+        moved = 0.25 * (values[number] - centre)
+        values[number], centre = values[number] - moved, centre + moved
+        assert bool(routes) == (number > 0)  # its own device needs no copy
+    assert [each.tolist() for each in held(crew)] == [each.tolist() for each in values]
+    assert got(crew.centre).tolist() == centre.tolist()
+
+
+def test_pushes_are_one_behind_the_other(four):
+    """What was received is sent on in the same step: in the order of the pushes."""
+    rng = np.random.default_rng(1)
+    values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
+    crew = team(four[:3])
+    for worker, each in zip(crew.workers, values, strict=True):
+        worker.model.put(each)
+    for push in (Push(0, 1, 0.5), Push(1, 2, 0.25), Push(2, 1, 0.5), Push(0, 1, 0.125)):
+        assert crew.exchange(push, [1 / 3] * 3)
+        a, b = values[push.sender], values[push.receiver]
+        values[push.receiver] = b + np.float32(push.share) * (a - b)
+    for each, wanted in zip(held(crew), values, strict=True):
+        assert abs(each - wanted).max() <= 4 * EPS * 1000
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(names, marks=skipped(*dict.fromkeys(names)))
+        for names in (*((name, name) for name in REAL), ("numpy", "pyopencl"))
+    ],
+)
+def test_a_copy_stands_between_what_is_before_and_behind_it(names):
+    size = 100_000
+    with opened(*names) as (one, two):
+        a, b = (sent(session, np.full(size, n, np.float32)) for n, session in enumerate((one, two)))
+        for _ in range(10):
+            send(a, b)
+            two.run("shift", b, b, 1.0, size=size)
+            send(b, a)
+            one.run("shift", a, a, 1.0, size=size)
+        assert (got(b) == 19).all()
+        assert (got(a) == 20).all()
+
+
+def test_a_session_that_is_ahead_leaves_the_sum_to_the_others(monkeypatch):
+    """By way of the host: the next numbers of one come down before the sum went up to the other."""
+    with opened("numpy", "numpy") as (one, two):
+        a, b = (
+            sent(session, np.full(100, n + 1, np.float32)) for n, session in enumerate((one, two))
+        )
+        sum_, ahead = HostSum((one, two), (a, b)), threading.Event()
+        download, upload = one.download, two.upload
+
+        def late(source, target, repeat=1):
+            two._queue(partial(ahead.wait, 60))
+            upload(source, target, repeat)
+
+        monkeypatch.setattr(two, "upload", late)
+        sum_.queue()  # its last upload waits until `one` has sent its next numbers
+        one.run("fill", a, 100.0, size=100)
+
+        def early(source, target, repeat=1):
+            download(source, target, repeat)
+            one._queue(ahead.set)
+
+        monkeypatch.setattr(one, "download", early)
+        sum_.queue()
+        sum_.finish()
+        assert (got(b) == 103).all()
+        assert (got(a) == 103).all()
+
+
+class Clouds:
+    """Two clouds of examples that a plane separates, 4 apart where each is 0.5 wide.
+
+    With targets of 0.05 and 0.95 no loss is below 0.1985, and one that has learnt stays there: with
+    0 and 1 it falls for ever, and rules differ by how fast. SGD at 0.5 takes one worker from 0.48
+    to 0.2015 in 20 epochs; every worker of every rule, and the centre, ended within 0.7 % of that.
+    """
+
+    def __init__(self):
+        rng = np.random.default_rng(7)
+        self._order = NET.data(COUNT, SEED)
+        self.numbers = self._order.numbers
+        side = rng.integers(0, 2, (COUNT, 1))
+        across = rng.normal(0, 1, NET.inputs)
+        across *= 2 / np.linalg.norm(across)
+        self._x = (2 * side - 1) * across + rng.normal(0, 0.5, (COUNT, NET.inputs))
+        self._x = self._x.astype(np.float32)
+        self._y = (0.05 + 0.9 * side).astype(np.float32)
+
+    def batch(self, numbers):
+        return self._x[numbers], self._y[numbers]
+
+
+EPOCHS = 20
+RULES = {
+    "none": Chosen("gosgd", chance=0.0),
+    "bsp": Chosen("bsp"),
+    "bsp of parameters": Chosen("bsp", "parameters"),
+    "easgd": Chosen("easgd", alpha=0.5, tau=4),
+    "gosgd": Chosen("gosgd", chance=0.25),
+}
+
+
+def loss_of(parameters):
+    x, y = Clouds().batch(np.arange(COUNT))
+    return NET.loss(parameters.astype(np.float64), x, y)
+
+
+@cache
+def ended(name, workers):
+    chosen = RULES[name]
+    with opened(*["numpy"] * workers) as sessions:
+        crew, rule = team(sessions, "tree"), chosen.of(workers, SEED)
+        crew.prepare([Meet(0, chosen.alpha)] if chosen.name == "easgd" else [])
+        crew.begin(NET.initial(SEED))
+        counts = balanced(BATCH, workers)
+        train(crew, rule, Clouds(), counts, EPOCHS * COUNT // BATCH)
+        return held(crew), [] if crew.centre is None else [got(crew.centre)]
+
+
+@pytest.fixture(scope="module")
+def single():
+    return loss_of(ended("bsp", 1)[0][0])
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("name", [name for name in RULES if name != "none"])
+def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
+    every, centre = ended(name, workers)
+    assert loss_of(NET.initial(SEED)) > 2 * single
+    assert single == pytest.approx(0.2015, abs=0.0005)
+    assert all(loss_of(each) == pytest.approx(single, rel=0.01) for each in (*every, *centre))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_rule_keeps_workers_together(workers):
+    """Nearer to each other than those that never exchange anything; BSP to the bit."""
+    none, bsp, easgd, gosgd = (
+        np.ptp(ended(name, workers)[0], axis=0).max() for name in ("none", "bsp", "easgd", "gosgd")
+    )
+    assert bsp == 0
+    assert 0 < easgd < 0.7 * none
+    assert 0 < gosgd < 0.7 * none
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(names, marks=skipped("pyopencl"))
+        for names in (("numpy", "pyopencl"), ("pyopencl", "numpy", "numpy"))
+    ],
+)
+def test_a_team_of_several_libraries(names, algorithm):
+    examples, counts = NET.data(COUNT, SEED), CUTS[len(names)]
+    with opened(*names) as sessions:
+        crew = team(sessions, algorithm)
+        crew.begin(NET.initial(SEED))
+        train(crew, Chosen("bsp").of(len(names), SEED), examples, counts, STEPS)
+        first, *others = held(crew)
+        assert near(first, alone(examples, 24, STEPS))
+        assert all(other.tobytes() == first.tobytes() for other in others)
+        for chosen in (Chosen("easgd", tau=2), Chosen("gosgd", chance=0.9)):
+            rule = chosen.of(len(names), SEED)
+            assert "staged" in train(crew, rule, examples, counts, 10)
+            assert all(np.isfinite(each).all() for each in held(crew))
+
+
+def test_no_buffer_is_left(monkeypatch, four):
+    examples, alive = NET.data(COUNT, SEED), []
+
+    def counted(session):
+        empty = session.empty
+
+        def allocated(shape, dtype):
+            alive.append(weakref.ref(buffer := empty(shape, dtype)))
+            return buffer
+
+        monkeypatch.setattr(session, "empty", allocated)
+
+    for session in four[:2]:
+        counted(session)
+    crew = team(four[:2], optimizer="adam")
+    crew.begin(NET.initial(SEED))
+    for name in ("bsp", "easgd", "gosgd"):
+        rule = Chosen(name, tau=1, chance=1.0).of(2, SEED)
+        train(crew, rule, examples, (12, 12), 3, 0.01)
+    assert len(alive) > 20
+    del crew
+    gc.collect()
+    assert [ref() for ref in alive if ref() is not None] == []
