@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
+from gpumap.backends.base import Backend, Host
 from gpumap.machine import orphans
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -45,6 +46,22 @@ class Ended:
     code: int | None
     errors: str
     cpu: float = 0.0  # seconds of CPU time that it had
+
+
+class ProbedBackend(Backend):
+    """A backend whose library is asked in a child process: a driver may crash, hang or lie."""
+
+    def probe(self) -> Probe:
+        """Ask a child process what is there."""
+        return probe_in_child(self.name, self._host, self.install())
+
+    @abstractmethod
+    def install(self) -> str:
+        """Return the line that installs its library."""
+
+    @abstractmethod
+    def inventory(self) -> Probe:
+        """Ask the drivers, in this process; `probe` calls it in the child."""
 
 
 def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:

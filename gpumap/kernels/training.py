@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -19,8 +21,6 @@ def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def by_parts(*arguments: Any) -> None:
-        import numpy as np
-
         with np.errstate(all="ignore"):
             for at in range(0, arguments[0].size, _PART):
                 part = slice(at, at + _PART)
@@ -33,8 +33,6 @@ def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
 @_by_parts
 def sigmoid(a: Any, out: Any) -> None:
     """Write 1 / (1 + e^-a)."""
-    import numpy as np
-
     np.exp(np.negative(a, out=out), out=out)
     out += 1
     np.divide(1, out, out=out, dtype=out.dtype)
@@ -43,8 +41,6 @@ def sigmoid(a: Any, out: Any) -> None:
 @_by_parts
 def relu_back(a: Any, d: Any, out: Any) -> None:
     """Write d where the activation a is above 0, and else 0."""
-    import numpy as np
-
     out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
 
 
@@ -60,8 +56,6 @@ def tanh_back(a: Any, d: Any, out: Any) -> None:
 @_by_parts
 def residual(a: Any, b: Any, scale: float, out: Any) -> None:
     """Write (a - b) scale."""
-    import numpy as np
-
     np.subtract(a, b, out=out)
     out *= _as(out, scale)
 
@@ -69,8 +63,6 @@ def residual(a: Any, b: Any, scale: float, out: Any) -> None:
 @_by_parts
 def scaled(a: Any, scale: float, out: Any) -> None:
     """Write a scale."""
-    import numpy as np
-
     np.multiply(a, _as(a, scale), out=out)
 
 
@@ -97,8 +89,6 @@ def adam(
     `first` and `second` are what they move by, 1 - beta of the paper: 0.999 of 32 bits is off by
     1e-8, which is 1e-5 of what it leaves of 1.
     """
-    import numpy as np
-
     step = g - m
     step *= _as(m, first)
     m += step
@@ -129,8 +119,6 @@ def blend(a: Any, b: Any, share: float) -> None:
 
 def softmax(a: Any, out: Any) -> None:
     """Write e^a of each row, as shares of their sum; the matrices are whole."""
-    import numpy as np
-
     with np.errstate(all="ignore"):
         np.exp(a - a.max(axis=1, keepdims=True), out=out)
         out /= out.sum(axis=1, keepdims=True)
@@ -162,8 +150,6 @@ REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
 
 def _computed(function: Callable[..., None], given: Sequence[Any]) -> None:
     """Compute a part; numbers of 16 bits are computed in 32, and rounded once."""
-    import numpy as np
-
     if given[0].dtype.itemsize != np.dtype("f2").itemsize:
         function(*given)
         return

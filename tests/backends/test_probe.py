@@ -12,10 +12,10 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
-from gpumap.backends.pyopencl_devices import inventory, library_line
+from gpumap.backends.pyopencl import devices as pyopencl_devices
+from gpumap.backends.pyopencl.devices import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe

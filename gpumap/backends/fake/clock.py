@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import isclose, prod
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import check_reshape, contiguous
-from gpumap.backends.fake_noise import Unevenness
-from gpumap.backends.fake_script import FakeHost
+from gpumap.backends.base import Clock, check_reshape, contiguous
+from gpumap.backends.fake.noise import Unevenness
+from gpumap.backends.fake.script import FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,8 +108,10 @@ class FakeBuffer:
         return FakeBuffer(self.session, self.memory, shape, self._start)
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that stands still unless something scripted, or `sleep`, takes time."""
+
+    scripted = True
 
     def __init__(self, host: FakeHost | None = None) -> None:
         self._now = 0.0
