@@ -133,7 +133,7 @@ class NativeBuffer:
         self.native = native
         self.shape: tuple[int, ...] = tuple(native.shape)
         self.dtype = native.dtype if dtype is None else dtype
-        self.nbytes: int = native.size * native.dtype.itemsize
+        self.nbytes: int = prod(self.shape) * native.dtype.itemsize
 
     def __getitem__(self, rows: slice) -> Self:
         native = self.native[contiguous(rows, self.shape[0])]

@@ -18,7 +18,6 @@ from gpumap.errors import ContextError, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
-    from gpumap.contexts.context import Context
     from gpumap.contexts.operations import Operation
 
     Number = float | int
@@ -37,7 +36,7 @@ class Array:
     __slots__ = ("__weakref__", "_context", "_dtype", "_shape", "_target", "held")
 
     def __init__(
-        self, context: Context, target: str, shape: tuple[int, ...], dtype: Any, held: Any
+        self, context: Any, target: str, shape: tuple[int, ...], dtype: Any, held: Any
     ) -> None:
         self._context = context
         self._target = target
@@ -46,8 +45,8 @@ class Array:
         self.held = held
 
     @property
-    def context(self) -> Context:
-        """Return the context that it belongs to."""
+    def context(self) -> Any:
+        """Return the `Context` that it belongs to."""
         return self._context
 
     @property

@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
 from gpumap.contexts.array import Array
 from gpumap.contexts.memory import Memory
 from gpumap.contexts.operations import HOST, elementwise, place, product
@@ -50,8 +52,6 @@ def plain(data: Any) -> Any:
         ShapeError: lists in a list have different lengths.
         DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
     """
-    import numpy as np
-
     if isinstance(data, np.ma.MaskedArray):
         raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
     source = _array(data)
@@ -64,8 +64,6 @@ def number(value: float, dtype: Any) -> Any:
     Raises:
         DtypeError: an integer beyond every number of that type.
     """
-    import numpy as np
-
     try:
         return np.asarray(value, dtype)
     except OverflowError as error:
@@ -75,8 +73,6 @@ def number(value: float, dtype: Any) -> Any:
 
 
 def _array(data: Any) -> Any:
-    import numpy as np
-
     try:
         if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
             data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
@@ -134,8 +130,6 @@ class Context:
             ShapeError: lists in a list have different lengths.
             OutOfMemory: the device, or the host, has no room.
         """
-        import numpy as np
-
         with self._ready():
             self._known(target)
             source = plain(array)
@@ -157,8 +151,6 @@ class Context:
         Raises:
             ImplicitTransfer: nobody asked for it (`implicit`), and the policy is strict.
         """
-        import numpy as np
-
         with self._ready():
             self._mine(array)
             if array.target == HOST:
@@ -178,8 +170,6 @@ class Context:
 
     def dot(self, a: Any, b: Any) -> Array:
         """Return the product of two matrices; see `gpumap.dot`."""
-        import numpy as np
-
         with self._ready():
             left, right = self._operands((a, b))
             shape = product(left.shape, right.shape)
@@ -212,8 +202,6 @@ class Context:
 
     def summed(self, array: Array) -> Array:
         """Return the sum of all elements, of shape ()."""
-        import numpy as np
-
         with self._ready():
             self._mine(array)
             if array.target == HOST:
@@ -419,8 +407,6 @@ class Context:
 
     def _computed(self, name: str, job: Callable[[], Any]) -> Array:
         """Return what the host computes, and trace that it did."""
-        import numpy as np
-
         start = self._clock.now()
         out = self._memory.on_host(np.asarray(job()))
         self._tracer.done(name, out, start, self._clock.now())

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import Mark, Session
 from gpumap.contexts.operations import HOST
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from gpumap.backends.base import Clock
-    from gpumap.contexts.array import Array
 
 What = Literal["operation", "transfer"]
 Line = tuple[str, int]  # a file, and the number of a line in it
@@ -59,18 +58,18 @@ class Tracer:
         device: str,
         kind: What,
         session: Session,
-        made: Array,
+        made: Any,
         *,
         implicit: bool = False,
     ) -> Iterator[None]:
-        """Note what is queued inside the `with`, and of which array."""
+        """Note what is queued inside the `with`, and the array that it makes."""
         start = session.mark()
         yield
         stop = session.mark()
         what = (name, device, kind, made.nbytes, made.shape, implicit)
         self._queued.append(_Queued(*what, session, start, stop, _line()))
 
-    def done(self, name: str, made: Array, start: float, stop: float) -> None:
+    def done(self, name: str, made: Any, start: float, stop: float) -> None:
         """Note what the host has computed, between two moments of the clock."""
         what: tuple[str, str, What] = (name, HOST, "operation")
         times = (start - self.origin, stop - self.origin)

@@ -22,13 +22,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from gpumap.kernels import training
+from gpumap.kernels import COUNTS, training
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
 Dialect = Literal["opencl", "cuda"]
 
 GROUP = 256  # work-items of a reduction: what any device can have in one group
-COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
 WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
 _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
 _PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
