@@ -123,7 +123,7 @@ ONLY_IN = {
     "pygpu": "backends.pygpu",
     "mpi4py": "parallel.comm.mpi",
     "pynvml": "machine.nvml",
-    "psutil": "machine",
+    "psutil": "machine launch.remains",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
     "click": "cli commands completion app.remeasure",  # what a report's line ran
     "rich": "report app.progress",

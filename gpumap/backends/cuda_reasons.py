@@ -19,6 +19,7 @@ from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver
     from gpumap.machine.nvml import NvmlGpu
+    from gpumap.model import Lack
 
 NO_DEVICE = 100
 TOO_OLD = 35
@@ -29,6 +30,7 @@ class Why(NamedTuple):
 
     reason: str
     fix: str
+    lack: Lack | None = None
 
 
 NO_DRIVER = Why(
@@ -175,7 +177,7 @@ def too_old(version: int, wanted: int) -> Why | None:
     if major in _DRIVERS:
         others = pip("uninstall", f"cupy-cuda{needed}x")
         update = f"{others} && {install(f'cuda{major}')}; or {update}"
-    return Why(f"{reason}{needed}", update)
+    return Why(f"{reason}{needed}", update, "old-driver")
 
 
 _DRIVERS = {12: 525, 13: 580}  # CUDA -> its first driver on Linux; each has an extra of its name

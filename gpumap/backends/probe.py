@@ -17,7 +17,7 @@ import tempfile
 import time
 from abc import abstractmethod
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,12 +25,13 @@ from typing import IO, TYPE_CHECKING, Any
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
 from gpumap.machine import orphans
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, Kind, Probe
+from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from gpumap.model import ProbeCode
+    from gpumap.model import Lack, ProbeCode
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
@@ -70,7 +71,7 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
     A backend is called as the module of its library; `install` says how to get that.
     """
     if find_spec(name) is None:  # spares the child
-        return Probe(name, usable=False, reason="not installed", fix=install)
+        return Probe(name, usable=False, reason="not installed", fix=install, lack="no-library")
     limit = host.patience if time_limit is None else time_limit
     job = json.dumps(host.opens)
     child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, _Late(limit))
@@ -84,10 +85,16 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
         opened = dict.fromkeys(ids, "")
         if wrong is not None:
             opened[ids[-1]] = wrong[0].format("opened")
-        return replace(_decoded(inventory), opened=tuple(opened.items()))
-    except (ValueError, KeyError, TypeError):
+        return replace(typed(inventory, Probe), opened=tuple(opened.items()))
+    except ValueError:
         last = child.errors.strip().rpartition("\n")[2]
         return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {child.code}'}")
+
+
+def unloadable(name: str, error: Exception, fix: str) -> Probe:
+    """Return the probe of a library that is installed and cannot be imported."""
+    lack: Lack = "no-module" if isinstance(error, ModuleNotFoundError) else "unloadable"
+    return Probe(name, usable=False, reason=f"cannot load: {error}", fix=fix, lack=lack)
 
 
 def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] | None:
@@ -222,42 +229,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _encoded(probe: Probe) -> dict[str, Any]:
-    devices = [device_fields(device) for device in probe.devices]
-    return {**asdict(replace(probe, devices=(), opened=())), "devices": devices}
-
-
-def _decoded(answer: dict[str, Any]) -> Probe:
-    devices = tuple(device_of(device) for device in answer.pop("devices"))
-    pairs = {"notes": tuple(answer["notes"]), "opened": tuple(map(tuple, answer["opened"]))}
-    return Probe(**{**answer, **pairs}, devices=devices)
-
-
-def device_fields(device: Device) -> dict[str, Any]:
-    """Return a device as plain values."""
-    return {**asdict(device), "hardware": sorted(device.hardware)}
-
-
-def device_of(fields: dict[str, Any]) -> Device:
-    """Return the device that plain values are of."""
-    kind = Kind(fields["kind"])
-    given = {
-        **fields,
-        "kind": kind,
-        "ref": DeviceRef(**{**fields["ref"], "kind": kind}),
-        "cores": tuple(fields["cores"]),
-        "hardware": frozenset(fields["hardware"]),
-    }
-    return Device(**given)
-
-
 def end_with_parent() -> None:
     """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
-    from ctypes import CDLL
-
-    pr_set_pdeathsig = 1  # <linux/prctl.h>
-    with suppress(AttributeError, OSError):
-        CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if (prctl := orphans.prctl()) is not None:
+        prctl(orphans.PARENT_DEATH, signal.SIGKILL)
 
 
 def _main(name: str, descriptor: int) -> None:
@@ -272,7 +247,7 @@ def _main(name: str, descriptor: int) -> None:
     backend: Any = load(name, Host(dict(os.environ), read()))
     probe = backend.inventory()
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
-        file.write(f"{json.dumps(_encoded(probe))}\n")
+        file.write(f"{json.dumps(plain(probe))}\n")
         for device in _chosen(probe.devices, words):
             file.write(f"{json.dumps(device.id)}\n")
             with suppress(Exception):  # who has asked meets it too, and says it

@@ -22,7 +22,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.cuda_reasons import Cuda
 from gpumap.backends.foreign import BLAS, foreign, words
-from gpumap.backends.probe import ProbedBackend
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.machine import pci
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -178,8 +178,7 @@ class PygpuBackend(ProbedBackend):
         try:
             import pygpu
         except (ImportError, ValueError, AttributeError) as error:  # NumPy 2 gives the others
-            reason = f"cannot load: {error}"
-            return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
+            return unloadable(self.name, error, INSTALL)
         cuda = Cuda(self._host.env)
         refs, why = _refs(cuda)
         found: list[Device] = []

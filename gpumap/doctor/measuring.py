@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import device_fields, device_of, end_with_parent, in_child
+from gpumap.backends.probe import end_with_parent, in_child
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
@@ -28,7 +28,7 @@ from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
 from gpumap.judge.few import refused
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around, Binding, Reason
+from gpumap.model import Around, Binding, Device, Reason
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _ended(code: int, errors: str) -> Reason:
 
 
 def _job(bindings: Sequence[Binding], share: float, seconds: float) -> str:
-    names = [{"name": b.name, "device": device_fields(b.device)} for b in bindings]
+    names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
     together = min(BUDGET, seconds / 2) * _TOGETHER
     return json.dumps({"names": names, "share": share, "together": together})
 
@@ -242,7 +242,7 @@ def _main(descriptor: int) -> None:
     """Be the child; end when the parent ends."""
     end_with_parent()
     job = json.load(sys.stdin)
-    bindings = [Binding(one["name"], device_of(one["device"])) for one in job["names"]]
+    bindings = [Binding(one["name"], typed(one["device"], Device)) for one in job["names"]]
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
 
         def say(tree: Tree) -> None:

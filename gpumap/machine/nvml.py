@@ -21,8 +21,9 @@ _CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
 
 # The codes of nvml.h, nvmlReturn_t.
+_NO_PERMISSION = 4
 _PROBLEMS = {
-    4: (
+    _NO_PERMISSION: (
         "no permission to talk to the NVIDIA driver",
         "allow this user to open /dev/nvidiactl and /dev/nvidia*",
     ),
@@ -49,8 +50,9 @@ class NvmlUnavailable(AbsentError):
 
     code = "nvml-unavailable"
 
-    def __init__(self, reason: str, fix: str | None = None) -> None:
+    def __init__(self, reason: str, fix: str | None = None, *, forbidden: bool = False) -> None:
         super().__init__(reason, hint=fix)
+        self.forbidden = forbidden
         self.reason = reason
         self.fix = fix
 
@@ -113,7 +115,8 @@ def opened(library: Any = None) -> Iterator[Any]:
         finally:
             library.nvmlShutdown()
     except library.NVMLError as error:
-        raise NvmlUnavailable(*_problem(error)) from error
+        forbidden = getattr(error, "value", 0) == _NO_PERMISSION
+        raise NvmlUnavailable(*_problem(error), forbidden=forbidden) from error
 
 
 def _pynvml() -> Any:

@@ -29,7 +29,8 @@ def test_a_probe_has_devices_with_an_identity_or_a_reason():
     """The fix is the command that installs it; never a traceback."""
     probe = CupyBackend(here.HOST).probe()
     if not INSTALLED:
-        assert probe == Probe("cupy", usable=False, reason="not installed", fix=INSTALL)
+        assert probe == Probe("cupy", usable=False, reason="not installed", fix=INSTALL,
+                              lack="no-library")  # fmt: skip
     elif not probe.usable:
         pytest.skip(f"cupy: {probe.reason}")
     own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"

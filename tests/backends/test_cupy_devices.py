@@ -14,12 +14,12 @@ from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
 from gpumap.backends.cupy.devices import inventory
 from gpumap.backends.cupy.gemm import peak
-from gpumap.backends.probe import _decoded, _encoded
 from gpumap.bench.calls import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
-from gpumap.model import Device, DeviceRef, Kind
+from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model.trees import plain, typed
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
@@ -93,7 +93,7 @@ def ask(monkeypatch):
         monkeypatch.setattr(cuda_reasons, "gpus", gpus)
         monkeypatch.setattr(cuda_reasons, "driver", lambda: driver)
         probe = inventory(Host(env, replace(read(), pci=())))
-        assert _decoded(json.loads(json.dumps(_encoded(probe)))) == probe
+        assert typed(json.loads(json.dumps(plain(probe))), Probe) == probe
         return probe
 
     return inventory_of

@@ -28,7 +28,9 @@ def test_without_the_library_it_says_how_to_get_it():
     if find_spec("pygpu") is not None:
         pytest.skip("pygpu is installed")
     probe = PygpuBackend(Host({}, read())).probe()
-    assert probe == Probe("pygpu", usable=False, reason="not installed", fix=INSTALL)
+    assert probe == Probe(
+        "pygpu", usable=False, reason="not installed", fix=INSTALL, lack="no-library"
+    )
 
 
 def test_opencl_devices_come_without_parts_and_without_identity(usable):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
-from gpumap.backends.probe import ProbedBackend
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
 from gpumap.escape import printable
 from gpumap.extras import install
@@ -69,15 +69,15 @@ def inventory(host: Host) -> Probe:
     try:
         import cupy
     except ImportError as error:
-        reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
+        return unloadable(NAME, error, INSTALL)
     version, cuda = str(cupy.__version__), Cuda(host.env)
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         why = _why(error, runtime, cuda)
-        return Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+        known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+        return replace(known, lack=why.lack)
     devices, notes = _devices(count, runtime, host, cuda)
     if _STAND_IN in version:
         devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]

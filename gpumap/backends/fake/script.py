@@ -53,7 +53,8 @@ these keys times are exact.
     throttle = 1.4                 # a command takes so many times as long
 
 Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
-is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.
+is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise;
+of equal rounds in a row a thousand are drawn, and the rest take the mean of those.
 """
 
 from __future__ import annotations

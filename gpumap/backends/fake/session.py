@@ -93,7 +93,8 @@ class FakeSession(Session):
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
         self.features = features(self.script)
-        self.clock.follow(self.engine, even=self._alike)
+        exact = not (self.script.fault or self.log)
+        self.clock.follow(self.engine, even=self._alike, draws=exact)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""

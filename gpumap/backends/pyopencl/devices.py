@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.foreign import foreign
-from gpumap.backends.probe import ProbedBackend
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
 from gpumap.extras import has_wheels, install
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind, Lack, Probe
 from gpumap.opencl_vendors import SYSTEM, VARIABLE
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def inventory(host: Host) -> Probe:
     try:
         import pyopencl as cl
     except ImportError as error:
-        reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=library_line(host))
+        return unloadable(NAME, error, library_line(host))
     version = cl.VERSION_TEXT
     try:
         platforms = cl.get_platforms()
@@ -106,7 +105,8 @@ def inventory(host: Host) -> Probe:
         missing = error.code == _PLATFORM_NOT_FOUND
         reason = "no OpenCL driver is installed" if missing else str(error)
         fix = f"unset {VARIABLE}" if VARIABLE in host.env else driver_line(host)
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
+        lack: Lack | None = "no-driver" if missing else None
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
     found, notes = _found(platforms, host)
     if found:
         return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
