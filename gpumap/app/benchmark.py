@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.app.request import Request
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
 
@@ -215,7 +215,7 @@ class BenchmarkRun:
 
     def open(self, turn: Turn, task: Task, look: Look | None, stack: ExitStack) -> _Open:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
-        from gpumap.machine.gpu_state import Gpus
+        from gpumap.machine.nvml import Gpus
         from gpumap.machine.state import Watch
         from gpumap.model.trees import changed
 
@@ -235,8 +235,7 @@ class BenchmarkRun:
     def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
         """Measure the rows within what is left of the budget, then decide what stands on them."""
         from gpumap.bench.runner import Runner
-        from gpumap.machine.state import Neighbours
-        from gpumap.machine.throttle import Throttle
+        from gpumap.machine.state import Neighbours, Throttle
 
         clock, progress = found.devices.clock, self._record.progress
         stack.enter_context(progress.bar())

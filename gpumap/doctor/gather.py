@@ -84,7 +84,7 @@ def _answer() -> Nvidia:
 
 def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
     """Return each GPU with who else is on it."""
-    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import name_of
     from gpumap.model import Device, DeviceRef, Kind
 
