@@ -29,7 +29,7 @@ from gpumap.model import Device, Kind, Probe
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import Lack, ProbeCode
 
@@ -229,30 +229,28 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def end_with_parent() -> None:
-    """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
+def answer(descriptor: int, every: Iterable[Any]) -> None:
+    """Be a child: write nouns to `descriptor`, a line each as it comes; end with the parent."""
     if (prctl := orphans.prctl()) is not None:
-        prctl(orphans.PARENT_DEATH, signal.SIGKILL)
+        prctl(orphans.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
+    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
+        for noun in every:
+            file.write(f"{json.dumps(plain(noun))}\n")
 
 
-def _main(name: str, descriptor: int) -> None:
-    """Be the child: write the backend's inventory to `descriptor`; end when the parent ends.
-
-    Behind it the id of each device that is to be opened, before and after.
-    """
-    end_with_parent()
+def _asked(name: str) -> Iterator[Any]:
+    """Yield a backend's inventory, then the id of each device to open, before and after."""
     from gpumap.machine.topology import read
 
     words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
     probe = backend.inventory()
-    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
-        file.write(f"{json.dumps(plain(probe))}\n")
-        for device in _chosen(probe.devices, words):
-            file.write(f"{json.dumps(device.id)}\n")
-            with suppress(Exception):  # who has asked meets it too, and says it
-                backend.open(device, backend.clock()).close()
-            file.write(f"{json.dumps(device.id)}\n")
+    yield probe
+    for device in _chosen(probe.devices, words):
+        yield device.id
+        with suppress(Exception):  # who has asked meets it too, and says it
+            backend.open(device, backend.clock()).close()
+        yield device.id
     if words:
         os._exit(0)  # no time for what a driver does behind its last call
 
@@ -274,4 +272,4 @@ def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], int(sys.argv[2]))
+    answer(int(sys.argv[2]), _asked(sys.argv[1]))

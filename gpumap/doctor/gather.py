@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import sources, theano_config
 from gpumap.backends import DEFAULTS
-from gpumap.backends.probe import end_with_parent, in_child
+from gpumap.backends.probe import answer, in_child
 from gpumap.doctor.evidence import Evidence, Gpu, Named, Nvidia, Setting
 from gpumap.errors import (
     AbsentError,
@@ -36,7 +36,7 @@ from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import others
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, ContextMap
-from gpumap.model.trees import plain, typed
+from gpumap.model.trees import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import held, resolve
 
@@ -109,16 +109,8 @@ def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
     ]
 
 
-def _main(descriptor: int) -> None:
-    """Be the child; end when the parent ends."""
-    end_with_parent()
-    answer = json.dumps(plain(_answer()))
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(answer)
-
-
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    answer(int(sys.argv[1]), [_answer()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +219,9 @@ def _asked(inventory: Inventory) -> Nvidia:
     """Ask the driver itself, and meanwhile the backends."""
     with ThreadPoolExecutor(1) as pool:
         host, fake = inventory.host, inventory.asked == "fake"
-        answer = None if fake else pool.submit(ask, host.env, host.patience)
+        asked = None if fake else pool.submit(ask, host.env, host.patience)
         ask_backends(inventory)
-        return answer.result() if answer else Nvidia()
+        return asked.result() if asked else Nvidia()
 
 
 def _names(context_map: ContextMap, inventory: Inventory) -> tuple[Named, ...]:

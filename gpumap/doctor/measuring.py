@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import end_with_parent, in_child
+from gpumap.backends.probe import answer, in_child
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
@@ -238,31 +238,17 @@ def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
 
 
 # --- the child
-def _main(descriptor: int) -> None:
-    """Be the child; end when the parent ends."""
-    end_with_parent()
-    job = json.load(sys.stdin)
-    bindings = [Binding(one["name"], typed(one["device"], Device)) for one in job["names"]]
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-
-        def say(tree: Tree) -> None:
-            file.write(json.dumps(tree) + "\n")
-            file.flush()
-
-        for tree in _work(bindings, dict(os.environ), job["share"], job["together"]):
-            say(tree)
-
-
-def _work(
-    bindings: Sequence[Binding], env: Mapping[str, str], share: float, together: float
-) -> Iterator[Tree]:
-    """Yield the lines for names that have `share` seconds each, and `together` for all at once."""
+def _work(env: Mapping[str, str]) -> Iterator[Tree]:
+    """Yield the lines for names, and for all at once, in the seconds that the job has for each."""
     import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
 
     from gpumap.doctor.probes import Probes
     from gpumap.machine.blas import Cores
     from gpumap.machine.topology import read
 
+    job = json.load(sys.stdin)
+    share, together = job["share"], job["together"]
+    bindings = [Binding(one["name"], typed(one["device"], Device)) for one in job["names"]]
     topology = read()
     host, cores = Host(env, topology), Cores(len(topology.cpus))
     backends = {name: load(name, host) for name in {b.device.backend for b in bindings}}
@@ -275,7 +261,7 @@ def _work(
         found = probes.run()
         if found.failure is None:
             opened[binding.name] = probes.session
-        yield {"name": binding.name, "found": plain(found)}
+        yield {"name": binding.name, "found": found}
     usable = [binding for binding in bindings if binding.name in opened]
     if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
         yield from _at_once(usable, opened, backends.popitem()[1].clock(), together)
@@ -291,8 +277,8 @@ def _at_once(
 
     found = together(bindings, sessions, clock, seconds)
     if found is not None and math.isfinite(found.speedup.value):
-        yield {"together": plain(found)}
+        yield {"together": found}
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    answer(int(sys.argv[1]), _work(dict(os.environ)))

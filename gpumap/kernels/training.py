@@ -16,21 +16,31 @@ if TYPE_CHECKING:
 _PART = 1 << 14  # elements
 
 
-def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a reference one part of its arrays after the other; as a device it warns of nothing."""
-
-    @wraps(function)
-    def by_parts(*arguments: Any) -> None:
-        with np.errstate(all="ignore"):
-            for at in range(0, arguments[0].size, _PART):
-                part = slice(at, at + _PART)
-                given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
-                _computed(function, given)
-
-    return by_parts
+REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {}
 
 
-@_by_parts
+def _by_parts(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a reference one part of its arrays after the other; as a device it warns of nothing.
+
+    `kinds` are those of the kernel's arguments.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def by_parts(*arguments: Any) -> None:
+            with np.errstate(all="ignore"):
+                for at in range(0, arguments[0].size, _PART):
+                    part = slice(at, at + _PART)
+                    given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                    _computed(function, given)
+
+        REFERENCES[function.__name__] = kinds, by_parts
+        return by_parts
+
+    return decorated
+
+
+@_by_parts("buffer", "buffer")
 def sigmoid(a: Any, out: Any) -> None:
     """Write 1 / (1 + e^-a)."""
     np.exp(np.negative(a, out=out), out=out)
@@ -38,13 +48,13 @@ def sigmoid(a: Any, out: Any) -> None:
     np.divide(1, out, out=out, dtype=out.dtype)
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer")
 def relu_back(a: Any, d: Any, out: Any) -> None:
     """Write d where the activation a is above 0, and else 0."""
     out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer")
 def tanh_back(a: Any, d: Any, out: Any) -> None:
     """Write d (1 - a^2), a the activation."""
     slope = a * a
@@ -53,26 +63,26 @@ def tanh_back(a: Any, d: Any, out: Any) -> None:
     out[:] = -slope
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar", "buffer")
 def residual(a: Any, b: Any, scale: float, out: Any) -> None:
     """Write (a - b) scale."""
     np.subtract(a, b, out=out)
     out *= _as(out, scale)
 
 
-@_by_parts
+@_by_parts("buffer", "scalar", "buffer")
 def scaled(a: Any, scale: float, out: Any) -> None:
     """Write a scale."""
     np.multiply(a, _as(a, scale), out=out)
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def sgd(w: Any, g: Any, rate: float) -> None:
     """Take rate g from w."""
     w -= _as(g, rate) * g
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer", "scalar", "scalar")
 def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
     """Let v be decay v + g, and take rate v from w."""
     v *= _as(v, decay)
@@ -80,7 +90,7 @@ def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
     w -= _as(v, rate) * v
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
 def adam(
     w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
 ) -> None:
@@ -103,7 +113,7 @@ def adam(
     w -= step
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def elastic(a: Any, b: Any, share: float) -> None:
     """Move a and b towards each other by share (a - b): their sum stays."""
     moved = _as(a, share) * (a - b)
@@ -111,7 +121,7 @@ def elastic(a: Any, b: Any, share: float) -> None:
     b += moved
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def blend(a: Any, b: Any, share: float) -> None:
     """Move a towards b by a share of their distance."""
     a += _as(a, share) * (b - a)
@@ -132,20 +142,6 @@ def of_a_row(given: Sequence[Any], size: int) -> Mapping[str, int]:
         said = ", ".join(str(tuple(buffer.shape)) for buffer in given)
         raise ValueError(f"softmax: shapes do not fit: {said}, {size} rows")
     return {"COLUMNS": shape[1]}
-
-
-REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
-    "sigmoid": (("buffer", "buffer"), sigmoid),
-    "relu_back": (("buffer", "buffer", "buffer"), relu_back),
-    "tanh_back": (("buffer", "buffer", "buffer"), tanh_back),
-    "residual": (("buffer", "buffer", "scalar", "buffer"), residual),
-    "scaled": (("buffer", "scalar", "buffer"), scaled),
-    "sgd": (("buffer", "buffer", "scalar"), sgd),
-    "momentum": (("buffer", "buffer", "buffer", "scalar", "scalar"), momentum),
-    "adam": (("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4), adam),
-    "elastic": (("buffer", "buffer", "scalar"), elastic),
-    "blend": (("buffer", "buffer", "scalar"), blend),
-}
 
 
 def _computed(function: Callable[..., None], given: Sequence[Any]) -> None:
