@@ -9,28 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import VARIABLE, Known, driver, explain, version_text
+from gpumap.machine.cuda import VARIABLE, Known, Why, driver, explain, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
 
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver
     from gpumap.machine.nvml import NvmlGpu
-    from gpumap.model import Lack
 
 NO_DEVICE = 100
 TOO_OLD = 35
-
-
-class Why(NamedTuple):
-    """A reason, and what mends it."""
-
-    reason: str
-    fix: str
-    lack: Lack | None = None
 
 
 NO_DRIVER = Why(
@@ -116,8 +107,7 @@ class Cuda:
 
     def hidden(self, shown: int) -> Why | None:
         """Return what CUDA_VISIBLE_DEVICES hides, if CUDA shows so many devices."""
-        mask = explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
-        return Why(mask.reason, mask.fix) if mask else None
+        return explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
 
     def refused(self, words: str) -> Why:
         """Return why a library that loads CUDA's parts itself has no device.

@@ -93,7 +93,7 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
 
 def unloadable(name: str, error: Exception, fix: str) -> Probe:
     """Return the probe of a library that is installed and cannot be imported."""
-    lack: Lack = "no-module" if isinstance(error, ModuleNotFoundError) else "unloadable"
+    lack: Lack = "no-module" if "No module named" in str(error) else "unloadable"  # CuPy wraps it
     return Probe(name, usable=False, reason=f"cannot load: {error}", fix=fix, lack=lack)
 
 

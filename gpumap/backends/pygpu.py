@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.backends.base import Clock, Feature, Mark, Route
-    from gpumap.backends.cuda_reasons import Why
     from gpumap.dtypes import Dtype
+    from gpumap.machine.cuda import Why
 
     Array = np.ndarray[Any, Any]
 
@@ -241,8 +241,9 @@ def _refs(cuda: Cuda) -> tuple[list[DeviceRef], Why | None]:
     """Return what libgpuarray counts, and what there is to say of CUDA."""
     count, why = _count_cuda(cuda)
     refs = [DeviceRef(Kind.CUDA, index) for index in range(count)]
-    for platform in range(_platforms()):
-        refs += [DeviceRef(Kind.OPENCL, index, platform) for index in range(_count(platform))]
+    for platform in range(_counted("platforms", "opencl")):
+        every = range(_counted("devices", "opencl", platform))
+        refs += [DeviceRef(Kind.OPENCL, index, platform) for index in every]
     return refs, why
 
 
@@ -257,21 +258,13 @@ def _count_cuda(cuda: Cuda) -> tuple[int, Why | None]:
     return count, cuda.hidden(count) if count else cuda.refused("")
 
 
-def _platforms() -> int:
+def _counted(what: str, *place: str | int) -> int:
+    """Return how many platforms or devices there are; without a driver none."""
     from pygpu import gpuarray
 
     try:
-        return int(gpuarray.count_platforms("opencl"))
-    except gpuarray.GpuArrayException:  # no driver at all
-        return 0
-
-
-def _count(platform: int) -> int:
-    from pygpu import gpuarray
-
-    try:
-        return int(gpuarray.count_devices("opencl", platform))
-    except gpuarray.GpuArrayException:  # a platform without devices
+        return int(getattr(gpuarray, f"count_{what}")(*place))
+    except gpuarray.GpuArrayException:
         return 0
 
 

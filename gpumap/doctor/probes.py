@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpumap.backends.base import Clock, Session, require
 from gpumap.bench.base import Series, Settings, calibrate, sample
 from gpumap.bench.calls import DeviceCall, HostCall, Placed
@@ -267,8 +269,6 @@ class _Product:
     """A square product of random numbers."""
 
     def __init__(self, session: Session, size: int, dtype: Any) -> None:
-        import numpy as np
-
         rng = np.random.default_rng(1)
         self.session = session
         host = rng.standard_normal((size, size)).astype(dtype)
@@ -290,8 +290,6 @@ class _Copy:
     nbytes = _COPY
 
     def __init__(self, session: Session) -> None:
-        import numpy as np
-
         self.session = session
         self._source = np.random.default_rng(1).integers(0, 256, _COPY, np.uint8)
         self._buffer = session.empty((_COPY,), "uint8")

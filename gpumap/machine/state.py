@@ -9,7 +9,6 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,11 +159,11 @@ class Watch:
     def read(self) -> State:
         """Return the state since the last look; what the system does not tell is None."""
         last, self._last = self._last, _ticks(self._tree)
-        shares = _shares(last, self._last)
+        steal, busy = _shares(last, self._last) or (None, None)
         return State(
             load1=_load1(self._tree),
-            steal=shares.steal if shares else None,
-            busy=shares.busy if shares else None,
+            steal=steal,
+            busy=busy,
             clocks_hz=_clocks(self._tree, self._cpus),
             gpus=self._gpus.read() if self._gpus else (),
         )
@@ -211,19 +210,16 @@ class Neighbours:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    steal: float
-    busy: float
-
-
 def _ticks(tree: Tree) -> tuple[int, ...] | None:
     line = (tree.text("proc/stat") or "").partition("\n")[0].split()
     ticks = tuple(n for n in map(number, line[1 : _FIELDS + 1]) if n is not None and n >= 0)
     return ticks if line[:1] == ["cpu"] and len(ticks) == _FIELDS else None
 
 
-def _shares(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> _Shares | None:
+def _shares(
+    before: tuple[int, ...] | None, after: tuple[int, ...] | None
+) -> tuple[float, float] | None:
+    """Return the shares of time that were stolen, and busy."""
     if before is None or after is None:
         return None
     # iowait is known to step back (proc(5)): less than nothing is nothing.
@@ -232,7 +228,7 @@ def _shares(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> _S
     if total == 0:
         return None
     busy = total - passed[_IDLE] - passed[_IOWAIT] - passed[_STEAL]
-    return _Shares(steal=passed[_STEAL] / total, busy=busy / total)
+    return passed[_STEAL] / total, busy / total
 
 
 def _load1(tree: Tree) -> float | None:

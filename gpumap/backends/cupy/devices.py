@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
+from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
 from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.cuda import Why, uuid_text, version_text
 from gpumap.machine.pci import address
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
