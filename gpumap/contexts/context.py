@@ -319,7 +319,8 @@ class Context:
 
     def _supported(self, target: str, dtype: Any) -> None:
         """Raise DtypeError for elements that a target cannot hold."""
-        there = [d for d in _DTYPES if target == HOST or self._can(target, d)]
+        has = _DTYPES if target == HOST else ("float32", *self._sessions[target].features)
+        there = [dtype for dtype in _DTYPES if dtype in has]
         if dtype.name not in there:
             fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
             if dtype.kind not in "biufc":  # text, objects, dates: nothing to convert
@@ -328,9 +329,6 @@ class Context:
                     f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
                 )
             raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
-
-    def _can(self, target: str, dtype: Any) -> bool:
-        return dtype == "float32" or dtype in self._sessions[target].features
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
         """Return operands as arrays of one type; plain numbers take that of the others."""

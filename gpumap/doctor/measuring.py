@@ -15,6 +15,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
@@ -32,9 +33,9 @@ from gpumap.model import Around, Binding, Device, Reason
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Backend, Clock, Session
+    from gpumap.backends.base import Clock, Session
 
     Tree = dict[str, Any]
     from gpumap.bench.base import Seen
@@ -68,7 +69,7 @@ class _Nobody:
         """Hear of the rows."""
 
 
-def together(
+def at_once(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
 ) -> Together | None:
     """Return what all names gain together; None where it could not be measured."""
@@ -257,27 +258,16 @@ def _work(env: Mapping[str, str]) -> Iterator[Tree]:
         yield {"begin": binding.name}
         backend = backends[binding.device.backend]
         clock = backend.clock()
-        probes = Probes(binding, _opener(backend, binding, clock), clock, cores, share)
+        probes = Probes(binding, partial(backend.open, binding.device, clock), clock, cores, share)
         found = probes.run()
         if found.failure is None:
             opened[binding.name] = probes.session
         yield {"name": binding.name, "found": found}
     usable = [binding for binding in bindings if binding.name in opened]
     if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
-        yield from _at_once(usable, opened, backends.popitem()[1].clock(), together)
-
-
-def _opener(backend: Backend, binding: Binding, clock: Clock) -> Callable[[], Session]:
-    return lambda: backend.open(binding.device, clock)
-
-
-def _at_once(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
-) -> Iterator[Tree]:
-
-    found = together(bindings, sessions, clock, seconds)
-    if found is not None and math.isfinite(found.speedup.value):
-        yield {"together": found}
+        gain = at_once(usable, opened, backends.popitem()[1].clock(), together)
+        if gain is not None and math.isfinite(gain.speedup.value):
+            yield {"together": gain}
 
 
 if __name__ == "__main__":

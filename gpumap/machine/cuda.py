@@ -82,7 +82,7 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Why | N
     if shown is None:
         shown = _foretold(entries)  # all that can be known
     odd = _hidden(entries, shown) if shown < len(entries) else _tails(entries)
-    return Why(f"{_set(text)}: {odd.reason}", odd.fix) if odd else None
+    return Why(f"{VARIABLE}={_short(text)}: {odd.reason}", odd.fix) if odd else None
 
 
 def _hidden(entries: Sequence[_Entry], shown: int) -> Why | None:
@@ -187,10 +187,6 @@ def _fix(entries: Sequence[_Entry]) -> str:
     if kept and not unsure:
         return f"set {VARIABLE}={printable(','.join(kept))}, or unset it; {_LIST}"
     return f"unset {VARIABLE}, or name devices that are there; {_LIST}"
-
-
-def _set(value: str) -> str:
-    return f"{VARIABLE}={_short(value)}"
 
 
 def _short(text: str) -> str:

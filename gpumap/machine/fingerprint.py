@@ -63,7 +63,7 @@ def fingerprint(
 
 def environment(env: Mapping[str, str]) -> dict[str, str | None]:
     """Return the variables that decide placement or speed; one that is not set is None."""
-    return {name: _short(env.get(name)) for name in VARIABLES}
+    return {name: env[name][:VALUE_MAX] if name in env else None for name in VARIABLES}
 
 
 def _system(name: str, release: str) -> str:
@@ -81,10 +81,6 @@ def _digest(bare: Fingerprint) -> str:
     fields = {key: value for key, value in plain(bare).items() if key != "hash"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
-
-
-def _short(value: str | None) -> str | None:
-    return None if value is None else value[:VALUE_MAX]
 
 
 def blas() -> dict[str, str]:

@@ -67,7 +67,8 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     above = None if address is None else bridges(tree, address)
     through, by = translated(tree, address)
     nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
-    width = _now(device, place)
+    # lanes in use do not fall when a link idles, so a driver's word will do
+    width = place.link_width if place and place.link_width else _whole(device, "link_width")
     return LinkState(
         node=_node(device, place),
         nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
@@ -85,11 +86,6 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
 
 def _node(device: Device, place: PciDevice | None) -> int | None:
     return place.numa_node if place and place.numa_node is not None else device.numa_node
-
-
-def _now(device: Device, place: PciDevice | None) -> int | None:
-    """Return the lanes in use: these do not fall when a link idles, so a driver's word will do."""
-    return place.link_width if place and place.link_width else _whole(device, "link_width")
 
 
 def _whole(device: Device, fact: str) -> int | None:
@@ -147,9 +143,7 @@ def _by_options(tree: Tree) -> tuple[bool | None, str]:
     given = options(tree)
     if not given:
         return None, "the system has one, and does not tell what it does for this device"
-    through = any(word in _values(option) for option in given for word in _THROUGH)
+    through = any(
+        word in option.partition("=")[2].split(",") for option in given for word in _THROUGH
+    )
     return not (through or "iommu.passthrough=1" in given), f"kernel option {' '.join(given)}"
-
-
-def _values(option: str) -> list[str]:
-    return option.partition("=")[2].split(",")

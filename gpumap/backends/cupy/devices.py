@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host
     from gpumap.backends.cupy.session import CupySession
     from gpumap.machine.nvml import NvmlGpu, NvmlInstance
-    from gpumap.machine.pci import PciDevice
     from gpumap.model import Param
 
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
@@ -127,7 +126,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
     uuid = _uuid(digits, gpu, part, mig=mig)
     memory = part if mig else gpu
-    place = _place(pci, host)
+    place = next((p for p in host.topology.pci if p.address == pci), None)
     near = place or gpu
     version = version_text(runtime.driverGetVersion())
     return Device(
@@ -208,7 +207,3 @@ def _of_parent(device: Device) -> list[str]:
     return (
         [] if parent is None else [f"MIG: {device.ref} is an instance of {printable(str(parent))}"]
     )
-
-
-def _place(pci: str, host: Host) -> PciDevice | None:
-    return next((p for p in host.topology.pci if p.address == pci), None)
