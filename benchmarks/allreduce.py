@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks import around, turns
 from gpumap import stats
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.numpy import NumpyBackend
+from gpumap.backends.base import Clock, Host
+from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Member, MpiRanks
@@ -64,7 +64,7 @@ def main() -> int:
     asked = parser.parse_args()
     comm = load().COMM_WORLD
     unbind()
-    backend, clock = NumpyBackend(Host(dict(os.environ), read())), SystemClock()
+    backend, clock = NumpyBackend(Host(dict(os.environ), read())), Clock()
     device = backend.probe().devices[1 + comm.Get_rank()]  # the first one is all cores
     member = Bare(comm, lambda: backend.open(device, clock))
     pin(device.cores)
@@ -81,7 +81,7 @@ def main() -> int:
     return int(any(missed))
 
 
-def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: SystemClock) -> bool:
+def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
     """Measure one size; return whether a target was missed."""
     ranks.begin()
     length = nbytes // ITEM
@@ -114,7 +114,7 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: SystemClock) -> 
     return not right or native.value < NATIVE or few
 
 
-def _ready(ranks: MpiRanks, job: Job, clock: SystemClock) -> Series:
+def _ready(ranks: MpiRanks, job: Job, clock: Clock) -> Series:
     work = ranks.round(job)
     work.poison()
     work.queue()

@@ -49,11 +49,11 @@ for name in ("cupy", "cupyx", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.devic
 sys.modules["cupy"].empty = empty
 sys.modules["cupy"].cuda.runtime.CUDARuntimeError = RuntimeError
 
-from gpumap.backends.base import SystemClock
-from gpumap.backends.cupy import CupySession
+from gpumap.backends.base import Clock
+from gpumap.backends.cupy.session import CupySession
 from gpumap.model import Device, DeviceRef, Kind
 device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "none", "cupy")
-session = CupySession(device, SystemClock())
+session = CupySession(device, Clock())
 a, b, out = (session.empty((64, 64), "float32") for _ in range(3))
 
 def cost(job, calls, each=1):

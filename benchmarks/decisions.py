@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import around
-from gpumap.backends.numpy import NumpySession
+from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.crossing import CLOSE, Point, seen
 from gpumap.bench.figures import Figures, located

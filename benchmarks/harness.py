@@ -18,7 +18,7 @@ import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 
 from benchmarks import asked, turns
 from gpumap import stats
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend, NumpySession
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
@@ -34,7 +34,7 @@ _WARM = 5
 def main() -> int:
     """Measure, print, and return 1 if the ratio is below the target."""
     blocks = asked.number(__doc__, "BLOCKS", BLOCKS)
-    backend, clock = NumpyBackend(Host(os.environ, read())), SystemClock()
+    backend, clock = NumpyBackend(Host(os.environ, read())), Clock()
     device = next(d for d in backend.probe().devices if str(d.ref) == "cpu0")
     core = ThreadPoolExecutor(1, initializer=pin, initargs=(device.cores,))
     with core as plain, backend.open(device, clock) as session:

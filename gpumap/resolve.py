@@ -113,8 +113,10 @@ class Inventory:
         return self._probes[name]
 
 
-def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
-    """Find the device of every name.
+def resolve(
+    context_map: ContextMap, inventory: Inventory, taken: set[str] | None = None
+) -> Resolution:
+    """Find the device of every name; offer none that is `taken`, and add to that what is used.
 
     Raises:
         AbsentError: at least one name has no device; one diagnostic for each such entry.
@@ -132,7 +134,8 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
             bindings.append(Binding(entry.name, device))
         else:
             absent.append((number, entry, probes))
-    taken = {element for binding in bindings for element in _held(binding.device)}
+    taken = set() if taken is None else taken
+    taken |= {element for binding in bindings for element in held(binding.device)}
     for number, entry, asked in absent:
         lost = _absent(entry, number, asked, inventory.host.topology, taken)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))
@@ -316,7 +319,7 @@ def _about(kind: Kind, probe: Probe) -> list[str]:
     ]
 
 
-def _held(device: Device) -> set[str]:
+def held(device: Device) -> set[str]:
     """Return what no second name should have: a device and the hardware below it."""
     return {device.id, *device.hardware}
 
@@ -333,11 +336,11 @@ def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
     if not found:
         return f"there is no {ref.kind} device"
     numbered = (d for d in found if d.ref.index is not None)
-    free = next((d for d in numbered if taken.isdisjoint(_held(d))), None)
+    free = next((d for d in numbered if taken.isdisjoint(held(d))), None)
     there = f"there {_are([_word(d.ref) for d in found])}"
     if free is None:
         return there
-    taken |= _held(free)
+    taken |= held(free)
     return f"write {free.ref}; {there}" if len(found) > 1 else f"write {free.ref}, the only one"
 
 

@@ -43,9 +43,9 @@ MAY_IMPORT = {
     "machine": "model errors",
     "machine.nvml": "model errors extras",  # what installs its library
     "backends": "spelling model errors escape extras dtypes kernels machine",
-    "backends.pyopencl_devices": "model errors escape extras opencl_vendors",
+    "backends.pyopencl.devices": "backends model errors escape extras opencl_vendors",
     # its script is a TOML file, and its devices are written as in a map
-    "backends.fake_script": "model errors escape config parse",
+    "backends.fake.script": "model errors escape config dtypes parse",
     "resolve": "model errors escape backends machine",
     "judge": "cut spelling model stats units escape bench.registry",
     "judge.exit_code": "model errors",  # the numbers themselves
@@ -115,16 +115,14 @@ MAY_IMPORT = {
 
 # Where a library may be imported.
 ONLY_IN = {
-    "pyopencl": "backends.pyopencl backends.pyopencl_devices backends.pyopencl_devices "
-                "backends.pyopencl_gemm backends.pyopencl_launch backends.pyopencl_memory",
-    "cupy": "backends.cupy backends.cupy_devices backends.cupy_devices backends.cupy_gemm "
-            "backends.cupy_launch backends.cupy_memory backends.cupy_nccl backends.cupy_memory",
+    "pyopencl": "backends.pyopencl",
+    "cupy": "backends.cupy",
     "cupyx": "backends.cupy",
-    "cupy_backends": "backends.cupy_gemm backends.cupy_memory",
+    "cupy_backends": "backends.cupy",
     "pygpu": "backends.pygpu",
     "mpi4py": "distributed.mpi",
     "pynvml": "machine.nvml",
-    "psutil": "machine",
+    "psutil": "machine launch.remains",
     "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
     "click": "cli commands completion app.remeasure",  # what a report's line ran
     "rich": "report app.progress",
@@ -150,7 +148,7 @@ OUTER_IN = {
     "launch.child": {"os._exit"},  # of a fork that could not become the program
     "launch.remains": {"os._exit"},  # of the keeper, a fork
     # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
-    "backends.pyopencl_devices": {"os.environ"},
+    "backends.pyopencl.devices": {"os.environ"},
 }
 
 NOT_AT_START = (

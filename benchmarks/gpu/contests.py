@@ -24,7 +24,7 @@ from gpumap import stats
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.foreign import words
-from gpumap.machine.gpu_state import Gpus
+from gpumap.machine.nvml import Gpus
 from gpumap.machine.topology import read
 from gpumap.units import nbytes as parse_size
 

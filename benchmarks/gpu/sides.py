@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.cupy_gemm import MATH_MODE
-from gpumap.backends.cupy_nccl import Nccl
+from gpumap.backends.cupy.gemm import MATH_MODE
+from gpumap.backends.cupy.nccl import Nccl
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.kernels.table import GROUP, KERNELS
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpumap.app.draft import Measured
 from gpumap.app.progress import Progress
 from gpumap.app.recording import Recording
-from gpumap.backends.base import SystemClock
+from gpumap.backends.base import Clock
 from gpumap.bench.memory import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.gate import decided, gated
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.app.request import Request
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
 
@@ -215,7 +215,7 @@ class BenchmarkRun:
 
     def open(self, turn: Turn, task: Task, look: Look | None, stack: ExitStack) -> _Open:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
-        from gpumap.machine.gpu_state import Gpus
+        from gpumap.machine.nvml import Gpus
         from gpumap.machine.state import Watch
         from gpumap.model.trees import changed
 
@@ -235,8 +235,7 @@ class BenchmarkRun:
     def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
         """Measure the rows within what is left of the budget, then decide what stands on them."""
         from gpumap.bench.runner import Runner
-        from gpumap.machine.state import Neighbours
-        from gpumap.machine.throttle import Throttle
+        from gpumap.machine.state import Neighbours, Throttle
 
         clock, progress = found.devices.clock, self._record.progress
         stack.enter_context(progress.bar())
@@ -244,7 +243,7 @@ class BenchmarkRun:
         end = clock.now() + budget
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=task.ours, before=others)
-        around = neighbours.read if isinstance(clock, SystemClock) else Around
+        around = neighbours.read if isinstance(clock, Clock) else Around
         throttled = Throttle(turn.hardware, found.gpus).read
         settings = self._settings_of(budget, clock, decide=bool(task.decide))
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled)
@@ -260,12 +259,12 @@ class BenchmarkRun:
     def _budget(self, turn: Turn, clock: Clock) -> float:
         """Return this turn's part of what is left of the budget, the time of the whole command."""
         whole = self._settings.budget
-        left = whole - self._draft.elapsed if isinstance(clock, SystemClock) else whole
+        left = whole if clock.scripted else whole - self._draft.elapsed
         return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0) / turn.left
 
     def _settings_of(self, budget: float, clock: Clock, *, decide: bool) -> Settings:
         """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
-        endless = not isinstance(clock, SystemClock) and not self._settings.whole
+        endless = clock.scripted and not self._settings.whole
         return replace(
             self._settings,
             budget=budget * (1.0 - _DECIDING if decide else 1.0),

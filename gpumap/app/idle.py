@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.errors import BusyError, Diagnostic
 from gpumap.escape import printable
-from gpumap.machine.gpu_state import Gpus
-from gpumap.machine.nvml import INSTALL
+from gpumap.machine.nvml import INSTALL, Gpus
 from gpumap.machine.state import name_of, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from gpumap.machine.gpu_state import GpuUse
+    from gpumap.machine.nvml import GpuUse
     from gpumap.model import Binding, Device, Others
 
 _CORES = 0.1  # of one core, by all other processes together

@@ -18,7 +18,7 @@ from gpumap.escape import printable, width
 from gpumap.launch.child import LIMITS, TOKEN, Order
 from gpumap.launch.places import Place
 from gpumap.machine.numa import memory_taken_of
-from gpumap.machine.tree import cpu_list
+from gpumap.machine.tree import Tree
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gpumap.launch.places import Place
     from gpumap.launch.processes import Ending, Output, Process, Run
 
-_KEY = "Cpus_allowed_list:"
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
@@ -49,22 +48,12 @@ _UNWRITTEN = {  # what else mends it than another folder
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-def cores_of(process: int) -> tuple[int, ...] | None:
-    """Return the cores that a process may run on; None: nobody knows."""
-    try:
-        with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            lines = file.read().splitlines()
-    except OSError:
-        return None
-    return next((cpu_list(x.removeprefix(_KEY)) for x in lines if x.startswith(_KEY)), None)
-
-
 def contradiction(place: Place, process: int, *, memory: bool) -> str | None:
     """Return how a process is bound otherwise than planned; None: it is as planned.
 
     Its memory is looked at where the kernel took that rule.
     """
-    seen = cores_of(process)
+    seen = Tree(Path("/")).allowed("Cpus", str(process))
     if seen != place.cores:
         where = "nobody knows where" if seen is None else f"on {ranges(seen)}"
         return f"was to run on {ranges(place.cores)}, and runs {where}"

@@ -108,13 +108,13 @@ def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolu
 def _looked_up(
     program: Program, topology: Topology, context_map: ContextMap, backend: str | None
 ) -> Resolution:
-    from gpumap.backends import numpy_devices
+    from gpumap.backends.numpy.devices import NAME, cores
     from gpumap.model import Probe
     from gpumap.resolve import Inventory, resolve
 
     inventory = Inventory(program.host(topology), backend)
-    cores = numpy_devices.cores(topology)  # to place a process on them takes no NumPy
-    inventory.know(Probe(numpy_devices.NAME, usable=True, devices=cores))
+    devices = cores(topology)  # to place a process on them takes no NumPy
+    inventory.know(Probe(NAME, usable=True, devices=devices))
     return resolve(context_map, inventory)
 
 

@@ -130,7 +130,7 @@ class Training:
 
         library = None
         if nccl:
-            from gpumap.backends.cupy_nccl import Nccl
+            from gpumap.backends.cupy.nccl import Nccl
 
             library = Nccl
         if devices is None:

@@ -78,7 +78,7 @@ class Exchanging:
         sessions = [devices.sessions[b.name] for b in bindings] if devices else []
         if not nccl:
             return LocalRanks(sessions)
-        from gpumap.backends.cupy_nccl import Nccl
+        from gpumap.backends.cupy.nccl import Nccl
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 

@@ -14,11 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.escape import printable
-from gpumap.kernels.table import KERNELS, Kernel
 from gpumap.machine.topology import Topology
 from gpumap.model import LimitOrigin
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.kernels.table import Kernel
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
@@ -69,55 +69,54 @@ class Peak:
 _MOST_THREADS = 1024  # started as they are needed: one for each name
 
 
-class Clock(Protocol):
-    """The host's time in seconds."""
+class Clock:
+    """The host's time in seconds: the machine's own monotonic clock."""
+
+    scripted = False
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
 
     def now(self) -> float:
-        """Return the time since some fixed moment."""
+        """Return the time since some fixed moment: on Linux CLOCK_MONOTONIC."""
+        return time.perf_counter()
 
     def cpu(self) -> float | None:
         """Return the CPU time of this process, all threads; None where that means nothing."""
+        return time.process_time()
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
+        time.sleep(seconds)
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run every job in a host thread of its own, and return when the last one has ended."""
+        if self._threads is None:
+            from concurrent.futures import ThreadPoolExecutor
 
-    def compute(self, job: Callable[[], None], operations: float) -> None:
+            self._threads = ThreadPoolExecutor(_MOST_THREADS)  # kept: a start is not to be timed
+        for done in [self._threads.submit(job) for job in jobs]:
+            done.result()
+
+    def compute(self, job: Callable[[], None], operations: float) -> None:  # noqa: ARG002 - for clocks that are scripted
         """Run a job of the host's own, which does so many floating-point operations."""
+        job()
 
 
 class Mark(Protocol):
-    """A point in a session's queue."""
+    """A point in the queue of a `Session`."""
 
-    @property
-    def session(self) -> Any:
-        """The `Session` whose queue it is in."""
+    session: Any
 
 
 class Buffer(Protocol):
-    """Memory on a device."""
+    """Memory on a device, in C order; `native` is the library's own array."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its extent along each axis; C order."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its elements."""
-
-    @property
-    def nbytes(self) -> int:
-        """Its size."""
-
-    @property
-    def session(self) -> Any:
-        """The `Session` that owns it."""
-
-    @property
-    def native(self) -> Any:
-        """The library's own array."""
+    session: Any
+    native: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
 
     def __getitem__(self, rows: slice) -> Buffer:
         """Return a view of contiguous rows (first axis); no copy."""
@@ -126,17 +125,50 @@ class Buffer(Protocol):
         """Return a view of the same elements in another shape; ValueError where they do not fit."""
 
 
-class Session(Protocol):
-    """An opened device: one queue, in order. What it cannot do raises Unsupported."""
+class NativeBuffer:
+    """A library's own array, which belongs to one session."""
 
-    @property
-    def device(self) -> Device:
-        """What is opened."""
+    def __init__(self, session: Any, native: Any, dtype: Any = None) -> None:
+        self.session = session
+        self.native = native
+        self.shape: tuple[int, ...] = tuple(native.shape)
+        self.dtype = native.dtype if dtype is None else dtype
+        self.nbytes: int = prod(self.shape) * native.dtype.itemsize
 
-    @property
-    def features(self) -> frozenset[Feature]:
-        """What it can do beyond float32 products and copies."""
+    def __getitem__(self, rows: slice) -> Self:
+        native = self.native[contiguous(rows, self.shape[0])]
+        return type(self)(self.session, native, self.dtype)
 
+    def reshape(self, shape: tuple[int, ...]) -> Self:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return type(self)(self.session, self.native.reshape(shape), self.dtype)
+
+
+class Product(NamedTuple):
+    """A matrix product whose shapes fit: out = alpha op(a).op(b) + beta out."""
+
+    a: Any
+    b: Any
+    out: Any
+    sizes: tuple[int, int, int]  # rows, columns and inner length
+    transpose: tuple[bool, bool]
+    alpha: float
+    beta: float
+    tf32: bool = False
+
+
+class Session(ABC):
+    """An opened device: one queue, in order; a context manager that closes itself.
+
+    What it cannot do raises Unsupported. Attributes: `device` is what is opened, `features` what it
+    can do beyond float32 products and copies.
+    """
+
+    device: Device
+    features: frozenset[Feature]
+
+    @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:
         """Return a `Buffer` that no one has written yet; raises OutOfMemory."""
 
@@ -148,13 +180,18 @@ class Session(Protocol):
         kernel that reads or writes it in place, or OpenCL's copy from one buffer to another, with
         the unmapping before and the mapping after it. Raises OutOfMemory where there is none left.
         """
+        if memory != "pageable":
+            require(self, memory, f"{memory} host memory")
+        return pageable(shape, dtype)
 
+    @abstractmethod
     def upload(self, source: Any, target: Any, repeat: int = 1) -> None:
         """Queue a copy from a host array to a buffer of this session.
 
         `repeat` queues it that often: where the loop is tells what one copy more costs.
         """
 
+    @abstractmethod
     def download(self, source: Any, target: Any, repeat: int = 1) -> None:
         """Queue a copy from a buffer of this session to a host array, `repeat` times."""
 
@@ -163,6 +200,25 @@ class Session(Protocol):
 
         Return how it went.
         """
+        check_copy(source, target)
+        there = target.session
+        route = self._route(there)
+        if route == "staged":
+            return staged_copy(source, target, repeat)
+        if there is not self:
+            self.wait(there.mark())  # what the target does before it must be done
+        self._copy(source, target, repeat)
+        if there is not self:
+            there.wait(self.mark())
+        return route
+
+    @abstractmethod
+    def _route(self, there: Any) -> Route:
+        """Return how a copy to another session goes."""
+
+    @abstractmethod
+    def _copy(self, source: Any, target: Any, repeat: int) -> None:
+        """Queue copies by a route that is not staged."""
 
     def gemm(
         self,
@@ -181,113 +237,95 @@ class Session(Protocol):
         Factors of 16 bits are summed in 32. `tf32` lets a product of float32 read ten bits of
         their fractions, which no session does unasked.
         """
+        sizes = check_shapes(a.shape, b.shape, out.shape, transpose)
+        if tf32:
+            require(self, "tf32", "TF32 products")
+        self._multiply(Product(a, b, out, sizes, transpose, alpha, beta, tf32), repeat)
+
+    @abstractmethod
+    def _multiply(self, product: Product, repeat: int) -> None:
+        """Queue a product, `repeat` times."""
 
     def run(self, kernel: str, *arguments: Any, size: int) -> None:
         """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        self.prepare(kernel, *arguments, size=size)()
 
+    @abstractmethod
     def prepare(self, kernel: str, *arguments: Any, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: all that can be decided before, is.
 
         For what is queued often, with the same arguments.
         """
 
+    @abstractmethod
     def mark(self) -> Any:
         """Queue a `Mark` and return it."""
 
-    def wait(self, mark: Mark) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
+    @abstractmethod
+    def wait(self, mark: Any) -> None:
+        """Let what is queued from now on start only after a `Mark`, of any session."""
 
-    def seconds(self, start: Mark, stop: Mark) -> float | None:
+    def seconds(self, start: Any, stop: Any) -> float | None:  # noqa: ARG002 - for those that know
         """Return the time between two marks by the device's own clock; None if it has none."""
+        return None
 
-    def at(self, mark: Mark) -> float | None:
+    def at(self, mark: Any) -> float | None:  # noqa: ARG002 - as above
         """Return the host time at which the queue came to `mark`; waits for it."""
+        return None
 
-    def worked(self, start: Mark, stop: Mark) -> float | None:
+    def worked(self, start: Any, stop: Any) -> float | None:  # noqa: ARG002 - as above
         """Return the CPU time that the device's own thread spent between two marks, if it has one.
 
         Below the time that passed, something else had its core.
         """
+        return None
 
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - as above
         """Return the FLOP/s that no product of this arithmetic can exceed here, if it is known.
 
         A short probe on the device, or a data sheet's figure; done before anything is timed.
         """
+        return None
 
+    @abstractmethod
     def synchronize(self) -> None:
         """Wait for everything queued so far; raises what went wrong in it."""
 
-    def close(self) -> None:
-        """Give everything back; a second call does nothing."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
-
-
-class Backend(Protocol):
-    """A library that drives devices of some kinds."""
-
-    name: str
-    kinds: frozenset[Kind]
-
-    def probe(self) -> Probe:
-        """Return the devices, or why there are none and what would mend it; never raises."""
-
-    def open(self, device: Device, clock: Clock) -> Session:
-        """Open a device that `probe` listed; raises AbsentError or DeviceError."""
-
-    def features(self, device: Device) -> frozenset[Feature]:
-        """Return what a session on a device is expected to have; the device is not opened."""
-
-    def clock(self) -> Clock:
-        """Return the clock that its sessions are measured with."""
-
-
-class SystemClock:
-    """The machine's own monotonic clock."""
-
-    def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
-
-    def now(self) -> float:
-        """Return `time.perf_counter()`: on Linux CLOCK_MONOTONIC, in seconds."""
-        return time.perf_counter()
-
-    def cpu(self) -> float | None:
-        """Return the CPU time of this process, all threads."""
-        return time.process_time()
-
-    def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        time.sleep(seconds)
-
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run every job in a host thread of its own, and return when the last one has ended."""
-        if self._threads is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._threads = ThreadPoolExecutor(_MOST_THREADS)  # kept: a start is not to be timed
-        for done in [self._threads.submit(job) for job in jobs]:
-            done.result()
-
-    def compute(self, job: Callable[[], None], operations: float) -> None:  # noqa: ARG002 - the contract's
-        """Run a job of the host's own; it takes the time that it takes."""
-        job()
-
-
-class Closing(ABC):
-    """Sessions are context managers that close themselves."""
-
     @abstractmethod
     def close(self) -> None:
-        """Give the device back; a second call does nothing."""
+        """Give everything back; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class Backend(ABC):
+    """A library that drives devices of some kinds; its sessions are loaded with the first one."""
+
+    name: str
+    kinds: frozenset[Kind]
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Return the devices, or why there are none and what would fix it; never raises."""
+
+    @abstractmethod
+    def open(self, device: Device, clock: Clock) -> Session:
+        """Open a device that `probe` listed; raises AbsentError or DeviceError."""
+
+    @abstractmethod
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what a session on a device is expected to have; the device is not opened."""
+
+    def clock(self) -> Clock:
+        """Return the clock that its sessions are measured with."""
+        return Clock()
 
 
 def staged_copy(source: Buffer, target: Buffer, repeat: int = 1) -> Route:
@@ -343,6 +381,8 @@ def check_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> None:
 
 def kernel_named(name: str, session: Session) -> Kernel:
     """Return a kernel of the table, or raise `Unsupported` where there is none of that name."""
+    from gpumap.kernels.table import KERNELS
+
     if name not in KERNELS:
         raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.ref}')
     return KERNELS[name]

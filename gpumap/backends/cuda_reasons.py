@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import VARIABLE, Known, driver, explain, version_text
+from gpumap.machine.cuda import VARIABLE, Known, Why, driver, explain, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 
 NO_DEVICE = 100
 TOO_OLD = 35
-
-
-class Why(NamedTuple):
-    """A reason, and what mends it."""
-
-    reason: str
-    fix: str
 
 
 NO_DRIVER = Why(
@@ -114,8 +107,7 @@ class Cuda:
 
     def hidden(self, shown: int) -> Why | None:
         """Return what CUDA_VISIBLE_DEVICES hides, if CUDA shows so many devices."""
-        mask = explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
-        return Why(mask.reason, mask.fix) if mask else None
+        return explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
 
     def refused(self, words: str) -> Why:
         """Return why a library that loads CUDA's parts itself has no device.
@@ -175,7 +167,7 @@ def too_old(version: int, wanted: int) -> Why | None:
     if major in _DRIVERS:
         others = pip("uninstall", f"cupy-cuda{needed}x")
         update = f"{others} && {install(f'cuda{major}')}; or {update}"
-    return Why(f"{reason}{needed}", update)
+    return Why(f"{reason}{needed}", update, "old-driver")
 
 
 _DRIVERS = {12: 525, 13: 580}  # CUDA -> its first driver on Linux; each has an extra of its name

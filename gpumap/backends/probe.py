@@ -15,21 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import abstractmethod
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
-from gpumap.backends.base import Host
+from gpumap.backends.base import Backend, Host
 from gpumap.machine import orphans
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, Kind, Probe
+from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import ProbeCode
+    from gpumap.model import Lack, ProbeCode
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
@@ -47,13 +49,29 @@ class Ended:
     cpu: float = 0.0  # seconds of CPU time that it had
 
 
+class ProbedBackend(Backend):
+    """A backend whose library is asked in a child process: a driver may crash, hang or lie."""
+
+    def probe(self) -> Probe:
+        """Ask a child process what is there."""
+        return probe_in_child(self.name, self._host, self.install())
+
+    @abstractmethod
+    def install(self) -> str:
+        """Return the line that installs its library."""
+
+    @abstractmethod
+    def inventory(self) -> Probe:
+        """Ask the drivers, in this process; `probe` calls it in the child."""
+
+
 def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:
     """Return what the backend's `inventory` says in a child process, or why it did not.
 
     A backend is called as the module of its library; `install` says how to get that.
     """
     if find_spec(name) is None:  # spares the child
-        return Probe(name, usable=False, reason="not installed", fix=install)
+        return Probe(name, usable=False, reason="not installed", fix=install, lack="no-library")
     limit = host.patience if time_limit is None else time_limit
     job = json.dumps(host.opens)
     child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, _Late(limit))
@@ -67,10 +85,16 @@ def probe_in_child(name: str, host: Host, install: str, time_limit: float | None
         opened = dict.fromkeys(ids, "")
         if wrong is not None:
             opened[ids[-1]] = wrong[0].format("opened")
-        return replace(_decoded(inventory), opened=tuple(opened.items()))
-    except (ValueError, KeyError, TypeError):
+        return replace(typed(inventory, Probe), opened=tuple(opened.items()))
+    except ValueError:
         last = child.errors.strip().rpartition("\n")[2]
         return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {child.code}'}")
+
+
+def unloadable(name: str, error: Exception, fix: str) -> Probe:
+    """Return the probe of a library that is installed and cannot be imported."""
+    lack: Lack = "no-module" if "No module named" in str(error) else "unloadable"  # CuPy wraps it
+    return Probe(name, usable=False, reason=f"cannot load: {error}", fix=fix, lack=lack)
 
 
 def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] | None:
@@ -205,62 +229,28 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _encoded(probe: Probe) -> dict[str, Any]:
-    devices = [device_fields(device) for device in probe.devices]
-    return {**asdict(replace(probe, devices=(), opened=())), "devices": devices}
+def answer(descriptor: int, every: Iterable[Any]) -> None:
+    """Be a child: write nouns to `descriptor`, a line each as it comes; end with the parent."""
+    if (prctl := orphans.prctl()) is not None:
+        prctl(orphans.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
+    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
+        for noun in every:
+            file.write(f"{json.dumps(plain(noun))}\n")
 
 
-def _decoded(answer: dict[str, Any]) -> Probe:
-    devices = tuple(device_of(device) for device in answer.pop("devices"))
-    pairs = {"notes": tuple(answer["notes"]), "opened": tuple(map(tuple, answer["opened"]))}
-    return Probe(**{**answer, **pairs}, devices=devices)
-
-
-def device_fields(device: Device) -> dict[str, Any]:
-    """Return a device as plain values."""
-    return {**asdict(device), "hardware": sorted(device.hardware)}
-
-
-def device_of(fields: dict[str, Any]) -> Device:
-    """Return the device that plain values are of."""
-    kind = Kind(fields["kind"])
-    given = {
-        **fields,
-        "kind": kind,
-        "ref": DeviceRef(**{**fields["ref"], "kind": kind}),
-        "cores": tuple(fields["cores"]),
-        "hardware": frozenset(fields["hardware"]),
-    }
-    return Device(**given)
-
-
-def end_with_parent() -> None:
-    """A parent that is killed while it waits must leave no hanging driver behind (Linux)."""
-    from ctypes import CDLL
-
-    pr_set_pdeathsig = 1  # <linux/prctl.h>
-    with suppress(AttributeError, OSError):
-        CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def _main(name: str, descriptor: int) -> None:
-    """Be the child: write the backend's inventory to `descriptor`; end when the parent ends.
-
-    Behind it the id of each device that is to be opened, before and after.
-    """
-    end_with_parent()
+def _asked(name: str) -> Iterator[Any]:
+    """Yield a backend's inventory, then the id of each device to open, before and after."""
     from gpumap.machine.topology import read
 
     words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
     probe = backend.inventory()
-    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
-        file.write(f"{json.dumps(_encoded(probe))}\n")
-        for device in _chosen(probe.devices, words):
-            file.write(f"{json.dumps(device.id)}\n")
-            with suppress(Exception):  # who has asked meets it too, and says it
-                backend.open(device, backend.clock()).close()
-            file.write(f"{json.dumps(device.id)}\n")
+    yield probe
+    for device in _chosen(probe.devices, words):
+        yield device.id
+        with suppress(Exception):  # who has asked meets it too, and says it
+            backend.open(device, backend.clock()).close()
+        yield device.id
     if words:
         os._exit(0)  # no time for what a driver does behind its last call
 
@@ -282,4 +272,4 @@ def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], int(sys.argv[2]))
+    answer(int(sys.argv[2]), _asked(sys.argv[1]))

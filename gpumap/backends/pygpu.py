@@ -8,24 +8,21 @@ none here. libgpuarray crashes when asked for a platform that is not there: ask 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
-    Closing,
-    SystemClock,
+    NativeBuffer,
+    Product,
+    Session,
     bytes_of,
     check_copy,
-    check_reshape,
-    check_shapes,
-    contiguous,
     kernel_named,
-    pageable,
     require,
-    staged_copy,
 )
 from gpumap.backends.cuda_reasons import Cuda
 from gpumap.backends.foreign import BLAS, foreign, words
-from gpumap.backends.probe import probe_in_child
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.machine import pci
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
@@ -34,9 +31,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Peak, Route
-    from gpumap.backends.cuda_reasons import Why
-    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.backends.base import Clock, Feature, Mark, Route
+    from gpumap.dtypes import Dtype
+    from gpumap.machine.cuda import Why
 
     Array = np.ndarray[Any, Any]
 
@@ -46,25 +43,6 @@ INSTALL = (
 )
 
 
-class PygpuBuffer:
-    """A GpuArray that belongs to one session."""
-
-    def __init__(self, session: PygpuSession, native: Any) -> None:
-        self.session = session
-        self.native = native
-        self.shape: tuple[int, ...] = tuple(native.shape)
-        self.dtype = native.dtype
-        self.nbytes: int = native.size * native.dtype.itemsize
-
-    def __getitem__(self, rows: slice) -> PygpuBuffer:
-        return PygpuBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
-
-    def reshape(self, shape: tuple[int, ...]) -> PygpuBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return PygpuBuffer(self.session, self.native.reshape(shape))
-
-
 @dataclass(frozen=True, slots=True)
 class PygpuMark:
     """A point in a session's queue, which only waiting can tell from another."""
@@ -72,7 +50,7 @@ class PygpuMark:
     session: PygpuSession
 
 
-class PygpuSession(Closing):
+class PygpuSession(Session):
     """One libgpuarray context, with the single queue that Theano used."""
 
     features: frozenset[Feature] = frozenset({"float64"})
@@ -82,7 +60,7 @@ class PygpuSession(Closing):
         self._context = context
         self._written: dict[int, Any] = {}  # what is queued, by identity
 
-    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PygpuBuffer:
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NativeBuffer:
         """Return memory that no one has written yet.
 
         Raises:
@@ -92,15 +70,9 @@ class PygpuSession(Closing):
 
         bytes_of(shape, dtype)  # what libgpuarray cannot count, it would wrap around
         with foreign(self.device):
-            return PygpuBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
+            return NativeBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory; there is only the pageable kind."""
-        if memory != "pageable":
-            require(self, memory, f"{memory} host memory")
-        return pageable(shape, dtype)
-
-    def upload(self, source: Array, target: PygpuBuffer, repeat: int = 1) -> None:
+    def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory."""
         import numpy as np
 
@@ -112,7 +84,7 @@ class PygpuSession(Closing):
                     target.native.write(whole)
             self._note(target)
 
-    def download(self, source: PygpuBuffer, target: Array, repeat: int = 1) -> None:
+    def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
         """Copy to host memory; libgpuarray waits for what is queued before."""
         check_copy(source, target)
         if source.nbytes:
@@ -120,36 +92,21 @@ class PygpuSession(Closing):
                 for _ in range(repeat):
                     source.native.read(target)
 
-    def copy(self, source: PygpuBuffer, target: Any, repeat: int = 1) -> Route:
-        """Queue a copy inside this context; to any other by way of the host, as libgpuarray."""
-        check_copy(source, target)
-        if target.session is not self:
-            return staged_copy(source, target, repeat)
+    def _route(self, there: Any) -> Route:
+        return "same" if there is self else "staged"
+
+    def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
         if source.nbytes:
             with foreign(self.device):
                 for _ in range(repeat):
                     target.native[...] = source.native
             self._note(target)
-        return "same"
 
-    def gemm(
-        self,
-        a: PygpuBuffer,
-        b: PygpuBuffer,
-        out: PygpuBuffer,
-        *,
-        transpose: tuple[bool, bool] = (False, False),
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        tf32: bool = False,
-        repeat: int = 1,
-    ) -> None:
-        """Queue out = alpha a.b + beta out with CLBlast or cuBLAS."""
+    def _multiply(self, product: Product, repeat: int) -> None:
+        """Queue a product with CLBlast or cuBLAS."""
         from pygpu import blas
 
-        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
-        if tf32:
-            require(self, "tf32", "TF32 products")
+        a, b, out, (rows, columns, inner), transpose, alpha, beta, _ = product
         if not rows * columns * inner:  # a BLAS refuses matrices of nothing
             for _ in range(repeat):
                 self._scale(out, beta)
@@ -162,17 +119,13 @@ class PygpuSession(Closing):
                 blas.gemm(*scaled, overwrite_c=True)
         self._note(out)
 
-    def run(self, kernel: str, *arguments: PygpuBuffer | float, size: int) -> None:  # noqa: ARG002 - the contract's
+    def prepare(
+        self, kernel: str, *arguments: NativeBuffer | float, size: int
+    ) -> Callable[[], None]:
         """Raise Unsupported: there are no kernels in libgpuarray's dialect."""
         kernel_named(kernel, self)
         require(self, "kernels", f"the kernel {kernel}")
-
-    def prepare(
-        self, kernel: str, *arguments: PygpuBuffer | float, size: int
-    ) -> Callable[[], None]:
-        """Raise Unsupported, as `run` does."""
-        self.run(kernel, *arguments, size=size)
-        return lambda: None
+        return partial(self.run, kernel, *arguments, size=size)
 
     def mark(self) -> PygpuMark:
         """Return a mark, which has no time of its own."""
@@ -182,22 +135,6 @@ class PygpuSession(Closing):
         """Wait on the host for `mark`, of any session."""
         if mark.session is not self:
             mark.session.synchronize()
-
-    def seconds(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: libgpuarray has no events."""
-        return None
-
-    def at(self, mark: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: libgpuarray does not tell when a queue came to a mark."""
-        return None
-
-    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: the driver's threads are its own affair."""
-        return None
-
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
-        """Return None: libgpuarray does not tell what its device could do."""
-        return None
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
@@ -212,7 +149,7 @@ class PygpuSession(Closing):
             self.synchronize()
             self._context = None
 
-    def _scale(self, out: PygpuBuffer, beta: float) -> None:
+    def _scale(self, out: NativeBuffer, beta: float) -> None:
         """Multiply a buffer on the host: only a product without terms comes to this."""
         import numpy as np
 
@@ -222,30 +159,26 @@ class PygpuSession(Closing):
             scaled *= beta
         self.upload(scaled, out)
 
-    def _note(self, target: PygpuBuffer) -> None:
+    def _note(self, target: NativeBuffer) -> None:
         self._written[id(target.native)] = target.native
 
 
-class PygpuBackend:
+class PygpuBackend(ProbedBackend):
     """libgpuarray on every CUDA and OpenCL device that it finds."""
 
     name = "pygpu"
     kinds = frozenset({Kind.CUDA, Kind.OPENCL})
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def probe(self) -> Probe:
-        """Ask a child process what is there: libgpuarray may crash."""
-        return probe_in_child(self.name, self._host, INSTALL)
+    def install(self) -> str:
+        """Return what installs pygpu."""
+        return INSTALL
 
     def inventory(self) -> Probe:
         """Ask libgpuarray, in this process; `probe` calls it in the child."""
         try:
             import pygpu
         except (ImportError, ValueError, AttributeError) as error:  # NumPy 2 gives the others
-            reason = f"cannot load: {error}"
-            return Probe(self.name, usable=False, reason=reason, fix=INSTALL)
+            return unloadable(self.name, error, INSTALL)
         cuda = Cuda(self._host.env)
         refs, why = _refs(cuda)
         found: list[Device] = []
@@ -276,10 +209,6 @@ class PygpuBackend:
     def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
         """Return what its sessions have."""
         return PygpuSession.features
-
-    def clock(self) -> SystemClock:
-        """Return the machine's own clock."""
-        return SystemClock()
 
     def _device(self, ref: DeviceRef) -> Device:
         import pygpu
@@ -312,8 +241,9 @@ def _refs(cuda: Cuda) -> tuple[list[DeviceRef], Why | None]:
     """Return what libgpuarray counts, and what there is to say of CUDA."""
     count, why = _count_cuda(cuda)
     refs = [DeviceRef(Kind.CUDA, index) for index in range(count)]
-    for platform in range(_platforms()):
-        refs += [DeviceRef(Kind.OPENCL, index, platform) for index in range(_count(platform))]
+    for platform in range(_counted("platforms", "opencl")):
+        every = range(_counted("devices", "opencl", platform))
+        refs += [DeviceRef(Kind.OPENCL, index, platform) for index in every]
     return refs, why
 
 
@@ -328,21 +258,13 @@ def _count_cuda(cuda: Cuda) -> tuple[int, Why | None]:
     return count, cuda.hidden(count) if count else cuda.refused("")
 
 
-def _platforms() -> int:
+def _counted(what: str, *place: str | int) -> int:
+    """Return how many platforms or devices there are; without a driver none."""
     from pygpu import gpuarray
 
     try:
-        return int(gpuarray.count_platforms("opencl"))
-    except gpuarray.GpuArrayException:  # no driver at all
-        return 0
-
-
-def _count(platform: int) -> int:
-    from pygpu import gpuarray
-
-    try:
-        return int(gpuarray.count_devices("opencl", platform))
-    except gpuarray.GpuArrayException:  # a platform without devices
+        return int(getattr(gpuarray, f"count_{what}")(*place))
+    except gpuarray.GpuArrayException:
         return 0
 
 

@@ -9,7 +9,7 @@ to mean `is`. So what falls back on `==` raises where `is` has not found it: `x 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gpumap.contexts import operations as ops
 from gpumap.contexts.operations import HOST
@@ -18,10 +18,20 @@ from gpumap.errors import ContextError, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
-    from gpumap.contexts.context import Context
     from gpumap.contexts.operations import Operation
 
     Number = float | int
+
+
+class _Owner(Protocol):
+    """A context as its arrays use it."""
+
+    def transferred(self, array: Array, target: str) -> Array: ...
+    def fetched(self, array: Array, *, implicit: bool = False) -> Any: ...
+    def summed(self, array: Array) -> Array: ...
+    def dot(self, a: Any, b: Any) -> Array: ...
+    def elementwise(self, operation: Operation, operands: tuple[Any, ...]) -> Array: ...
+    def wait(self, array: Array) -> None: ...
 
 
 class Array:
@@ -37,7 +47,7 @@ class Array:
     __slots__ = ("__weakref__", "_context", "_dtype", "_shape", "_target", "held")
 
     def __init__(
-        self, context: Context, target: str, shape: tuple[int, ...], dtype: Any, held: Any
+        self, context: _Owner, target: str, shape: tuple[int, ...], dtype: Any, held: Any
     ) -> None:
         self._context = context
         self._target = target
@@ -46,8 +56,8 @@ class Array:
         self.held = held
 
     @property
-    def context(self) -> Context:
-        """Return the context that it belongs to."""
+    def context(self) -> Any:
+        """Return the `Context` that it belongs to."""
         return self._context
 
     @property
@@ -86,7 +96,7 @@ class Array:
         Raises:
             TargetError: there is no such name.
         """
-        return self.context.transferred(self, target)
+        return self._context.transferred(self, target)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return its elements as a new NumPy array, when they are there.
@@ -95,7 +105,7 @@ class Array:
             DeviceError: what went wrong on its device, also in an operation before.
             ContextError: the context is closed.
         """
-        found: np.ndarray[Any, Any] = self.context.fetched(self)
+        found: np.ndarray[Any, Any] = self._context.fetched(self)
         return found
 
     def maximum(self, other: Array | np.ndarray[Any, Any] | Number) -> Array:
@@ -120,7 +130,7 @@ class Array:
 
     def sum(self) -> Array:
         """Return the sum of all elements, of shape ()."""
-        return self.context.summed(self)
+        return self._context.summed(self)
 
     def __add__(self, other: Any) -> Array:
         return self._with(ops.ADD, self, other)
@@ -147,10 +157,10 @@ class Array:
         return self._with(ops.DIV, other, self)
 
     def __matmul__(self, other: Any) -> Array:
-        return self.context.dot(self, other)
+        return self._context.dot(self, other)
 
     def __rmatmul__(self, other: Any) -> Array:
-        return self.context.dot(other, self)
+        return self._context.dot(other, self)
 
     def __neg__(self) -> Array:
         return self._with(ops.MUL, self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
@@ -162,18 +172,18 @@ class Array:
 
     def __float__(self) -> float:
         """Return its only element, by an implicit transfer where it is on a device."""
-        return float(self.context.fetched(self, implicit=True).item())
+        return float(self._context.fetched(self, implicit=True).item())
 
     def __int__(self) -> int:
         """Return its only element without its fraction, by an implicit transfer as for a float."""
-        return int(self.context.fetched(self, implicit=True).item())
+        return int(self._context.fetched(self, implicit=True).item())
 
     def __bool__(self) -> bool:
         """Return whether its only number is not 0, by an implicit transfer as for a float."""
         if self.shape:
             fix = "fetch it and say which: .numpy().any() or .numpy().all()"
             raise TypeError(f"an array of shape {self.shape} is neither true nor false: {fix}")
-        return bool(self.context.fetched(self, implicit=True).item())
+        return bool(self._context.fetched(self, implicit=True).item())
 
     __hash__ = object.__hash__  # by identity: it is immutable, but nobody compares it
 
@@ -192,7 +202,7 @@ class Array:
         """
         if copy is False:
             raise ValueError("an array on a device cannot become NumPy's without a copy")
-        found: np.ndarray[Any, Any] = self.context.fetched(self, implicit=True)
+        found: np.ndarray[Any, Any] = self._context.fetched(self, implicit=True)
         return found if dtype is None else found.astype(dtype)
 
     def __copy__(self) -> Array:
@@ -209,7 +219,7 @@ class Array:
         those that go by its methods. No policy refuses it, as nothing is moved.
         """
         native = self._exported()
-        self.context.wait(self)
+        self._context.wait(self)
         return native.__dlpack__(**asked)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -221,7 +231,7 @@ class Array:
         return f"<gpumap.Array {self.shape} {self.dtype} on {where}>"
 
     def _with(self, operation: Operation, *operands: Any) -> Array:
-        return self.context.elementwise(operation, operands)
+        return self._context.elementwise(operation, operands)
 
     def _exported(self) -> Any:
         if self.held is None:

@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
 from gpumap.contexts.array import Array
 from gpumap.contexts.memory import Memory
 from gpumap.contexts.operations import HOST, elementwise, place, product
@@ -50,8 +52,6 @@ def plain(data: Any) -> Any:
         ShapeError: lists in a list have different lengths.
         DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
     """
-    import numpy as np
-
     if isinstance(data, np.ma.MaskedArray):
         raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
     source = _array(data)
@@ -64,8 +64,6 @@ def number(value: float, dtype: Any) -> Any:
     Raises:
         DtypeError: an integer beyond every number of that type.
     """
-    import numpy as np
-
     try:
         return np.asarray(value, dtype)
     except OverflowError as error:
@@ -75,8 +73,6 @@ def number(value: float, dtype: Any) -> Any:
 
 
 def _array(data: Any) -> Any:
-    import numpy as np
-
     try:
         if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
             data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
@@ -134,8 +130,6 @@ class Context:
             ShapeError: lists in a list have different lengths.
             OutOfMemory: the device, or the host, has no room.
         """
-        import numpy as np
-
         with self._ready():
             self._known(target)
             source = plain(array)
@@ -157,8 +151,6 @@ class Context:
         Raises:
             ImplicitTransfer: nobody asked for it (`implicit`), and the policy is strict.
         """
-        import numpy as np
-
         with self._ready():
             self._mine(array)
             if array.target == HOST:
@@ -178,8 +170,6 @@ class Context:
 
     def dot(self, a: Any, b: Any) -> Array:
         """Return the product of two matrices; see `gpumap.dot`."""
-        import numpy as np
-
         with self._ready():
             left, right = self._operands((a, b))
             shape = product(left.shape, right.shape)
@@ -212,8 +202,6 @@ class Context:
 
     def summed(self, array: Array) -> Array:
         """Return the sum of all elements, of shape ()."""
-        import numpy as np
-
         with self._ready():
             self._mine(array)
             if array.target == HOST:
@@ -331,7 +319,8 @@ class Context:
 
     def _supported(self, target: str, dtype: Any) -> None:
         """Raise DtypeError for elements that a target cannot hold."""
-        there = [d for d in _DTYPES if target == HOST or self._can(target, d)]
+        has = _DTYPES if target == HOST else ("float32", *self._sessions[target].features)
+        there = [dtype for dtype in _DTYPES if dtype in has]
         if dtype.name not in there:
             fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
             if dtype.kind not in "biufc":  # text, objects, dates: nothing to convert
@@ -340,9 +329,6 @@ class Context:
                     f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
                 )
             raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
-
-    def _can(self, target: str, dtype: Any) -> bool:
-        return dtype == "float32" or dtype in self._sessions[target].features
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
         """Return operands as arrays of one type; plain numbers take that of the others."""
@@ -419,8 +405,6 @@ class Context:
 
     def _computed(self, name: str, job: Callable[[], Any]) -> Array:
         """Return what the host computes, and trace that it did."""
-        import numpy as np
-
         start = self._clock.now()
         out = self._memory.on_host(np.asarray(job()))
         self._tracer.done(name, out, start, self._clock.now())

@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+import numpy as np
+
 from gpumap.contexts.array import Array
 from gpumap.contexts.operations import HOST
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumap.backends.base import Session
-    from gpumap.contexts.context import Context
     from gpumap.contexts.trace import Tracer
 
 
@@ -23,7 +24,7 @@ class Memory:
     Arrays without elements hold no memory of a device: an empty ndarray stands for them.
     """
 
-    def __init__(self, context: Context, sessions: Mapping[str, Session], tracer: Tracer) -> None:
+    def __init__(self, context: Any, sessions: Mapping[str, Session], tracer: Tracer) -> None:
         self._context = context
         self._sessions = sessions
         self._tracer = tracer
@@ -51,8 +52,6 @@ class Memory:
 
     def empty(self, target: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return an array on a device that nobody has written yet."""
-        import numpy as np
-
         if not math.prod(shape):
             return self.made(target, shape, dtype, np.empty(shape, dtype))
         return self.made(target, shape, dtype, self._sessions[target].empty(shape, dtype.name))
@@ -75,8 +74,6 @@ class Memory:
 
     def downloaded(self, array: Array, *, implicit: bool = False) -> Any:
         """Return a copy of a device's memory on the host, when it is there."""
-        import numpy as np
-
         landing = np.empty(array.shape, array.dtype)
         place, session = array.target, self._sessions[array.target]
         if array.size:

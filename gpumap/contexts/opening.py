@@ -82,7 +82,8 @@ def dot(a: Any, b: Any) -> Array:
     if owner is None:
         fix = "make one by context.shared(array, target=...)"
         raise ContextError("dot needs an array of a context", fix)
-    return owner.dot(a, b)
+    product: Array = owner.dot(a, b)
+    return product
 
 
 def _check(policy: Any, backend: Any) -> None:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpumap.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -51,8 +53,6 @@ class Operation:
 
     def on_host(self, *operands: Any) -> Any:
         """Return what NumPy computes; host memory in and out."""
-        import numpy as np
-
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             if self.kernel == "relu":
                 return np.maximum(operands[0], operands[0].dtype.type(0))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpumap.backends.base import Mark, Session
 from gpumap.contexts.operations import HOST
 from gpumap.errors import DeviceError
 from gpumap.model import TraceEvent
@@ -17,24 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from gpumap.backends.base import Clock
-    from gpumap.contexts.array import Array
+    from gpumap.backends.base import Clock, Mark, Session
 
 What = Literal["operation", "transfer"]
 Line = tuple[str, int]  # a file, and the number of a line in it
 _OURS = ("gpumap", "contextlib", "numpy")  # packages whose lines are no line of a program
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
+_What = tuple[str, str, What, int, tuple[int, ...], bool]  # the first fields of a TraceEvent
+
+
+class _Queued(NamedTuple):
     """An event of a session, between two marks of it."""
 
-    name: str
-    device: str
-    kind: What
-    nbytes: int
-    shape: tuple[int, ...]
-    implicit: bool
+    what: _What
     session: Session
     start: Mark
     stop: Mark
@@ -59,18 +53,18 @@ class Tracer:
         device: str,
         kind: What,
         session: Session,
-        made: Array,
+        made: Any,
         *,
         implicit: bool = False,
     ) -> Iterator[None]:
-        """Note what is queued inside the `with`, and of which array."""
+        """Note what is queued inside the `with`, and the array that it makes."""
         start = session.mark()
         yield
         stop = session.mark()
         what = (name, device, kind, made.nbytes, made.shape, implicit)
-        self._queued.append(_Queued(*what, session, start, stop, _line()))
+        self._queued.append(_Queued(what, session, start, stop, _line()))
 
-    def done(self, name: str, made: Array, start: float, stop: float) -> None:
+    def done(self, name: str, made: Any, start: float, stop: float) -> None:
         """Note what the host has computed, between two moments of the clock."""
         what: tuple[str, str, What] = (name, HOST, "operation")
         times = (start - self.origin, stop - self.origin)
@@ -88,8 +82,7 @@ class Tracer:
         start, stop = self._moment(one.session, one.start), self._moment(one.session, one.stop)
         if start is not None and stop is not None:
             stop = max(start, stop)
-        what = (one.name, one.device, one.kind, one.nbytes, one.shape, one.implicit)
-        return TraceEvent(*what, start, stop, _shown(one.line))
+        return TraceEvent(*one.what, start, stop, _shown(one.line))
 
     def _moment(self, session: Session, mark: Mark) -> float | None:
         """Return when a mark was reached; None where the device cannot tell, or is lost."""

@@ -86,9 +86,9 @@ def notes(known: Evidence) -> Iterator[Diagnostic]:
     for named in known.names:
         for cause, found in _holding(known, named):
             if cause.rule.verdict == _USED:
-                text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
-                code, said = cause.key, f"{cause.code} {text}"
-                yield Diagnostic(code, said, hint=fix, severity="note", name=named.name)
+                note = _finding(cause, found)
+                said = f"{note.code} {note.text}"
+                yield Diagnostic(cause.key, said, hint=note.fix, severity="note", name=named.name)
 
 
 def _absence(cause: Cause, named: Named) -> bool:

@@ -72,6 +72,8 @@ class Nvidia:
     gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer
     nvml: str | None = None  # why not
     silent: str | None = None  # why there is no answer at all: it hung, or crashed
+    hangs: bool = False
+    forbidden: bool = False  # this user may not ask NVML
 
 
 @dataclass(frozen=True, slots=True)

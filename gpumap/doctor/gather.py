@@ -15,12 +15,12 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpumap import sources, theano_config
 from gpumap.backends import DEFAULTS
-from gpumap.backends.probe import end_with_parent, in_child
+from gpumap.backends.probe import answer, in_child
 from gpumap.doctor.evidence import Evidence, Gpu, Named, Nvidia, Setting
 from gpumap.errors import (
     AbsentError,
@@ -31,14 +31,14 @@ from gpumap.errors import (
     SourceError,
 )
 from gpumap.escape import printable
-from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import others
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, ContextMap
+from gpumap.model.trees import typed
 from gpumap.parse import parse_map
-from gpumap.resolve import resolve
+from gpumap.resolve import held, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,48 +64,27 @@ def ask(env: Mapping[str, str], time_limit: float) -> Nvidia:
     """Return what the driver says, or why it says nothing."""
     child = in_child("gpumap.doctor.gather", (), env, time_limit)
     if child.code is None:
-        return Nvidia(silent=f"it did not answer within {time_limit:g} s")
+        return Nvidia(silent=f"it did not answer within {time_limit:g} s", hangs=True)
     try:
-        return _read(json.loads(child.answer))
-    except (ValueError, KeyError, TypeError):
+        return typed(json.loads(child.answer), Nvidia)
+    except ValueError:
         return Nvidia(silent=f"it ended the process that asked (exit {child.code})")
 
 
-def _read(tree: dict[str, Any]) -> Nvidia:
-    driver, gpus = tree["driver"], tree["gpus"]
-    return Nvidia(
-        driver and CudaDriver(**{**driver, "devices": tuple(map(_device, driver["devices"]))}),
-        None if gpus is None else tuple(map(_gpu, gpus)),
-        tree["nvml"],
-    )
-
-
-def _device(fields: dict[str, Any]) -> CudaDevice:
-    return CudaDevice(**fields)
-
-
-def _gpu(fields: dict[str, Any]) -> Gpu:
-    lists = {key: tuple(fields[key]) for key in ("instances", "processes")}
-    return Gpu(**{**fields, **lists})
-
-
-def _answer() -> dict[str, Any]:
+def _answer() -> Nvidia:
     """Ask, in this process."""
     from gpumap.machine.cuda import driver
     from gpumap.machine.nvml import gpus
 
-    found = driver()
-    answer: dict[str, Any] = {"driver": found and asdict(found), "gpus": None, "nvml": None}
     try:
-        answer["gpus"] = [asdict(gpu) for gpu in _gpus(gpus())]
+        return Nvidia(driver(), tuple(_gpus(gpus())))
     except NvmlUnavailable as error:
-        answer["nvml"] = error.reason
-    return answer
+        return Nvidia(driver(), nvml=error.reason, forbidden=error.forbidden)
 
 
 def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
     """Return each GPU with who else is on it."""
-    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import name_of
     from gpumap.model import Device, DeviceRef, Kind
 
@@ -130,16 +109,8 @@ def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
     ]
 
 
-def _main(descriptor: int) -> None:
-    """Be the child; end when the parent ends."""
-    end_with_parent()
-    answer = json.dumps(_answer())
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(answer)
-
-
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    answer(int(sys.argv[1]), [_answer()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +164,7 @@ def surroundings(
     fake = inventory.asked == "fake"
     busy = None if fake else _others()
     nvidia = _asked(inventory)
-    names = tuple(_named(entry, n, inventory) for n, entry in enumerate(context_map.entries, 1))
+    names = _names(context_map, inventory)
     devices = [named.device for named in names if named.device is not None]
     return replace(
         known,
@@ -248,17 +219,27 @@ def _asked(inventory: Inventory) -> Nvidia:
     """Ask the driver itself, and meanwhile the backends."""
     with ThreadPoolExecutor(1) as pool:
         host, fake = inventory.host, inventory.asked == "fake"
-        answer = None if fake else pool.submit(ask, host.env, host.patience)
+        asked = None if fake else pool.submit(ask, host.env, host.patience)
         ask_backends(inventory)
-        return answer.result() if answer else Nvidia()
+        return asked.result() if asked else Nvidia()
 
 
-def _named(entry: Entry, number: int, inventory: Inventory) -> Named:
-    """Return a name with its device, or with why it has none."""
+def _names(context_map: ContextMap, inventory: Inventory) -> tuple[Named, ...]:
+    """Return each name with its device, or with why it has none; offer no free device twice."""
+    entries = list(enumerate(context_map.entries, 1))
+    every = [_named(entry, number, inventory, set()) for number, entry in entries]
+    taken = {element for one in every if one.device for element in held(one.device)}
+    return tuple(
+        one if one.device else _named(entry, number, inventory, taken)
+        for one, (number, entry) in zip(every, entries, strict=True)
+    )
+
+
+def _named(entry: Entry, number: int, inventory: Inventory, taken: set[str]) -> Named:
     ref = entry.ref
     named = Named(entry.name, str(ref), ref.kind, ref.index)
     try:
-        found = resolve(ContextMap((entry,), str(entry)), inventory)
+        found = resolve(ContextMap((entry,), str(entry)), inventory, taken)
     except (AbsentError, QuestionError) as error:
         return replace(named, absent=replace(error.diagnostics[0], entry=number))
     return replace(named, device=found.bindings[0].device)

@@ -15,11 +15,12 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import device_fields, device_of, end_with_parent, in_child
+from gpumap.backends.probe import answer, in_child
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
@@ -28,13 +29,13 @@ from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
 from gpumap.judge.few import refused
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around, Binding, Reason
+from gpumap.model import Around, Binding, Device, Reason
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Backend, Clock, Session
+    from gpumap.backends.base import Clock, Session
 
     Tree = dict[str, Any]
     from gpumap.bench.base import Seen
@@ -68,7 +69,7 @@ class _Nobody:
         """Hear of the rows."""
 
 
-def together(
+def at_once(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
 ) -> Together | None:
     """Return what all names gain together; None where it could not be measured."""
@@ -217,7 +218,7 @@ def _ended(code: int, errors: str) -> Reason:
 
 
 def _job(bindings: Sequence[Binding], share: float, seconds: float) -> str:
-    names = [{"name": b.name, "device": device_fields(b.device)} for b in bindings]
+    names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
     together = min(BUDGET, seconds / 2) * _TOGETHER
     return json.dumps({"names": names, "share": share, "together": together})
 
@@ -238,31 +239,17 @@ def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
 
 
 # --- the child
-def _main(descriptor: int) -> None:
-    """Be the child; end when the parent ends."""
-    end_with_parent()
-    job = json.load(sys.stdin)
-    bindings = [Binding(one["name"], device_of(one["device"])) for one in job["names"]]
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-
-        def say(tree: Tree) -> None:
-            file.write(json.dumps(tree) + "\n")
-            file.flush()
-
-        for tree in _work(bindings, dict(os.environ), job["share"], job["together"]):
-            say(tree)
-
-
-def _work(
-    bindings: Sequence[Binding], env: Mapping[str, str], share: float, together: float
-) -> Iterator[Tree]:
-    """Yield the lines for names that have `share` seconds each, and `together` for all at once."""
+def _work(env: Mapping[str, str]) -> Iterator[Tree]:
+    """Yield the lines for names, and for all at once, in the seconds that the job has for each."""
     import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
 
     from gpumap.doctor.probes import Probes
     from gpumap.machine.blas import Cores
     from gpumap.machine.topology import read
 
+    job = json.load(sys.stdin)
+    share, together = job["share"], job["together"]
+    bindings = [Binding(one["name"], typed(one["device"], Device)) for one in job["names"]]
     topology = read()
     host, cores = Host(env, topology), Cores(len(topology.cpus))
     backends = {name: load(name, host) for name in {b.device.backend for b in bindings}}
@@ -271,28 +258,17 @@ def _work(
         yield {"begin": binding.name}
         backend = backends[binding.device.backend]
         clock = backend.clock()
-        probes = Probes(binding, _opener(backend, binding, clock), clock, cores, share)
+        probes = Probes(binding, partial(backend.open, binding.device, clock), clock, cores, share)
         found = probes.run()
         if found.failure is None:
             opened[binding.name] = probes.session
-        yield {"name": binding.name, "found": plain(found)}
+        yield {"name": binding.name, "found": found}
     usable = [binding for binding in bindings if binding.name in opened]
     if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
-        yield from _at_once(usable, opened, backends.popitem()[1].clock(), together)
-
-
-def _opener(backend: Backend, binding: Binding, clock: Clock) -> Callable[[], Session]:
-    return lambda: backend.open(binding.device, clock)
-
-
-def _at_once(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
-) -> Iterator[Tree]:
-
-    found = together(bindings, sessions, clock, seconds)
-    if found is not None and math.isfinite(found.speedup.value):
-        yield {"together": plain(found)}
+        gain = at_once(usable, opened, backends.popitem()[1].clock(), together)
+        if gain is not None and math.isfinite(gain.speedup.value):
+            yield {"together": gain}
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    answer(int(sys.argv[1]), _work(dict(os.environ)))

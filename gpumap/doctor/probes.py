@@ -16,15 +16,17 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Settings
+import numpy as np
+
+from gpumap.backends.base import Clock, Session, require
+from gpumap.bench.base import Round, Settings
 from gpumap.bench.calls import DeviceCall, HostCall, Placed
-from gpumap.bench.chain_work import Data, HostRound
+from gpumap.bench.chain_work import Data, HostRound, Job
+from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.crossing import seen
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.search import CALLS, Search, World
 from gpumap.bench.workloads import WORKLOADS, Problem
-from gpumap.doctor.chain import ChainCall
 from gpumap.doctor.evidence import Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.machine.blas import Cores
@@ -33,8 +35,8 @@ from gpumap.model import Binding, Estimate, Example, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Round
-    from gpumap.model import Shares
+    from gpumap.bench.base import Spans
+    from gpumap.model import Check, Shares
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
 _LADDER = (1, 10, 100, 1000, 10_000, 100_000)  # rows
@@ -206,6 +208,47 @@ class Probes:
         return _interval(taken)
 
 
+class ChainCall(Round):
+    """Calls of the chain on a device, one kernel for each operation, each call waited for."""
+
+    def __init__(self, data: Data, session: Session) -> None:
+        require(session, "kernels", "the chain of kernels")
+        self._data, self._session = data, session
+        self._whole = slice(0, data.rows)
+        self._placed = PlacedChain("", session, data, self._whole)
+        self._job = Job.of(self._placed, "separate")
+        self._behind = self._placed.elementwise(self._job.out)
+        self._pass = Job.of(self._placed, "relu")
+        self._landing = data.empty()
+
+    def poison(self) -> None:
+        """Make y wrong, on the device and on the host."""
+        self._job.poison()
+        self._landing.fill(float("nan"))
+
+    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Call `rounds` times."""
+        for _ in range(rounds):
+            self._placed.upload()
+            self._job.queue()
+            self._session.download(self._job.out, self._landing)
+            self._session.synchronize()
+
+    def check(self) -> Check:
+        """Return whether what landed is right."""
+        return self._data.check("chain", self._landing, self._whole)
+
+    def elementwise(self) -> None:
+        """Run all kernels behind the product, on what stands there."""
+        self._behind()
+        self._session.synchronize()
+
+    def one_pass(self) -> None:
+        """Run one kernel: it reads and writes as much as all of them would if they were one."""
+        self._pass.queue()
+        self._session.synchronize()
+
+
 class _Wrong(Exception):
     """An answer was wrong. It never leaves this file."""
 
@@ -222,8 +265,6 @@ class _Product:
     """A square product of random numbers."""
 
     def __init__(self, session: Session, size: int, dtype: Any) -> None:
-        import numpy as np
-
         rng = np.random.default_rng(1)
         self.session = session
         host = rng.standard_normal((size, size)).astype(dtype)
@@ -245,8 +286,6 @@ class _Copy:
     nbytes = _COPY
 
     def __init__(self, session: Session) -> None:
-        import numpy as np
-
         self.session = session
         self._source = np.random.default_rng(1).integers(0, 256, _COPY, np.uint8)
         self._buffer = session.empty((_COPY,), "uint8")

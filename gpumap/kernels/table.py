@@ -20,13 +20,14 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, cast
 
-from gpumap.kernels import training
+import numpy as np
+
+from gpumap.kernels import COUNTS, training
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
 Dialect = Literal["opencl", "cuda"]
 
 GROUP = 256  # work-items of a reduction: what any device can have in one group
-COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
 WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
 _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
 _PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
@@ -108,23 +109,17 @@ def _copy(out: Any, source: Any) -> None:
 
 def _shift(out: Any, source: Any, value: float) -> None:
     """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
-    import numpy as np
-
     np.add(source, source.dtype.type(value), out=out)
 
 
 def _differ(a: Any, b: Any, counter: Any) -> None:
     """Add the number of places where a and b are not equal; at most COUNTS of them."""
-    import numpy as np
-
     for at in range(0, a.size, _PART):
         part = slice(at, at + _PART)
         counter[:1] += np.uint32(np.count_nonzero(a[part] != b[part]))
 
 
 def _sum(a: Any, out: Any) -> None:
-    import numpy as np
-
     narrow = a.dtype.itemsize == np.dtype("f2").itemsize
     with np.errstate(all="ignore"):  # as a device, which warns of nothing
         out[0] = a.sum(dtype=np.float32 if narrow else a.dtype)
@@ -134,8 +129,6 @@ def _ufunc(name: str) -> Callable[..., None]:
     """Return NumPy's function of a name, writing to its last argument; imported when called."""
 
     def reference(*arguments: Any) -> None:
-        import numpy as np
-
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             getattr(np, name)(*arguments[:-1], out=arguments[-1])
 
@@ -159,21 +152,15 @@ def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _repeated(array: Any, size: int) -> Any:
-    import numpy as np
-
     return array if array.size == size else np.resize(array, size)
 
 
 def _relu(a: Any, out: Any) -> None:
-    import numpy as np
-
     np.maximum(a, a.dtype.type(0), out=out)
 
 
 def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
     """Write log(exp(relu(x.w + b))), operation by operation; exp overflows where it overflows."""
-    import numpy as np
-
     narrow = x.dtype.itemsize == np.dtype("f2").itemsize
     w, b = (a.astype(np.float32) if narrow else a for a in (w, b))
     with np.errstate(all="ignore"):  # as a device, which warns of nothing

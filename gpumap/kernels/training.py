@@ -8,47 +8,53 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _PART = 1 << 14  # elements
 
 
-def _by_parts(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a reference one part of its arrays after the other; as a device it warns of nothing."""
-
-    @wraps(function)
-    def by_parts(*arguments: Any) -> None:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            for at in range(0, arguments[0].size, _PART):
-                part = slice(at, at + _PART)
-                given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
-                _computed(function, given)
-
-    return by_parts
+REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {}
 
 
-@_by_parts
+def _by_parts(*kinds: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a reference one part of its arrays after the other; as a device it warns of nothing.
+
+    `kinds` are those of the kernel's arguments.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def by_parts(*arguments: Any) -> None:
+            with np.errstate(all="ignore"):
+                for at in range(0, arguments[0].size, _PART):
+                    part = slice(at, at + _PART)
+                    given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                    _computed(function, given)
+
+        REFERENCES[function.__name__] = kinds, by_parts
+        return by_parts
+
+    return decorated
+
+
+@_by_parts("buffer", "buffer")
 def sigmoid(a: Any, out: Any) -> None:
     """Write 1 / (1 + e^-a)."""
-    import numpy as np
-
     np.exp(np.negative(a, out=out), out=out)
     out += 1
     np.divide(1, out, out=out, dtype=out.dtype)
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer")
 def relu_back(a: Any, d: Any, out: Any) -> None:
     """Write d where the activation a is above 0, and else 0."""
-    import numpy as np
-
     out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer")
 def tanh_back(a: Any, d: Any, out: Any) -> None:
     """Write d (1 - a^2), a the activation."""
     slope = a * a
@@ -57,30 +63,26 @@ def tanh_back(a: Any, d: Any, out: Any) -> None:
     out[:] = -slope
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar", "buffer")
 def residual(a: Any, b: Any, scale: float, out: Any) -> None:
     """Write (a - b) scale."""
-    import numpy as np
-
     np.subtract(a, b, out=out)
     out *= _as(out, scale)
 
 
-@_by_parts
+@_by_parts("buffer", "scalar", "buffer")
 def scaled(a: Any, scale: float, out: Any) -> None:
     """Write a scale."""
-    import numpy as np
-
     np.multiply(a, _as(a, scale), out=out)
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def sgd(w: Any, g: Any, rate: float) -> None:
     """Take rate g from w."""
     w -= _as(g, rate) * g
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer", "scalar", "scalar")
 def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
     """Let v be decay v + g, and take rate v from w."""
     v *= _as(v, decay)
@@ -88,7 +90,7 @@ def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
     w -= _as(v, rate) * v
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
 def adam(
     w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
 ) -> None:
@@ -97,8 +99,6 @@ def adam(
     `first` and `second` are what they move by, 1 - beta of the paper: 0.999 of 32 bits is off by
     1e-8, which is 1e-5 of what it leaves of 1.
     """
-    import numpy as np
-
     step = g - m
     step *= _as(m, first)
     m += step
@@ -113,7 +113,7 @@ def adam(
     w -= step
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def elastic(a: Any, b: Any, share: float) -> None:
     """Move a and b towards each other by share (a - b): their sum stays."""
     moved = _as(a, share) * (a - b)
@@ -121,7 +121,7 @@ def elastic(a: Any, b: Any, share: float) -> None:
     b += moved
 
 
-@_by_parts
+@_by_parts("buffer", "buffer", "scalar")
 def blend(a: Any, b: Any, share: float) -> None:
     """Move a towards b by a share of their distance."""
     a += _as(a, share) * (b - a)
@@ -129,8 +129,6 @@ def blend(a: Any, b: Any, share: float) -> None:
 
 def softmax(a: Any, out: Any) -> None:
     """Write e^a of each row, as shares of their sum; the matrices are whole."""
-    import numpy as np
-
     with np.errstate(all="ignore"):
         np.exp(a - a.max(axis=1, keepdims=True), out=out)
         out /= out.sum(axis=1, keepdims=True)
@@ -146,24 +144,8 @@ def of_a_row(given: Sequence[Any], size: int) -> Mapping[str, int]:
     return {"COLUMNS": shape[1]}
 
 
-REFERENCES: dict[str, tuple[tuple[str, ...], Callable[..., None]]] = {
-    "sigmoid": (("buffer", "buffer"), sigmoid),
-    "relu_back": (("buffer", "buffer", "buffer"), relu_back),
-    "tanh_back": (("buffer", "buffer", "buffer"), tanh_back),
-    "residual": (("buffer", "buffer", "scalar", "buffer"), residual),
-    "scaled": (("buffer", "scalar", "buffer"), scaled),
-    "sgd": (("buffer", "buffer", "scalar"), sgd),
-    "momentum": (("buffer", "buffer", "buffer", "scalar", "scalar"), momentum),
-    "adam": (("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4), adam),
-    "elastic": (("buffer", "buffer", "scalar"), elastic),
-    "blend": (("buffer", "buffer", "scalar"), blend),
-}
-
-
 def _computed(function: Callable[..., None], given: Sequence[Any]) -> None:
     """Compute a part; numbers of 16 bits are computed in 32, and rounded once."""
-    import numpy as np
-
     if given[0].dtype.itemsize != np.dtype("f2").itemsize:
         function(*given)
         return

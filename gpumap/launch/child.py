@@ -34,7 +34,6 @@ _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
 _BECOMING = 60.0  # seconds that an exec may take: the program may be on a slow network
 _STEPS = 4096  # bytes, more than a child says
 _LOOK = 0.002  # seconds between two looks at a child that should have ended
-_DEATH = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def start(order: Order, out: int, err: int) -> Started:
             try:
                 os.close(reading)
                 if prctl is not None:
-                    prctl(_DEATH, signal.SIGKILL)
+                    prctl(orphans.PARENT_DEATH, signal.SIGKILL)
                 if os.getppid() == parent:  # else it died before the kernel knew
                     _become(order, (out, err, writing), before)
             finally:

@@ -64,13 +64,10 @@ def call(program: str, version: str, contexts: Sequence[Context]) -> tuple[str, 
         version: what it says of itself.
         contexts: what it starts, in the order of the ranks.
     """
-    words = [program, *(_OPEN_MPI if _is_open_mpi(version) else ())]
+    open_mpi = "Open MPI" in version or "OpenRTE" in version
+    words = [program, *(_OPEN_MPI if open_mpi else ())]
     for number, context in enumerate(contexts):
         words += [SEPARATOR] if number else []
         words += ["-host", context.host] if context.host is not None else []
         words += ["-np", str(context.ranks), *context.command]
     return tuple(words)
-
-
-def _is_open_mpi(version: str) -> bool:
-    return "Open MPI" in version or "OpenRTE" in version

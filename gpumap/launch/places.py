@@ -33,12 +33,7 @@ class Place:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """What the system tells of the place of a device: its node, or why it has none."""
-
-    node: int | None
-    why: str
+_Near = tuple[int | None, str]  # the node of a device and how it is known, or why it has none
 
 
 def places(
@@ -73,7 +68,7 @@ def places(
         if binding.device.kind is Kind.CPU:
             found.append(_on_cores(binding, topology, with_memory, rest))
             continue
-        node, why = near[binding.name].node, near[binding.name].why
+        node, why = near[binding.name]
         cores, said = shares.get(binding.name, ((), ""))
         if cores:
             every = tuple(sorted(cpu for core in cores for cpu in core))
@@ -118,19 +113,19 @@ def _memory(node: int | None, with_memory: Collection[int]) -> tuple[int | None,
 
 def _near(device: Device, topology: Topology) -> _Near:
     if device.in_host_memory:
-        return _Near(None, "not bound: its driver places its threads itself")
+        return None, "not bound: its driver places its threads itself"
     if device.pci is None:
-        return _Near(None, "not bound: its driver tells no PCI address")
+        return None, "not bound: its driver tells no PCI address"
     where = address(device.pci)
     known = next((each for each in topology.pci if each.address == where), None)
     if known is None:
-        return _Near(None, "not bound: the system does not list its PCI address")
+        return None, "not bound: the system does not list its PCI address"
     if known.numa_node is None:
-        return _Near(None, f"{_UNPLACED} (node -1)")
+        return None, f"{_UNPLACED} (node -1)"
     if not any(cpu.numa_node == known.numa_node for cpu in topology.cpus):
         said = f"not bound: node {known.numa_node} has no core that this process may run on"
-        return _Near(known.numa_node, said)
-    return _Near(known.numa_node, "node of its PCI address")
+        return known.numa_node, said
+    return known.numa_node, "node of its PCI address"
 
 
 def _shares(
@@ -141,9 +136,9 @@ def _shares(
         core for b in bindings if b.device.kind is Kind.CPU for core in b.device.hardware
     }
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for name, place in near.items():
-        if place.node is not None:
-            names[place.node].append(name)
+    for name, (node_of, _) in near.items():
+        if node_of is not None:
+            names[node_of].append(name)
     found: dict[str, tuple[list[Core], str]] = {}
     for node, sharing in names.items():
         cores = _cores(node, topology)

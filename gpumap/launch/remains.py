@@ -15,15 +15,16 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
+
 from gpumap.launch.child import TOKEN, reap
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection
 
 _PAUSE = 0.02
 _PATIENCE = 10.0  # seconds in which the kernel ends what it was told to
 _LETTING_GO = 1.0  # seconds: it has nothing left to do, but may be stopped
-_KEY = f"{TOKEN}=".encode()
 
 
 class Remains:
@@ -34,48 +35,53 @@ class Remains:
 
         Nor for what `root` was the parent of before.
         """
-        self._token = token.encode()
+        self._token = token
         self._root = root
         self._own = {os.getpid(), *own}
-        if root is not None:
-            self._own |= set(_below(root, dict(_parents()), self._own))
+        self._own |= self._below()
 
     def find(self) -> list[int]:
         """Return the processes that live."""
-        parents = dict(_parents())
-        below = set(_below(self._root, parents, self._own)) if self._root is not None else set()
-        return [
-            pid
-            for pid in parents
-            if pid not in self._own and (pid in below or _carries(pid, self._token))
-        ]
+        return [process.pid for process in self._every()]
 
     def signal(self, number: int) -> bool:
         """Send a signal to all; return whether there was any."""
-        found = self.find()
-        for pid in found:
-            self._send(pid, number)
+        found = self._every()
+        for process in found:
+            with suppress(psutil.Error, OSError):
+                process.send_signal(number)  # to no other that has its number by now
         return bool(found)
 
-    def _send(self, pid: int, number: int) -> None:
-        """Signal a process, and no other that has its number by now."""
-        with suppress(OSError):
-            if not hasattr(os, "pidfd_open"):
-                os.kill(pid, number)
-                return
-            handle = os.pidfd_open(pid)
-            try:
-                if pid in self._again(pid):
-                    signal.pidfd_send_signal(handle, number)
-            finally:
-                os.close(handle)
+    def _every(self) -> list[psutil.Process]:
+        below = self._below()
+        others = (p for p in psutil.process_iter() if p.pid not in self._own)
+        return [p for p in others if _lives(p) and (p.pid in below or self._carries(p))]
 
-    def _again(self, pid: int) -> Collection[int]:
-        """Return those among which `pid` is if it is still one of them."""
-        if _carries(pid, self._token):
-            return (pid,)
-        parents = dict(_parents())
-        return set(_below(self._root, parents, self._own)) if self._root is not None else ()
+    def _carries(self, process: psutil.Process) -> bool:
+        try:
+            return self._token in process.environ().get(TOKEN, "").split(":")
+        except (psutil.Error, OSError):  # it has ended, or is another user's
+            return False
+
+    def _below(self) -> set[int]:
+        """Return the descendants of the root, without those of the run's own processes."""
+        children: defaultdict[int, list[int]] = defaultdict(list)
+        for process in psutil.process_iter(["ppid"]) if self._root is not None else ():
+            children[process.info["ppid"]].append(process.pid)
+        found: set[int] = set()
+        waiting = children[self._root or 0]
+        while waiting:
+            if (pid := waiting.pop()) not in self._own:
+                found.add(pid)
+                waiting += children[pid]
+        return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
+        return False
 
 
 class Keeper:
@@ -118,49 +124,3 @@ def _keep(reading: int, token: str) -> None:
     while quiet < 2 and time.monotonic() < until:  # noqa: PLR2004 - one may have just forked
         quiet = 0 if remains.signal(signal.SIGKILL) else quiet + 1
         time.sleep(_PAUSE)
-
-
-def _carries(pid: int, token: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - pathlib is slow
-            text = file.read()
-    except OSError:  # it has ended, or is another user's
-        return False
-    if token not in text:
-        return False
-    return any(
-        token in line.removeprefix(_KEY).split(b":")
-        for line in text.split(b"\0")
-        if line.startswith(_KEY)
-    )
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    """Yield each process that lives, with its parent."""
-    try:
-        names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slow
-    except OSError:
-        return
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - pathlib is slow
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if len(fields) > 1 and fields[0] not in (b"Z", b"X"):
-            yield int(name), int(fields[1])
-
-
-def _below(root: int, parents: dict[int, int], but: Iterable[int]) -> Iterator[int]:
-    """Yield the descendants of a process, without those of the ones in `but`."""
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for pid, parent in parents.items():
-        children[parent].append(pid)
-    without = set(but) - {root}
-    waiting = [pid for pid in children[root] if pid not in without]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting += [child for child in children[pid] if child not in without]

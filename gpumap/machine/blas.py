@@ -109,46 +109,34 @@ def _loop(nbytes: int, itemsize: int) -> Callable[[int], None] | None:
 
 def _assembled(nbytes: int, itemsize: int) -> bytes:
     """Return ``f(turns in rdi, registers in rsi)``."""
-    encode = _evex if nbytes == 64 else _vex  # noqa: PLR2004 - bytes of AVX-512
-    loads = b"".join(encode(0x10, r, 0, 6, table=1, prefix=0, wide=False, at=r * nbytes)
-                     for r in range(_SUMS + 2))  # fmt: skip
+    long = nbytes == 64  # noqa: PLR2004 - bytes of AVX-512
     double = itemsize == 8  # noqa: PLR2004 - bytes of a float64
-    turn = b"".join(
-        encode(0xB8, r, _SUMS, _SUMS + 1, table=2, prefix=1, wide=double) for r in range(_SUMS)
-    )
-    body = turn * _UNROLLED + b"\x48\xff\xcf"  # dec rdi
+    loads = (_encoded((0x10, 1, 0), r, 0, 6, long=long, at=r * nbytes) for r in range(_SUMS + 2))
+    operation = (0xB8, 2, 1 | double << 7)
+    turn = (_encoded(operation, r, _SUMS, _SUMS + 1, long=long) for r in range(_SUMS))
+    body = b"".join(turn) * _UNROLLED + b"\x48\xff\xcf"  # dec rdi
     back = -(len(body) + 6)
     jump = b"\x0f\x85" + back.to_bytes(4, "little", signed=True)  # jnz
-    return loads + body + jump + b"\xc5\xf8\x77\xc3"  # vzeroupper, ret
+    return b"".join(loads) + body + jump + b"\xc5\xf8\x77\xc3"  # vzeroupper, ret
 
 
-def _evex(
-    code: int, reg: int, second: int, rm: int, *, table: int, prefix: int, wide: bool,
+def _encoded(
+    operation: tuple[int, int, int], reg: int, second: int, rm: int, *, long: bool,
     at: int | None = None,
 ) -> bytes:  # fmt: skip
-    """Return an instruction on 512-bit registers, `rm` a register or, with `at`, an address."""
-    high_rm = 0 if at is not None else rm >> 3
-    first = (1 - (reg >> 3)) << 7 | 1 << 6 | (1 - high_rm) << 5 | 1 << 4 | table
-    middle = wide << 7 | (~second & 15) << 3 | 1 << 2 | prefix
-    return bytes((0x62, first, middle, 0x48, code)) + _operand(reg, rm, at)
+    """Return an instruction: its code, table and prefix on 512-bit (EVEX) or 256-bit registers.
 
-
-def _vex(
-    code: int, reg: int, second: int, rm: int, *, table: int, prefix: int, wide: bool,
-    at: int | None = None,
-) -> bytes:  # fmt: skip
-    """Return the same on 256-bit registers."""
+    `rm` is a register or, with `at`, holds an address that the operand is `at` bytes behind.
+    """
+    code, table, prefix = operation
     high_rm = 0 if at is not None else rm >> 3
     first = (1 - (reg >> 3)) << 7 | 1 << 6 | (1 - high_rm) << 5 | table
-    middle = wide << 7 | (~second & 15) << 3 | 1 << 2 | prefix
-    return bytes((0xC4, first, middle, code)) + _operand(reg, rm, at)
-
-
-def _operand(reg: int, rm: int, at: int | None) -> bytes:
-    """Return ModRM: two registers, or a register and an address `at` bytes behind that in `rm`."""
+    middle = (~second & 15) << 3 | 1 << 2 | prefix
+    lead = (0x62, first | 1 << 4, middle, 0x48) if long else (0xC4, first, middle)
+    operands = (reg & 7) << 3 | rm & 7
     if at is None:
-        return bytes((0xC0 | (reg & 7) << 3 | rm & 7,))
-    return bytes((0x80 | (reg & 7) << 3 | rm & 7,)) + at.to_bytes(4, "little")
+        return bytes((*lead, code, 0xC0 | operands))
+    return bytes((*lead, code, 0x80 | operands)) + at.to_bytes(4, "little")
 
 
 def hold() -> None:

@@ -20,13 +20,15 @@ from __future__ import annotations
 import re
 from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.escape import printable
 from gpumap.machine.pci import address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gpumap.model import Lack
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 _LIST = "`nvidia-smi -L` lists the devices"
@@ -47,12 +49,12 @@ class Known:
     uuids: frozenset[str] | None = None  # of GPUs and of MIG instances
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """What is odd about CUDA_VISIBLE_DEVICES, and what mends it."""
+class Why(NamedTuple):
+    """A reason why there is no device, what fixes it, and what lacks."""
 
     reason: str
     fix: str
+    lack: Lack | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class _Entry:
     tail: str = ""  # what follows the digits of an index
 
 
-def explain(text: str | None, known: Known, shown: int | None = None) -> Mask | None:
+def explain(text: str | None, known: Known, shown: int | None = None) -> Why | None:
     """Return what CUDA_VISIBLE_DEVICES hides though it names it; None if that is nothing.
 
     Args:
@@ -75,24 +77,24 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Mask | 
     if text is None or known.count == 0:  # where there is nothing, nothing is hidden
         return None
     if not text.strip():
-        return Mask(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
+        return Why(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
     entries = [_read(part, known) for part in _parts(text)]
     if shown is None:
         shown = _foretold(entries)  # all that can be known
     odd = _hidden(entries, shown) if shown < len(entries) else _tails(entries)
-    return Mask(f"{_set(text)}: {odd.reason}", odd.fix) if odd else None
+    return Why(f"{VARIABLE}={_short(text)}: {odd.reason}", odd.fix) if odd else None
 
 
-def _hidden(entries: Sequence[_Entry], shown: int) -> Mask | None:
+def _hidden(entries: Sequence[_Entry], shown: int) -> Why | None:
     """Return why CUDA shows only so many, fewer than there are entries."""
     entry = entries[shown]
     if shown == 0 and (twice := _twice(entries)):
-        return Mask(f"{twice}, which hides every device", _fix(entries))
+        return Why(f"{twice}, which hides every device", _fix(entries))
     if entry.known:
         return _fewer(entries, shown) if shown else None  # it is not the variable's fault
     if entry.wrong is None and shown == 0:
-        return Mask("CUDA finds no device in it", _fix(entries))
-    return Mask(_wrong(entries, shown), _fix(entries))
+        return Why("CUDA finds no device in it", _fix(entries))
+    return Why(_wrong(entries, shown), _fix(entries))
 
 
 def _parts(text: str) -> list[str]:
@@ -157,24 +159,24 @@ def _wrong(entries: Sequence[_Entry], place: int) -> str:
     return what + later
 
 
-def _fewer(entries: Sequence[_Entry], shown: int) -> Mask:
+def _fewer(entries: Sequence[_Entry], shown: int) -> Why:
     """Return that CUDA shows fewer devices than there are to name: it alone knows why."""
     reason = f"CUDA shows {shown} of these {len(entries)} devices"
     if any(entry.text[:4].upper() == "MIG-" for entry in entries):
-        return Mask(
+        return Why(
             f"{reason}: a process sees one MIG instance", "run one process for each instance"
         )
-    return Mask(reason, _LIST)
+    return Why(reason, _LIST)
 
 
-def _tails(entries: Sequence[_Entry]) -> Mask | None:
+def _tails(entries: Sequence[_Entry]) -> Why | None:
     """Return that a number with something behind it counts as the number alone."""
     odd = [(n, entry) for n, entry in enumerate(entries, 1) if entry.tail]
     if not odd:
         return None
     number, entry = odd[0]
     reason = f'entry {number} ("{_short(entry.text)}") is read as {entry.device}'
-    return Mask(reason, f"put commas between the entries, and nothing else; {_LIST}")
+    return Why(reason, f"put commas between the entries, and nothing else; {_LIST}")
 
 
 def _fix(entries: Sequence[_Entry]) -> str:
@@ -185,10 +187,6 @@ def _fix(entries: Sequence[_Entry]) -> str:
     if kept and not unsure:
         return f"set {VARIABLE}={printable(','.join(kept))}, or unset it; {_LIST}"
     return f"unset {VARIABLE}, or name devices that are there; {_LIST}"
-
-
-def _set(value: str) -> str:
-    return f"{VARIABLE}={_short(value)}"
 
 
 def _short(text: str) -> str:

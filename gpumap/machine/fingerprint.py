@@ -14,63 +14,22 @@ VALUE_MAX = 1000  # a longer value is an accident, and a report is not its place
 
 # Names that decide placement or speed, and hold no secrets. Never a dump of the environment.
 VARIABLES = (
-    "BLIS_NUM_THREADS",
-    "CUBLAS_EMULATE_DOUBLE_PRECISION",
-    "CUBLAS_EMULATE_SINGLE_PRECISION",
-    "CUBLAS_EMULATION_STRATEGY",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "CUDA_CACHE_DISABLE",
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "CUDA_VISIBLE_DEVICES",
-    "CUPY_ACCELERATORS",
-    "CUPY_TF32",
-    "GOMP_CPU_AFFINITY",
-    "GOTO_NUM_THREADS",
-    "GPU_DEVICE_ORDINAL",
-    "HIP_VISIBLE_DEVICES",
-    "KMP_AFFINITY",
-    "KMP_BLOCKTIME",
-    "MKL_DYNAMIC",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "MKL_NUM_THREADS",
-    "NCCL_ALGO",
-    "NCCL_IB_DISABLE",
-    "NCCL_P2P_DISABLE",
-    "NCCL_P2P_LEVEL",
-    "NCCL_PROTO",
-    "NCCL_SHM_DISABLE",
-    "NCCL_SOCKET_IFNAME",
-    "NPY_DISABLE_CPU_FEATURES",
-    "NUMEXPR_NUM_THREADS",
-    "NVIDIA_TF32_OVERRIDE",
-    "NVIDIA_VISIBLE_DEVICES",
-    "OCL_ICD_FILENAMES",
-    "OCL_ICD_VENDORS",
-    "OMP_DYNAMIC",
-    "OMP_NUM_THREADS",
-    "OMP_PLACES",
-    "OMP_PROC_BIND",
-    "OMP_THREAD_LIMIT",
-    "OMP_WAIT_POLICY",
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_L2_SIZE",
-    "OPENBLAS_MAIN_FREE",
-    "OPENBLAS_NUM_THREADS",
-    "POCL_AFFINITY",
-    "POCL_CPU_MAX_CU_COUNT",
-    "POCL_DEVICES",
-    "POCL_MAX_PTHREAD_COUNT",
-    "POCL_MAX_WORK_GROUP_SIZE",
-    "POCL_WORK_GROUP_METHOD",
-    "ROCR_VISIBLE_DEVICES",
-    "VECLIB_MAXIMUM_THREADS",
-    "ZE_AFFINITY_MASK",
-)
+    "BLIS_NUM_THREADS", "CUBLAS_EMULATE_DOUBLE_PRECISION", "CUBLAS_EMULATE_SINGLE_PRECISION",
+    "CUBLAS_EMULATION_STRATEGY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_CACHE_DISABLE",
+    "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_VISIBLE_DEVICES", "CUPY_ACCELERATORS", "CUPY_TF32", "GOMP_CPU_AFFINITY",
+    "GOTO_NUM_THREADS", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "KMP_AFFINITY",
+    "KMP_BLOCKTIME", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "NCCL_ALGO",
+    "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_PROTO", "NCCL_SHM_DISABLE",
+    "NCCL_SOCKET_IFNAME", "NPY_DISABLE_CPU_FEATURES", "NUMEXPR_NUM_THREADS", "NVIDIA_TF32_OVERRIDE",
+    "NVIDIA_VISIBLE_DEVICES", "OCL_ICD_FILENAMES", "OCL_ICD_VENDORS", "OMP_DYNAMIC",
+    "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY",
+    "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_MAIN_FREE", "OPENBLAS_NUM_THREADS",
+    "POCL_AFFINITY", "POCL_CPU_MAX_CU_COUNT", "POCL_DEVICES", "POCL_MAX_PTHREAD_COUNT",
+    "POCL_MAX_WORK_GROUP_SIZE", "POCL_WORK_GROUP_METHOD", "ROCR_VISIBLE_DEVICES",
+    "VECLIB_MAXIMUM_THREADS", "ZE_AFFINITY_MASK",
+)  # fmt: skip
 
 
 def fingerprint(
@@ -104,7 +63,7 @@ def fingerprint(
 
 def environment(env: Mapping[str, str]) -> dict[str, str | None]:
     """Return the variables that decide placement or speed; one that is not set is None."""
-    return {name: _short(env.get(name)) for name in VARIABLES}
+    return {name: env[name][:VALUE_MAX] if name in env else None for name in VARIABLES}
 
 
 def _system(name: str, release: str) -> str:
@@ -122,10 +81,6 @@ def _digest(bare: Fingerprint) -> str:
     fields = {key: value for key, value in plain(bare).items() if key != "hash"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
-
-
-def _short(value: str | None) -> str | None:
-    return None if value is None else value[:VALUE_MAX]
 
 
 def blas() -> dict[str, str]:

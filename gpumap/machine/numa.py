@@ -92,9 +92,7 @@ def worth_asking(nbytes: int) -> bool:
 def with_memory(tree: Tree) -> tuple[int, ...]:
     """Return the nodes whose memory this process may take; none where the system has no nodes."""
     nodes = tree.cpus(f"{_NODES}/has_memory") or tree.cpus(f"{_NODES}/has_normal_memory")
-    lines = (tree.text("proc/self/status") or "").splitlines()
-    key = "Mems_allowed_list:"
-    listed = next((cpu_list(x.removeprefix(key)) for x in lines if x.startswith(key)), None)
+    listed = tree.allowed("Mems")
     return nodes if listed is None else tuple(node for node in nodes if node in listed)
 
 

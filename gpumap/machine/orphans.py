@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
 _PAUSE = 0.002

@@ -9,7 +9,6 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from gpumap.machine import topology
 from gpumap.machine.topology import allowed
 from gpumap.machine.tree import Tree, number
-from gpumap.model import Around, Others, Process, State
+from gpumap.model import Around, Kind, Others, Process, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from gpumap.machine.gpu_state import Gpus
+    from gpumap.machine.nvml import Gpus
+    from gpumap.model import Device
 
 _LOOK = 0.5  # seconds
 _TICK = 0.01  # seconds, in which the kernel counts
@@ -32,6 +32,7 @@ _SCRIPT = re.compile(r"(?:.*/)?([\w.+-]{1,40}\.(?:py|sh|pl|rb|jl|R|js|jar))", re
 _LONGEST = 40  # characters of a name: any process may choose its own
 _FIELDS = 8  # user nice system idle iowait irq softirq steal; "guest" is in "user" already
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
+_SLOW = 0.9  # of the highest clock that was seen
 _SHORT = 0.25  # seconds; the kernel counts in hundredths
 
 
@@ -158,11 +159,11 @@ class Watch:
     def read(self) -> State:
         """Return the state since the last look; what the system does not tell is None."""
         last, self._last = self._last, _ticks(self._tree)
-        shares = _shares(last, self._last)
+        steal, busy = _shares(last, self._last) or (None, None)
         return State(
             load1=_load1(self._tree),
-            steal=shares.steal if shares else None,
-            busy=shares.busy if shares else None,
+            steal=steal,
+            busy=busy,
             clocks_hz=_clocks(self._tree, self._cpus),
             gpus=self._gpus.read() if self._gpus else (),
         )
@@ -209,19 +210,16 @@ class Neighbours:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    steal: float
-    busy: float
-
-
 def _ticks(tree: Tree) -> tuple[int, ...] | None:
     line = (tree.text("proc/stat") or "").partition("\n")[0].split()
     ticks = tuple(n for n in map(number, line[1 : _FIELDS + 1]) if n is not None and n >= 0)
     return ticks if line[:1] == ["cpu"] and len(ticks) == _FIELDS else None
 
 
-def _shares(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> _Shares | None:
+def _shares(
+    before: tuple[int, ...] | None, after: tuple[int, ...] | None
+) -> tuple[float, float] | None:
+    """Return the shares of time that were stolen, and busy."""
     if before is None or after is None:
         return None
     # iowait is known to step back (proc(5)): less than nothing is nothing.
@@ -230,7 +228,7 @@ def _shares(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> _S
     if total == 0:
         return None
     busy = total - passed[_IDLE] - passed[_IOWAIT] - passed[_STEAL]
-    return _Shares(steal=passed[_STEAL] / total, busy=busy / total)
+    return passed[_STEAL] / total, busy / total
 
 
 def _load1(tree: Tree) -> float | None:
@@ -251,3 +249,62 @@ def frequency(tree: Tree, cpu: int) -> float | None:
     """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
     return kilohertz * 1e3 if kilohertz and 0 < kilohertz < 2**40 else None
+
+
+class Throttle:
+    """Looks at the devices again and again; the first look is at the construction.
+
+    What the system has no file for is never looked at: machines of a cloud have none of them.
+    """
+
+    def __init__(self, devices: Iterable[Device], gpus: Gpus, root: Path = Path("/")) -> None:
+        self._gpus = gpus
+        self._tree = Tree(root)
+        self._cores = {d.id: d.cores for d in devices if d.kind is Kind.CPU}
+        every = sorted({cpu for cores in self._cores.values() for cpu in cores})
+        counts = ((cpu, self._count(cpu)) for cpu in every)
+        self._counts = {cpu: count for cpu, count in counts if count is not None}
+        clocks = ((cpu, frequency(self._tree, cpu)) for cpu in every)
+        # A core that has not worked yet may be asleep: its clock counts from its first work on.
+        self._highest = {cpu: 0.0 for cpu, hertz in clocks if hertz is not None}
+
+    def read(self, at_work: Collection[str] = ()) -> dict[str, str]:
+        """Return what held devices back since the last look, by their ids.
+
+        Args:
+            at_work: ids of those that worked just now; an idle core has a low clock by right.
+        """
+        found = {id_: list(reasons) for id_, reasons in self._gpus.throttled().items()}
+        hot = self._hot()
+        for id_, cores in self._cores.items():
+            slow = self._slow(cores) if id_ in at_work else ()
+            if reasons := [*_named(hot, cores), *slow]:
+                found[id_] = reasons
+        return {id_: ", ".join(reasons) for id_, reasons in found.items()}
+
+    def _hot(self) -> frozenset[int]:
+        """Return the cores whose count of heat has gone up."""
+        last = self._counts
+        now = {cpu: self._count(cpu) for cpu in last}
+        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
+        return frozenset(cpu for cpu, count in self._counts.items() if count > last[cpu])
+
+    def _slow(self, cores: Iterable[int]) -> Iterator[str]:
+        """Yield the first core whose clock has dropped."""
+        for cpu in cores:
+            hertz = frequency(self._tree, cpu) if cpu in self._highest else None
+            if hertz is None:
+                continue
+            highest = self._highest[cpu] = max(hertz, self._highest[cpu])
+            if hertz < _SLOW * highest:
+                yield f"core {cpu} at {hertz / 1e9:.2f} GHz, before at {highest / 1e9:.2f} GHz"
+                return
+
+    def _count(self, cpu: int) -> int | None:
+        folder = f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
+        return self._tree.natural(f"{folder}/core_throttle_count")
+
+
+def _named(hot: Collection[int], cores: Iterable[int]) -> Iterator[str]:
+    if here := [str(cpu) for cpu in cores if cpu in hot]:
+        yield f"heat, in core {here[0]}" + (f" and {len(here) - 1} more" if here[1:] else "")

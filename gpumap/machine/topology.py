@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.machine import pci
 from gpumap.machine.pci import PciDevice
-from gpumap.machine.tree import CPUS_MAX, Tree, cpu_list, number
+from gpumap.machine.tree import CPUS_MAX, Tree, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -249,7 +249,7 @@ def allowed(tree: Tree) -> tuple[int, ...]:
     if tree.live and affinity is not None:
         # By process, not 0: a worker that is pinned itself would see its own core alone.
         return tuple(sorted(affinity(os.getpid())))
-    online, listed = set(_online(tree)), _listed(tree)
+    online, listed = set(_online(tree)), tree.allowed("Cpus") or ()
     # A mask may hold processors that are off; one without any that is on was not captured here.
     return tuple(cpu for cpu in listed if cpu in online) or listed or tuple(sorted(online))
 
@@ -258,15 +258,9 @@ def _online(tree: Tree) -> tuple[int, ...]:
     return (
         tree.cpus(f"{_CPU}/online")
         or processors(tree)
-        or _listed(tree)
+        or tree.allowed("Cpus")
         or tuple(range(os.cpu_count() or 1))
     )
-
-
-def _listed(tree: Tree) -> tuple[int, ...]:
-    lines = (tree.text("proc/self/status") or "").splitlines()
-    key = "Cpus_allowed_list:"
-    return next((cpu_list(line.removeprefix(key)) for line in lines if line.startswith(key)), ())
 
 
 def _cpus(tree: Tree) -> tuple[Cpu, ...]:

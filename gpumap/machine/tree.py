@@ -44,6 +44,12 @@ class Tree:
         """Return the processors that a file lists."""
         return cpu_list(self.text(path) or "")
 
+    def allowed(self, what: str, process: str = "self") -> tuple[int, ...] | None:
+        """Return the Cpus or Mems that a process may use; None where the system does not tell."""
+        key = f"{what}_allowed_list:"
+        lines = (self.text(f"proc/{process}/status") or "").splitlines()
+        return next((cpu_list(line[len(key) :]) for line in lines if line.startswith(key)), None)
+
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder."""
         try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
+Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver"]
 # In the names of OpenCL platforms and devices: Oclgrind (github.com/jrprice/Oclgrind), and Intel's
 # emulator of its FPGAs. They say that they are accelerators, or everything.
 _SIMULATORS = ("oclgrind", "fpga emulation")
@@ -73,6 +74,7 @@ class Probe:
     notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
     code: ProbeCode | None = None  # how the process ended that asked, if it gave no answer
     opened: tuple[tuple[str, str], ...] = ()  # ids that a child opened, and why it could not
+    lack: Lack | None = None  # what it does without, where `reason` is that
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from gpumap.backends.cupy_devices import INSTALL
+from gpumap.backends.cupy.devices import INSTALL
 from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
 from gpumap.extras import install, pip
 

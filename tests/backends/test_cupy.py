@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.backends import cupy_nccl
-from gpumap.backends.cupy import CupyBackend
-from gpumap.backends.cupy_devices import INSTALL
-from gpumap.backends.cupy_launch import Current, Kernels
-from gpumap.backends.cupy_memory import in_words
-from gpumap.backends.fake_script import FakeDevice, device_of
+from gpumap.backends.cupy import nccl as cupy_nccl
+from gpumap.backends.cupy.devices import INSTALL, CupyBackend
+from gpumap.backends.cupy.launch import Current, Kernels
+from gpumap.backends.cupy.memory import in_words
+from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.bench.exchanges import Job, LibraryRanks
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import AbsentError, DeviceError, QuestionError, Unsupported
@@ -30,7 +29,8 @@ def test_a_probe_has_devices_with_an_identity_or_a_reason():
     """The fix is the command that installs it; never a traceback."""
     probe = CupyBackend(here.HOST).probe()
     if not INSTALLED:
-        assert probe == Probe("cupy", usable=False, reason="not installed", fix=INSTALL)
+        assert probe == Probe("cupy", usable=False, reason="not installed", fix=INSTALL,
+                              lack="no-library")  # fmt: skip
     elif not probe.usable:
         pytest.skip(f"cupy: {probe.reason}")
     own = {d.id: f"mig:{d.uuid}" if (d.uuid or "").startswith("MIG-") else f"pci:{d.pci}"
@@ -60,9 +60,10 @@ def test_a_stream_of_another_device_leaves_the_device_as_it_was():
 @pytest.mark.skipif(not INSTALLED, reason=f"cupy: not installed ({INSTALL})")
 def test_a_type_without_kernels_is_unsupported():
     """CUDA has products of bfloat16, and gpumap no kernels of it."""
-    session = SimpleNamespace(current=nullcontext, device=SimpleNamespace(ref="cuda0"))
     with pytest.raises(Unsupported):
-        Kernels(session).prepared([("fill", "bfloat16", (), 4)], 1, {})
+        Kernels(SimpleNamespace(ref="cuda0"), nullcontext()).prepared(
+            [("fill", "bfloat16", (), 4)], 1, {}
+        )
 
 
 class _Scripted:

@@ -10,15 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.backends import cuda_reasons, cupy_devices
+from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
-from gpumap.backends.cupy_devices import inventory
-from gpumap.backends.probe import _decoded, _encoded
+from gpumap.backends.cupy.devices import inventory
+from gpumap.backends.cupy.gemm import peak
 from gpumap.bench.calls import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
-from gpumap.model import Device, DeviceRef, Kind
+from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model.trees import plain, typed
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
@@ -92,7 +93,7 @@ def ask(monkeypatch):
         monkeypatch.setattr(cuda_reasons, "gpus", gpus)
         monkeypatch.setattr(cuda_reasons, "driver", lambda: driver)
         probe = inventory(Host(env, replace(read(), pci=())))
-        assert _decoded(json.loads(json.dumps(_encoded(probe)))) == probe
+        assert typed(json.loads(json.dumps(plain(probe))), Probe) == probe
         return probe
 
     return inventory_of
@@ -199,16 +200,13 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
     ],
 )
 def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
-    monkeypatch, capability, count, megahertz, arithmetic, published
+    capability, count, megahertz, arithmetic, published
 ):
     """Of all boards of a compute capability: a ceiling below one of them would be none."""
     keys = dict(zip(("major", "minor"), capability, strict=True))
     properties = keys | {"multiProcessorCount": count}
-    runtime = SimpleNamespace(getDeviceProperties=lambda _: properties)
-    stub = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
-    monkeypatch.setitem(sys.modules, "cupy", stub)
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
                     facts={"max_clock": megahertz})  # fmt: skip
-    found = cupy_devices.peak(device, 0, arithmetic)
+    found = peak(device, properties, arithmetic)
     assert found.value >= 0.999 * published
     assert found.origin == "reported"  # so a row above it is flagged, and keeps its figures

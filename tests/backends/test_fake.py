@@ -7,8 +7,8 @@ import pytest
 from buffers import got, sent
 
 from gpumap.backends.base import Host
-from gpumap.backends.fake import FakeBackend
-from gpumap.backends.fake_clock import FakeClock
+from gpumap.backends.fake.clock import FakeClock
+from gpumap.backends.fake.devices import FakeBackend
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError, Unsupported
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind

@@ -11,9 +11,9 @@ import pytest
 from buffers import got, sent
 from threadpoolctl import threadpool_info
 
-from gpumap.backends import numpy
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.numpy import NumpyBackend
+from gpumap.backends.base import Clock, Host
+from gpumap.backends.numpy import session as numpy
+from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology
@@ -27,7 +27,7 @@ def opened(ref="cpu0"):
     """Open the device that a map calls `ref`."""
     backend = NumpyBackend(HOST)
     device = next(d for d in backend.probe().devices if str(d.ref) == ref)
-    return backend.open(device, SystemClock())
+    return backend.open(device, Clock())
 
 
 def blas_threads():
@@ -80,7 +80,7 @@ def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
 def test_a_core_that_is_not_there_is_not_pinned():
     """Then the session works, and says so."""
     with opened() as real, NumpyBackend(HOST).open(
-        replace(real.device, cores=(4095,)), SystemClock()
+        replace(real.device, cores=(4095,)), Clock()
     ) as session:  # fmt: skip
         session.upload(np.ones(3), session.empty((3,), "float64"))
         session.synchronize()
@@ -197,7 +197,7 @@ def three():
     """All of three cores, wherever there are fewer."""
     backend = NumpyBackend(Host({}, THREE))
     device = next(d for d in backend.probe().devices if str(d.ref) == "cpu")
-    with backend.open(device, SystemClock()) as session:
+    with backend.open(device, Clock()) as session:
         assert len(session._workers) == 3
         yield session
 

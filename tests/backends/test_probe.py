@@ -12,13 +12,14 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import Host
-from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
-from gpumap.backends.pyopencl_devices import inventory, library_line
+from gpumap.backends.probe import _ended, _unanswered, probe_in_child
+from gpumap.backends.pyopencl import devices as pyopencl_devices
+from gpumap.backends.pyopencl.devices import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model.trees import plain, typed
 
 MACHINE = topology.read()
 CC = shutil.which("cc")
@@ -165,7 +166,7 @@ def test_no_driver_at_all(tmp_path):
         pytest.skip(f"pyopencl: {probe.reason}")
     assert probe == Probe(
         "pyopencl", usable=False, version=probe.version, reason="no OpenCL driver is installed",
-        fix="unset OCL_ICD_VENDORS",
+        fix="unset OCL_ICD_VENDORS", lack="no-driver",
     )  # fmt: skip
 
 
@@ -265,6 +266,6 @@ def test_an_answer_is_the_same_on_both_sides():
         units=4, cores=(0, 1), hardware=frozenset({"core:0", "core:1"}), facts={"type": "gpu"},
     )  # fmt: skip
     probe = Probe("pyopencl", True, "1", None, None, (device,), ("a", "b"))  # noqa: FBT003
-    assert probe == _decoded(_encoded(probe))
+    assert probe == typed(plain(probe), Probe)
     empty = replace(probe, devices=(), notes=())
-    assert empty == _decoded(_encoded(empty))
+    assert empty == typed(plain(empty), Probe)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import here
 import pytest
 
-from gpumap.backends.base import Host, SystemClock
+from gpumap.backends.base import Clock, Host
 from gpumap.backends.pygpu import INSTALL, PygpuBackend
 from gpumap.errors import AbsentError, OutOfMemory, Unsupported
 from gpumap.machine.topology import read
@@ -28,7 +28,9 @@ def test_without_the_library_it_says_how_to_get_it():
     if find_spec("pygpu") is not None:
         pytest.skip("pygpu is installed")
     probe = PygpuBackend(Host({}, read())).probe()
-    assert probe == Probe("pygpu", usable=False, reason="not installed", fix=INSTALL)
+    assert probe == Probe(
+        "pygpu", usable=False, reason="not installed", fix=INSTALL, lack="no-library"
+    )
 
 
 def test_opencl_devices_come_without_parts_and_without_identity(usable):
@@ -45,7 +47,7 @@ def test_opencl_devices_come_without_parts_and_without_identity(usable):
 def test_what_it_lacks_is_said_and_never_emulated(usable):
     """Events, kernels, float16 and pinned memory; a buffer above all bounds is out of memory."""
     backend, probe = usable
-    with backend.open(probe.devices[0], SystemClock()) as session:
+    with backend.open(probe.devices[0], Clock()) as session:
         half = session.empty((2, 2), "float16")
         assert session.features == {"float64"}
         assert session.seconds(session.mark(), session.mark()) is None
@@ -66,4 +68,4 @@ def test_a_device_that_is_gone(usable):
     ref = DeviceRef(Kind.OPENCL, 0, 99)
     gone = Device("opencl:99:0", Kind.OPENCL, ref, "gone", "pygpu")
     with pytest.raises(AbsentError, match=r"opencl99:0 \(gone\): Platform ID out of range"):
-        backend.open(gone, SystemClock())
+        backend.open(gone, Clock())

@@ -16,11 +16,11 @@ import pytest
 from buffers import got, sent
 from large_pages import asked_for_large
 
-from gpumap.backends import pyopencl_devices
-from gpumap.backends.base import SystemClock
+from gpumap.backends.base import Clock
 from gpumap.backends.foreign import foreign
-from gpumap.backends.pyopencl import PyopenclBackend
-from gpumap.backends.pyopencl_memory import Moments, PyopenclShared
+from gpumap.backends.pyopencl import facts as pyopencl_facts
+from gpumap.backends.pyopencl.devices import PyopenclBackend
+from gpumap.backends.pyopencl.memory import Moments, PyopenclShared
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
@@ -48,7 +48,7 @@ def session(request, backend):
     )
     if device is None:
         pytest.skip("the device has no parts")
-    with backend.open(device, SystemClock()) as session:
+    with backend.open(device, Clock()) as session:
         yield session
 
 
@@ -77,12 +77,12 @@ def test_a_drivers_error_is_one_of_ours(session):
 OPENED = """
 import os, resource
 from pathlib import Path
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.backends.base import Host, Clock
+from gpumap.backends.pyopencl.devices import PyopenclBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
-session = backend.open(backend.inventory().devices[0], SystemClock())
+session = backend.open(backend.inventory().devices[0], Clock())
 size = 1 << 22
 kept = session.empty((size,), "float32")
 """
@@ -158,9 +158,9 @@ def test_a_compiler_that_knows_the_processor_less_well(
         platform=SimpleNamespace(name="p"),
     )  # fmt: skip
     program = SimpleNamespace(kernel_names=compiled)
-    monkeypatch.setattr(pyopencl_devices, "built", lambda *_given: program)
-    monkeypatch.setattr(pyopencl_devices, "_COMPILED_FOR", {})
-    facts = pyopencl_devices.Facts.of(native, None)
+    monkeypatch.setattr(pyopencl_facts, "built", lambda *_given: program)
+    monkeypatch.setattr(pyopencl_facts, "_COMPILED_FOR", {})
+    facts = pyopencl_facts.Facts.of(native, None)
     assert (facts.register, facts.narrow) == (register, narrow)
     assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 
@@ -253,7 +253,7 @@ def restless(monkeypatch):
 def test_memory_that_does_not_stay_in_its_place_is_not_offered(backend, restless):
     """An array would look where the bytes are no more."""
     restless()
-    with backend.open(backend.found[0], SystemClock()) as session:
+    with backend.open(backend.found[0], Clock()) as session:
         assert "mapped" not in session.features
         with pytest.raises(Unsupported, match="mapped host memory is not there on opencl"):
             session.host((4,), "uint8", "mapped")
@@ -362,7 +362,7 @@ def parts(backend):
     devices = [d for d in backend.found if d.ref.part is not None][:2]
     if len(devices) < 2:
         pytest.skip("no device has two parts")
-    clock = SystemClock()
+    clock = Clock()
     with backend.open(devices[0], clock) as one, backend.open(devices[1], clock) as two:
         yield one, two
 

@@ -6,8 +6,8 @@ import here
 import pytest
 
 from gpumap.backends import load
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl_devices import _cores, _may_pin, _pci, inventory, natives
+from gpumap.backends.base import Clock, Host
+from gpumap.backends.pyopencl.devices import _cores, _may_pin, _pci, inventory, natives
 from gpumap.errors import AbsentError
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
@@ -51,7 +51,7 @@ def test_a_device_that_is_gone(probe, ref):
     del probe
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
-        load("pyopencl", here.HOST).open(gone, SystemClock())
+        load("pyopencl", here.HOST).open(gone, Clock())
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from buffers import got, sent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.backends.base import SystemClock
-from gpumap.backends.pyopencl_devices import REGISTERS, Facts
-from gpumap.backends.pyopencl_gemm import cut
+from gpumap.backends.base import Clock
+from gpumap.backends.pyopencl.facts import REGISTERS, Facts
+from gpumap.backends.pyopencl.gemm import cut
 
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
@@ -78,13 +78,13 @@ WAYS = {
 def session(request):
     """Open the first device, cut as it is and as others would be."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-    from gpumap.backends.pyopencl import PyopenclBackend
+    from gpumap.backends.pyopencl.devices import PyopenclBackend
 
     backend = PyopenclBackend(here.HOST)
     probe = backend.probe()
     if not probe.usable:
         pytest.skip(f"pyopencl: {probe.reason}")
-    with backend.open(probe.devices[0], SystemClock()) as opened:
+    with backend.open(probe.devices[0], Clock()) as opened:
         opened._facts = dataclasses.replace(opened._facts, **WAYS[request.param])
         yield opened
 

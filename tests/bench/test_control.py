@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
-from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.transfer import Params as TransferParams

@@ -4,7 +4,7 @@ import pytest
 from buffers import verified
 from worlds import gpu, noting, world
 
-from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Ends
 

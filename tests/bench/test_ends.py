@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import gpu, world
 
-from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench import ends as module
 from gpumap.bench.copies import HostCopy, PairCopy
 from gpumap.bench.ends import Counter, Ends

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from worlds import RATE, SETTINGS, Silent, dot_on, gpu, hooked, world
 
-from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
-from gpumap.backends.fake_script import FakeHost
+from gpumap.backends.fake.script import FakeHost
 from gpumap.backends.hollow import Hollow, hollow_array
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.backends.base import SystemClock
+from gpumap.backends.base import Clock
 from gpumap.bench.base import Part, Spans
 
 
@@ -84,5 +84,5 @@ def test_threads_mark_side_by_side():
         spans.begin(name, session)
         spans.end(name, session)
 
-    SystemClock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
+    Clock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
     assert spans.parts() == {name: Part(n, n + 0.5, None) for n, name in enumerate(names)}

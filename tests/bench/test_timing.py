@@ -3,7 +3,7 @@
 import pytest
 from worlds import gpu, world
 
-from gpumap.backends.fake_clock import FakeClock
+from gpumap.backends.fake.clock import FakeClock
 from gpumap.bench.base import Part, Round, Taken
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up

@@ -11,7 +11,7 @@ import pytest
 from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
-from gpumap.backends.numpy import NumpySession
+from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.train import PER, Train, check_asked, counts, moved, plan
 from gpumap.errors import QuestionError

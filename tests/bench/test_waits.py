@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
-from gpumap.backends.fake import FakeSession
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import HostCopy
 from gpumap.bench.dot import Params
 from gpumap.bench.ends import Ends

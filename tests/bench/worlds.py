@@ -4,9 +4,9 @@ import weakref
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpumap.backends.fake import FakeSession
-from gpumap.backends.fake_clock import Engine, FakeClock
-from gpumap.backends.fake_script import FakeDevice, device_of
+from gpumap.backends.fake.clock import Engine, FakeClock
+from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner

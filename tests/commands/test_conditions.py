@@ -187,9 +187,14 @@ def at(module, owner, name, calls=1):
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
 MOMENTS = {  # code, status of the report, whether rows have samples then
-    "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
-    "preparing": (at("backends.fake", "FakeSession", "empty"), 130, "interrupted", False),
-    "measuring": (at("backends.fake", "FakeSession", "gemm", 400), 130, "interrupted", True),
+    "resolving": (at("backends.fake.devices", "FakeBackend", "probe"), 130, "interrupted", False),
+    "preparing": (at("backends.fake.session", "FakeSession", "empty"), 130, "interrupted", False),
+    "measuring": (
+        at("backends.fake.session", "FakeSession", "gemm", 400),
+        130,
+        "interrupted",
+        True,
+    ),
     "reporting": (at("app", "recording", "emit"), 0, "ok", True),
 }
 

@@ -22,7 +22,7 @@ opencl = pytest.mark.skipif(
 MAP = "a->opencl0:0"
 PRINTS = """
 import atexit, os, sys
-from gpumap.backends.numpy import NumpySession
+from gpumap.backends.numpy.session import NumpySession
 
 def synchronize(self, before=NumpySession.synchronize):
     os.write(1, b"\\x1b[2Jthe driver\\n")

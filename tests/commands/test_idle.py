@@ -11,7 +11,7 @@ from scripts import report, script
 
 from gpumap.app.idle import check_idle
 from gpumap.errors import BusyError, Exit
-from gpumap.machine.gpu_state import GpuProcess, GpuUse
+from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")

@@ -134,7 +134,7 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 """
 BEHIND = """
-from gpumap.backends.numpy import NumpySession
+from gpumap.backends.numpy.session import NumpySession
 
 def synchronize(self):
     {behind}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpumap.app.rank_table import Answer, left, named, nodes, refuse
-from gpumap.backends.fake_script import FakeDevice, device_of
+from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpumap import backends, doctor
+from gpumap import doctor
 from gpumap.doctor.causes import RULES, table
-from gpumap.doctor.causes.devices import REASONS
 from gpumap.doctor.diagnose import diagnoses, nothing_asked
 from gpumap.doctor.evidence import (
     Evidence,
@@ -124,7 +123,7 @@ def nvidia(*gpus, shown=1):
 ])  # fmt: skip
 def test_what_nvml_answers(name, answers, code):
     """Who works on the device; that it is cut up, so that one process sees one part; or nothing."""
-    silent = Nvidia(silent="it did not answer within 8 s")
+    silent = Nvidia(silent="it did not answer within 8 s", hangs=True)
     there = silent if answers is None else nvidia(Gpu(0, GPU.pci, GPU.uuid, **answers))
     (found,) = diagnoses(known(name, nvidia=there))
     assert found.findings[0].code == code
@@ -275,18 +274,12 @@ def complete(cause):
     return clean and ends and re.fullmatch(r"[a-z][a-z0-9-]*", cause.key)
 
 
-@pytest.mark.parametrize("words", REASONS)
-def test_the_words_of_backends_are_theirs(words):
-    """A cause that is known by a backend's words would be lost if they changed."""
-    folder = Path(backends.__file__).parent
-    texts = [file.read_text() for file in folder.glob("*.py")]
-    assert any(words in text for text in texts)
-
-
 def test_hostile_words_stay_words():
     """Braces and escapes in what a driver says are no format and no command."""
     said = "cannot load: \x1b[2J{0.__class__}{what}"
-    probes = tuple(Probe(name, usable=False, reason=said) for name in ("cupy", "pygpu"))
+    probes = tuple(
+        Probe(name, usable=False, reason=said, lack="unloadable") for name in ("cupy", "pygpu")
+    )
     (found,) = diagnoses(known(absent(), probes=probes, nvidia=nvidia()))
     assert found.findings[0].code == "GM210"
     assert "\\x1b[2J{0.__class__}{what}" in found.findings[0].text

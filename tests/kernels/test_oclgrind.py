@@ -26,8 +26,8 @@ pytestmark = [
 OPENED = """
 import os
 import numpy as np
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.backends.base import Host, Clock
+from gpumap.backends.pyopencl.devices import PyopenclBackend
 from gpumap.kernels.table import KERNELS
 from gpumap.machine.topology import read
 backend = PyopenclBackend(Host(dict(os.environ), read()))
@@ -56,7 +56,7 @@ def arguments(session, kinds, dtype, size, offset):
             yield sent(session, np.zeros(2, np.uint32))[1:]
         else:
             yield drawn(session, dtype, short if kind == "short" else size, offset)
-with backend.open(device, SystemClock()) as session:
+with backend.open(device, Clock()) as session:
     for kernel in (k for k in KERNELS.values() if "matrix" not in k.arguments):
         whole = ("uint8", "uint32") if kernel.name in BYTES else ()
         for dtype in (*whole, "float32"):
@@ -69,7 +69,7 @@ with backend.open(device, SystemClock()) as session:
 CHAIN = """
 def matrix(session, rows, columns):
     return sent(session, rng.standard_normal((rows + 3, columns), dtype=np.float32))[3:]
-with backend.open(device, SystemClock()) as session:
+with backend.open(device, Clock()) as session:
     for inner, columns in ((10, 5), (3, 1), (2, 20)):
         for rows in (1, 15, 16, 17, 600):
             x, w = matrix(session, rows, inner), matrix(session, inner, columns)
@@ -80,7 +80,7 @@ with backend.open(device, SystemClock()) as session:
 """
 
 SOFTMAX = """
-with backend.open(device, SystemClock()) as session:
+with backend.open(device, Clock()) as session:
     for columns, rows in ((c, r) for c in (1, 3, 100) for r in (1, 17, 130)):
         a = sent(session, rng.standard_normal((rows + 3, columns), dtype=np.float32))[3:]
         out = sent(session, np.zeros((rows + 3, columns), np.float32))[3:]
@@ -104,7 +104,7 @@ def multiply(session, dtype, sizes, turned):
     )
     session.gemm(a, b, out, transpose=turned, alpha=2.0, beta=0.5)
     session.synchronize()
-with backend.open(device, SystemClock()) as session:
+with backend.open(device, Clock()) as session:
     facts = session._facts
     for processor, register, dtype in (
         (True, 16, "float32"), (True, 64, "float32"), (True, 32, "float64"), (False, 16, "float32"),
@@ -118,7 +118,7 @@ with backend.open(device, SystemClock()) as session:
 BEYOND = """
 from gpumap.kernels.table import Kernel
 Kernel.element = lambda self, given, size: given[0].dtype  # or it would be refused
-with backend.open(device, SystemClock()) as session:
+with backend.open(device, Clock()) as session:
     buffer = sent(session, np.zeros(10, np.uint8))
     session.run("fill", buffer, 1.0, size=11)
     session.synchronize()

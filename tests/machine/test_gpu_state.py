@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumap.machine.gpu_state import GpuProcess, Gpus, GpuUse
+from gpumap.machine.nvml import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
 
 

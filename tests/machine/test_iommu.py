@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpumap.machine.iommu import options, translated
+from gpumap.machine.link_state import options, translated
 from gpumap.machine.tree import Tree
 
 GPU, OTHER = "0000:09:00.0", "0000:0a:00.0"

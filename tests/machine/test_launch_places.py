@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.backends.numpy_devices import cores
+from gpumap.backends.numpy.devices import cores
 from gpumap.launch.child import TOKEN, Shared, environments
 from gpumap.launch.places import Place, places
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory

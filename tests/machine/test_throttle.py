@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from trees import CPU
 
-from gpumap.machine.throttle import Throttle
+from gpumap.machine.state import Throttle
 from gpumap.model import Device, DeviceRef, Kind
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.machine.cuda import Known, Mask, explain
+from gpumap.machine.cuda import Known, Why, explain
 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-89aa0000-0000-0000-0000-000000000000"
@@ -76,7 +76,7 @@ def test_what_is_hidden_is_said(text, known, shown, words):
 
 @pytest.mark.parametrize("text", ["", " ", "\t"])
 def test_an_empty_variable_hides_everything(text):
-    assert explain(text, TWO, 0) == Mask(
+    assert explain(text, TWO, 0) == Why(
         "CUDA_VISIBLE_DEVICES is empty: every device is hidden",
         "unset it; `nvidia-smi -L` lists the devices",
     )

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import got, opened, places
 
-from gpumap.backends.fake import FakeSession
-from gpumap.backends.fake_clock import Engine, FakeClock
-from gpumap.backends.fake_script import FakeDevice, device_of
+from gpumap.backends.fake.clock import Engine, FakeClock
+from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.backends.fake.session import FakeSession
 from gpumap.errors import Unsupported
 from gpumap.training.network import (
     Layer,

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Exit
+from gpumap.model import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.doctor.evidence import Evidence, Named
-    from gpumap.model import DoctorVerdict, Estimate  # noqa: TC004 - not read: it takes msgspec
+    from gpumap.model import DoctorVerdict, Unit  # noqa: TC004 - not read: it takes msgspec
 
     Test = Callable[[Evidence, Named], "Shown | None"]
 
@@ -23,6 +24,11 @@ class Shown:
 
     words: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+def exact(value: float, unit: Unit = "1") -> Estimate:
+    """Return a figure that was read, and has no interval beside itself."""
+    return Estimate(float(value), float(value), float(value), unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +65,6 @@ class Cause:
     how: str
     source: str
     usual: str = ""
+
+
+IDEAL = 0.75  # of an ideal speed-up: what noise alone does not take away

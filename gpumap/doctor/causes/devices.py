@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.causes.cause import Rule, Shown
+from gpumap.doctor.causes.cause import Rule, Shown, exact
 from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.machine.cuda import VARIABLE, Known, explain
-from gpumap.model import Estimate, Kind
+from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.doctor.evidence import Evidence, Named
-    from gpumap.model import Device, Probe, ProbeCode
+    from gpumap.model import Device, Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's answer where the driver is there and shows none
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
@@ -23,12 +23,8 @@ _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
 _FULL = ("out-of-memory", "no-host-memory")
 _NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time")  # failures with a cause of their own
 _BUSY = 0.1  # share of a GPU's time that others have
-_NO_PERMISSION = "no permission"  # NVML's word for it, in gpumap.machine.nvml
-# What backends say of the reasons that they give; a test holds each against their text.
-NOT_INSTALLED, CANNOT_LOAD = "not installed", "cannot load: "
-_NO_MODULE = "No module named"  # Python's own
-NO_OPENCL, TOO_OLD = "no OpenCL driver is installed", "is too old"
-REASONS = (NOT_INSTALLED, CANNOT_LOAD, NO_OPENCL, TOO_OLD)
+_NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
+_NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
 
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
@@ -38,23 +34,16 @@ def _driving(known: Evidence, kind: Kind) -> list[Probe]:
     return [probe for probe in known.probes if probe.name in DEFAULTS[kind]]
 
 
-def _said(known: Evidence, named: Named, *words: str) -> Probe | None:
-    """Return the first backend of a name without device whose reason has one of the words."""
+def _failed(known: Evidence, named: Named, *codes: ProbeCode | Lack) -> Probe | None:
+    """Return the first backend of a name without device that ended so, or lacks that."""
     if named.absent is None:
         return None
     found = (p for p in _driving(known, named.kind) if not p.usable)
-    return next((p for p in found if any(word in (p.reason or "") for word in words)), None)
-
-
-def _coded(known: Evidence, named: Named, code: ProbeCode) -> Probe | None:
-    """Return the first backend of a name without device that ended so."""
-    if named.absent is None:
-        return None
-    return next((p for p in _driving(known, named.kind) if p.code == code), None)
+    return next((p for p in found if p.code in codes or p.lack in codes), None)
 
 
 def _working(known: Evidence, named: Named) -> Shown | None:
-    return _library(_coded(known, named, "still-working"))
+    return _library(_failed(known, named, "still-working"))
 
 
 def _cuda_without(known: Evidence, named: Named) -> bool:
@@ -65,35 +54,37 @@ def _cuda_without(known: Evidence, named: Named) -> bool:
 
 
 def _no_permission(known: Evidence, named: Named) -> Shown | None:
-    nvml = known.nvidia.nvml or ""
-    if not _cuda_without(known, named):
-        if named.absent is None or named.kind is not Kind.OPENCL or not known.denied:
-            return None
-        return Shown({"what": printable(", ".join(known.denied[:3]))})
-    if known.denied:
-        return Shown({"what": printable(", ".join(known.denied[:3]))})
-    return Shown({"what": "/dev/nvidiactl (says NVML)"}) if _NO_PERMISSION in nvml else None
+    without = named.absent is not None and named.kind is Kind.OPENCL
+    if without or _cuda_without(known, named):
+        if known.denied:
+            return Shown({"what": printable(", ".join(known.denied[:3]))})
+        if known.nvidia.forbidden and not without:
+            return Shown({"what": "/dev/nvidiactl (says NVML)"})
+    return None
 
 
 def _hangs(known: Evidence, named: Named) -> Shown | None:
-    failure = named.measured.failure
-    if failure is not None and failure.code == "hangs":
-        return Shown({"what": f"{named.asked}: {failure.text}"})
-    silent = known.nvidia.silent or ""
-    if named.absent is not None and named.kind is Kind.CUDA and "did not answer" in silent:
-        return Shown({"what": f"NVIDIA's driver: {silent}"})
-    if (probe := _coded(known, named, "no-answer")) is None:
-        return None
-    return Shown({"what": f"{probe.name}: {printable(probe.reason or '')}"})
+    nvidia = known.nvidia
+    if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
+        return Shown({"what": f"NVIDIA's driver: {nvidia.silent}"})
+    return _ended(known, named, "hangs", "no-answer")
 
 
 def _crashes(known: Evidence, named: Named) -> Shown | None:
+    return _ended(known, named, "crashes", "crashed")
+
+
+def _ended(known: Evidence, named: Named, probing: str, asking: ProbeCode) -> Shown | None:
+    """Return how the process ended that measured a name, or that asked a backend for devices."""
     failure = named.measured.failure
-    if failure is not None and failure.code == "crashes":
+    if failure is not None and failure.code == probing:
         return Shown({"what": f"{named.asked}: {failure.text}"})
-    if (probe := _coded(known, named, "crashed")) is None:
-        return None
-    return Shown({"what": f"{probe.name}: {printable(probe.reason or '')}"})
+    probe = _failed(known, named, asking)
+    return Shown({"what": _about(probe)}) if probe else None
+
+
+def _about(probe: Probe) -> str:
+    return f"{probe.name}: {printable(probe.reason or '')}"
 
 
 def _hidden(known: Evidence, named: Named) -> Shown | None:
@@ -115,8 +106,8 @@ def _hidden(known: Evidence, named: Named) -> Shown | None:
 
 
 def _no_driver(known: Evidence, named: Named) -> Shown | None:
-    if named.kind is Kind.OPENCL and (probe := _said(known, named, NO_OPENCL)):
-        return Shown({"what": NO_OPENCL, "fix": probe.fix or "install one"})
+    if named.kind is Kind.OPENCL and (probe := _failed(known, named, "no-driver")):
+        return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "install one"})
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
     if known.fake():
@@ -134,7 +125,7 @@ def _driver_old(known: Evidence, named: Named) -> Shown | None:
 
         what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
         return Shown({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
-    if (probe := _said(known, named, TOO_OLD)) is None:
+    if (probe := _failed(known, named, "old-driver")) is None:
         return None
     return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "update it"})
 
@@ -147,10 +138,9 @@ def _driver_fails(known: Evidence, named: Named) -> Shown | None:
     own = f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
     if not own:
         return None
-    told = probe is not None and NOT_INSTALLED not in (probe.reason or "")
-    reason = (probe.reason or "") if told and probe else own
-    fix = (probe.fix or "") if told and probe else "see `nvidia-smi` and `dmesg`; restart"
-    return Shown({"what": printable(reason), "fix": fix})
+    if probe is None or probe.lack == "no-library":
+        return Shown({"what": printable(own), "fix": "see `nvidia-smi` and `dmesg`; restart"})
+    return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or ""})
 
 
 def _shows_none(known: Evidence, named: Named) -> Shown | None:
@@ -162,31 +152,27 @@ def _shows_none(known: Evidence, named: Named) -> Shown | None:
 
 def _broken(known: Evidence, named: Named) -> Shown | None:
     """A library that is there, and cannot be loaded."""
-    return _library(_said(known, named, CANNOT_LOAD)) if _without(known, named) else None
+    return _library(_failed(known, named, *_NOT_LOADED)) if _without(known, named) else None
 
 
 def _without(known: Evidence, named: Named) -> bool:
     """Return whether no library of the kind can be loaded at all."""
-    reasons = [probe.reason or "" for probe in _driving(known, named.kind) if not probe.usable]
-    return len(reasons) == len(_driving(known, named.kind)) and all(
-        NOT_INSTALLED in reason or CANNOT_LOAD in reason for reason in reasons
-    )
+    every = _driving(known, named.kind)
+    return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
 
 
 def _missing(known: Evidence, named: Named) -> Shown | None:
     """Every library of the kind is not there, or needs another that is not."""
-    probe = _said(known, named, NOT_INSTALLED, _NO_MODULE)
-    if probe is None or not _without(known, named):
+    broken = _failed(known, named, *_NOT_LOADED)
+    if not _without(known, named) or (broken and broken.lack == "unloadable"):
         return None
-    broken = _said(known, named, CANNOT_LOAD)
-    return None if broken and _NO_MODULE not in (broken.reason or "") else _library(probe)
+    return _library(_failed(known, named, *_NO_LIBRARY))
 
 
 def _library(probe: Probe | None) -> Shown | None:
     if probe is None:
         return None
-    what = f"{probe.name}: {printable(probe.reason or '')}"
-    return Shown({"what": what, "fix": probe.fix or "install it again"})
+    return Shown({"what": _about(probe), "fix": probe.fix or "install it again"})
 
 
 def _mig(known: Evidence, named: Named) -> Shown | None:
@@ -227,9 +213,8 @@ def _memory_full(_: Evidence, named: Named) -> Shown | None:
     if free is None or free >= _LITTLE:
         return None
     total = named.device.memory_total if named.device else None
-    figure = Estimate(float(free), float(free), float(free), "B")
     what = f"{units.memory(free)} of {units.memory(total)} are free"
-    return Shown({"what": what}, {"free": figure})
+    return Shown({"what": what}, {"free": exact(free, "B")})
 
 
 def _busy(known: Evidence, named: Named) -> Shown | None:
@@ -240,8 +225,7 @@ def _busy(known: Evidence, named: Named) -> Shown | None:
     if gpu is None or not gpu.busy or gpu.busy <= _BUSY:
         return None
     who = printable(", ".join(gpu.processes[:3])) or "processes that cannot be seen from here"
-    figure = Estimate(gpu.busy, gpu.busy, gpu.busy, "1")
-    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": figure})
+    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": exact(gpu.busy)})
 
 
 def _same(device: Device, pci: str | None, uuid: str | None) -> bool:
@@ -254,8 +238,8 @@ def _order(known: Evidence, named: Named) -> Shown | None:
     if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
         return None
     place = _places(known).index(device.pci)
-    if place == named.index or _indexed(known.variables.get(VARIABLE, "")):
-        return None
+    if place == named.index or known.variables.get(VARIABLE, "").strip():
+        return None  # with the variable the numbers are the user's own
     setting = known.variables.get("CUDA_DEVICE_ORDER", "")
     by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
     words = {
@@ -274,11 +258,6 @@ def _places(known: Evidence) -> Sequence[str]:
     every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
     every |= {named.device.pci for named in known.names if named.device and named.device.pci}
     return sorted(every)
-
-
-def _indexed(text: str) -> bool:
-    """Return whether CUDA_VISIBLE_DEVICES chooses devices: then the numbers are the user's own."""
-    return bool(text.strip())
 
 
 def _wrong_device(known: Evidence, named: Named) -> Shown | None:

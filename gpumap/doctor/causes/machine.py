@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.causes.cause import Rule, Shown
+from gpumap.doctor.causes.cause import IDEAL, Rule, Shown, exact
 from gpumap.errors import Exit
 from gpumap.escape import printable
-from gpumap.model import Estimate, Kind
+from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Named
@@ -33,7 +33,7 @@ def _quota(known: Evidence, named: Named) -> Shown | None:
     if quota >= len(cores):
         return None
     words = {"quota": f"{quota:g}", "cores": str(len(cores))}
-    return Shown(words, {"quota": _plain(quota), "cores": _plain(len(cores))})
+    return Shown(words, {"quota": exact(quota), "cores": exact(len(cores))})
 
 
 def _shared(known: Evidence, named: Named) -> Shown | None:
@@ -53,13 +53,10 @@ def _shared(known: Evidence, named: Named) -> Shown | None:
     said = together.explanation if together else None
     if together is None or said is None or said.cause != "shared-hardware":
         return None
-    if together.speedup.high >= _HALF * together.ideal.value:
+    if together.speedup.high >= IDEAL * together.ideal.value:
         return None
     words = {"who": "others", "what": printable(said.text)}
     return Shown(words, {"speedup": together.speedup, "ideal": together.ideal})
-
-
-_HALF = 0.75  # of the ideal: what noise alone does not take away
 
 
 def _busy(known: Evidence, named: Named) -> Shown | None:
@@ -74,7 +71,7 @@ def _busy(known: Evidence, named: Named) -> Shown | None:
         "of": str(seen.of),
         "who": who or "processes that cannot be seen from here",
     }
-    return Shown(words, {"foreign": _plain(seen.cores)})
+    return Shown(words, {"foreign": exact(seen.cores)})
 
 
 def _numa(known: Evidence, named: Named) -> Shown | None:
@@ -96,10 +93,6 @@ def _narrow(known: Evidence, named: Named) -> Shown | None:
     else:
         return None
     return Shown({"device": named.asked, "what": what})
-
-
-def _plain(value: float) -> Estimate:
-    return Estimate(float(value), float(value), float(value), "1")
 
 
 RULES = {

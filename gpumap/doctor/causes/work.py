@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.causes.cause import Rule, Shown
+from gpumap.doctor.causes.cause import IDEAL, Rule, Shown
 from gpumap.errors import Exit
 from gpumap.model import Kind
 
@@ -21,7 +21,6 @@ LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
 FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
-_SERIAL = 0.75  # of the ideal: what noise alone does not take away
 _DOUBLE = ("float64",)
 
 
@@ -87,7 +86,7 @@ def _serialised(known: Evidence, named: Named) -> Shown | None:
     found = known.together
     if found is None or found.explanation is None or found.explanation.cause != "serialised":
         return None
-    if named.device is None or found.speedup.high >= _SERIAL * found.ideal.value:
+    if named.device is None or found.speedup.high >= IDEAL * found.ideal.value:
         return None
     words = {"speedup": f"{found.speedup.value:.2f}", "ideal": f"{found.ideal.value:.2f}"}
     return Shown(words, {"speedup": found.speedup, "ideal": found.ideal})

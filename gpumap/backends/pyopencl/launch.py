@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyopencl as cl
+
 from gpumap.backends.base import require
-from gpumap.backends.pyopencl_devices import LANES, built
+from gpumap.backends.pyopencl.facts import LANES, built
 from gpumap.dtypes import Dtype
 from gpumap.kernels.table import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.backends.pyopencl_devices import Facts
+    from gpumap.backends.pyopencl.facts import Facts
     from gpumap.kernels.table import Kernel
 
 # Element -> its type in OpenCL C, and the type that sums of it have.
@@ -71,8 +74,6 @@ def launch_of(
 
     `streams`: what it writes goes past the caches.
     """
-    import numpy as np
-
     flat: list[Any] = []
     types: list[Any] = []
     for kind, argument in zip(kernel.arguments, arguments, strict=True):
@@ -128,8 +129,6 @@ class Kernels:
 
     def _typed(self, program: Any, launch: Launch) -> Any:
         """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
-        import pyopencl as cl
-
         kernel = cl.Kernel(program, launch.name)
         kernel.set_scalar_arg_dtypes(launch.types)
         return kernel

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import check_shapes, require
+import numpy as np
+
+from gpumap.backends.base import Peak, Product, Session, require
 
 if TYPE_CHECKING:
-    from gpumap.backends.cupy import CupySession
-    from gpumap.backends.cupy_memory import CupyBuffer
+    from collections.abc import Mapping
+
+    from gpumap.backends.cupy.launch import Current
+    from gpumap.backends.cupy.memory import CupyBuffer
+    from gpumap.dtypes import Arithmetic
+    from gpumap.model import Device
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
@@ -27,6 +33,18 @@ _PRODUCTS = {
 }
 _FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 
+# Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
+# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
+# the data sheets of A40 and L40S: their peak rates over multiprocessors and boost clock. Of 8.6 and
+# 8.9 GeForce does half as much in narrow types as data-centre boards (A40: 149.7 TFLOP/s = 84 x
+# 1024 x 1.74 GHz; L40S: 362 = 142 x 1024 x 2.49): the higher rate stands, as a ceiling must.
+_PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
+    (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
+    (8, 6): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
+    (8, 9): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
+    (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
+}
+
 
 class Products:
     """The products of one session, by a handle of its own: with it comes a workspace of its own.
@@ -34,30 +52,18 @@ class Products:
     CuPy's handles are one for each thread and device, shared by all sessions.
     """
 
-    def __init__(self, session: CupySession) -> None:
+    def __init__(self, session: Session, current: Current) -> None:
         self._session = session
+        self._current = current
         self._cublas: Any = None
         self._handle = 0
 
-    def queue(
-        self,
-        buffers: tuple[CupyBuffer, CupyBuffer, CupyBuffer],
-        transpose: tuple[bool, bool],
-        scale: tuple[float, float],
-        repeat: int,
-        *,
-        tf32: bool,
-    ) -> None:
-        """Queue out = alpha a.b + beta out, of which `scale` has alpha and beta, `repeat` times."""
-        import numpy as np
-
-        a, b, out = buffers
-        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
+    def queue(self, product: Product, repeat: int) -> None:
+        """Queue a product, `repeat` times."""
+        a, b, out, (rows, columns, inner), transpose, *scale, tf32 = product
         element = out.dtype.name
         if element not in ("float32", "float64"):
             require(self._session, element, f"{element} products")
-        if tf32:
-            require(self._session, "tf32", "TF32 products")
         if not rows * columns:
             return
         if not inner:  # cuBLAS documents no product without terms
@@ -72,7 +78,7 @@ class Products:
         scales = np.array(scale, "float64" if element == "float64" else "float32")
         alpha_at = scales.ctypes.data
         beta_at = alpha_at + scales.itemsize
-        with self._session.current():
+        with self._current:
             call = (
                 self._opened(), *operations, columns, rows, inner, alpha_at, *left, *right,
                 beta_at, out.address, kind, columns, compute, _ALGORITHM,
@@ -100,11 +106,21 @@ class Products:
 
     def _without_terms(self, out: CupyBuffer, beta: float, repeat: int) -> None:
         """Queue out = beta out: zero where beta is, whatever `out` held."""
-        import numpy as np
-
         size = out.shape[0] * out.shape[1]
         if beta == 0.0:
             self._session.upload(np.zeros(out.shape, out.dtype), out)
             return
         for _ in range(repeat if beta != 1.0 else 0):
             self._session.run("scaled", out, beta, out, size=size)
+
+
+def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Peak | None:
+    """Return what NVIDIA's tables say for the multiprocessors, at the highest clock."""
+    megahertz = device.facts.get("max_clock")
+    capability = (properties["major"], properties["minor"])
+    each = _PER_CLOCK.get(capability, {}).get(arithmetic)
+    if not isinstance(megahertz, int) or each is None:
+        return None
+    count = properties["multiProcessorCount"]
+    source = f"reported: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
+    return Peak(count * each * megahertz * 1e6, source, "reported")

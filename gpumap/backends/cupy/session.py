@@ -12,40 +12,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends import cupy_devices, cupy_memory
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+
 from gpumap.backends.base import (
-    Closing,
-    SystemClock,
+    Peak,
+    Product,
+    Session,
     bytes_of,
     check_copy,
     kernel_named,
     pageable,
     require,
-    staged_copy,
 )
-from gpumap.backends.cupy_devices import INSTALL, NAME, inventory
-from gpumap.backends.cupy_gemm import Products
-from gpumap.backends.cupy_launch import Current, Kernels
-from gpumap.backends.cupy_memory import CupyBuffer, CupyMapped, CupyPinned, in_words
+from gpumap.backends.cupy.gemm import Products, peak
+from gpumap.backends.cupy.launch import Current, Kernels
+from gpumap.backends.cupy.memory import CupyBuffer, CupyMapped, CupyPinned, in_words
 from gpumap.backends.foreign import foreign
-from gpumap.backends.probe import probe_in_child
 from gpumap.backends.shared import behind
-from gpumap.dtypes import numpy_dtype
-from gpumap.model import Kind
+from gpumap.dtypes import has_bfloat16, numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
-    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Peak, Route
+    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
     from gpumap.dtypes import Arithmetic, Dtype
-    from gpumap.model import Device, Probe
+    from gpumap.model import Device
 
     Array = np.ndarray[Any, Any]
 
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart
 _CONTROLS = 5  # looks at both clocks: the shortest one is off by the least
+_ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
+_PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
+_PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
+_AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 
 
 class CupyMark:
@@ -56,23 +58,21 @@ class CupyMark:
         self.event = event
 
 
-class CupySession(Closing):
+class CupySession(Session):
     """One stream on one CUDA device."""
 
     def __init__(self, device: Device, clock: Clock) -> None:
-        import cupy
-
         self.device = device
         self._clock = clock
         self.ordinal = int(device.ref.index or 0)
-        self._kernels = Kernels(self)
-        self._products = Products(self)
         self._held: list[Any] = []  # host memory of copies that may not have run yet
         self._closed = False
         with foreign(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self.features = cupy_devices.features(self.ordinal)
+            self.features = _features(self.ordinal)
         self._current = Current(device, on, self._stream)
+        self._kernels = Kernels(device, self._current)
+        self._products = Products(self, self._current)
         self._base = self._control()
 
     @property
@@ -86,8 +86,6 @@ class CupySession(Closing):
         Raises:
             OutOfMemory: the device has no room.
         """
-        import cupy
-
         held = "uint16" if dtype == "bfloat16" else dtype
         bytes_of(shape, held)  # what CuPy cannot count, it would wrap around
         with self.current():
@@ -109,9 +107,6 @@ class CupySession(Closing):
         CUDA may read pageable memory after the call: "API synchronization behavior" of its driver's
         manual no longer promises otherwise.
         """
-        import cupy
-        import numpy as np
-
         check_copy(source, target)
         if isinstance(shared := behind(source, self), CupyMapped):
             read = shared.on_device + shared.offset(source)
@@ -120,13 +115,11 @@ class CupySession(Closing):
             return
         whole = np.ascontiguousarray(source)
         self._held.append(whole)
-        kind = cupy.cuda.runtime.memcpyHostToDevice
+        kind = runtime.memcpyHostToDevice
         self._move(target.address, whole.ctypes.data, target.nbytes, kind, repeat)
 
     def download(self, source: CupyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to host memory."""
-        import cupy
-
         check_copy(source, target)
         if not target.flags.c_contiguous:
             raise ValueError("a copy to the host needs a contiguous target")
@@ -135,53 +128,24 @@ class CupySession(Closing):
             written = shared.on_device + shared.offset(target)
             self._by_kernel(written, source.address, source.nbytes, repeat)
             return
-        kind = cupy.cuda.runtime.memcpyDeviceToHost
+        kind = runtime.memcpyDeviceToHost
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
-    def copy(self, source: CupyBuffer, target: Any, repeat: int = 1) -> Route:
-        """Queue a copy inside this device, to another one, or to any session by way of the host."""
-        import cupy
+    def _route(self, there: Any) -> Route:
+        return _peer_route(self, there) if isinstance(there, CupySession) else "staged"
 
-        check_copy(source, target)
-        if not isinstance(target, CupyBuffer):
-            return staged_copy(source, target, repeat)
-        there = target.session
-        route = cupy_memory.route(self, there)
-        if route == "staged":
-            return staged_copy(source, target, repeat)
-        if there is not self:
-            self.wait(there.mark())  # what the target does before it must be done
-        if route == "same":
-            kind = cupy.cuda.runtime.memcpyDeviceToDevice
+    def _copy(self, source: CupyBuffer, target: CupyBuffer, repeat: int) -> None:
+        if target.session.ordinal == self.ordinal:
+            kind = runtime.memcpyDeviceToDevice
             self._move(target.address, source.address, source.nbytes, kind, repeat)
         elif source.nbytes:
-            cupy_memory.queue_copy(self, source, target, repeat)
-        there.wait(self.mark())
-        return route
+            _queue_copy(self, source, target, repeat)
 
-    def gemm(
-        self,
-        a: CupyBuffer,
-        b: CupyBuffer,
-        out: CupyBuffer,
-        *,
-        transpose: tuple[bool, bool] = (False, False),
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        tf32: bool = False,
-        repeat: int = 1,
-    ) -> None:
-        """Queue out = alpha a.b + beta out with cuBLAS."""
-        self._products.queue((a, b, out), transpose, (alpha, beta), repeat, tf32=tf32)
-
-    def run(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
-        self.prepare(kernel, *arguments, size=size)()
+    def _multiply(self, product: Product, repeat: int) -> None:
+        self._products.queue(product, repeat)
 
     def prepare(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would, with its arguments as CUDA takes them."""
-        import numpy as np
-
         known = kernel_named(kernel, self)
         dtype = known.element(arguments, size)
         flat: list[Any] = []
@@ -203,8 +167,6 @@ class CupySession(Closing):
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
-        import cupy
-
         with self.current():
             return CupyMark(self, self._stream.record(cupy.cuda.Event()))
 
@@ -216,32 +178,23 @@ class CupySession(Closing):
             with self.current():
                 self._stream.wait_event(mark.event)
 
-    def seconds(self, start: Mark, stop: Mark) -> float | None:
+    def seconds(self, start: CupyMark, stop: CupyMark) -> float:
         """Return the time between two events by the device's clock."""
-        import cupy
-
-        assert isinstance(start, CupyMark)
-        assert isinstance(stop, CupyMark)
         with self.current():
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
 
-    def at(self, mark: Mark) -> float | None:
+    def at(self, mark: CupyMark) -> float:
         """Return the host time of a mark, counted from a base event."""
         if self._clock.now() - self._base[0] > _REBASE:
             self._base = self._control()
         host, base = self._base
-        seconds = self.seconds(base, mark)
-        return None if seconds is None else host + seconds
-
-    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: the work is the GPU's."""
-        return None
+        return host + self.seconds(base, mark)
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
         with self.current():
-            return cupy_devices.peak(self.device, self.ordinal, arithmetic)
+            return peak(self.device, runtime.getDeviceProperties(self.ordinal), arithmetic)
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
@@ -251,8 +204,6 @@ class CupySession(Closing):
 
     def close(self) -> None:
         """Give back what this session alone has used; a second call does nothing."""
-        import cupy
-
         if self._closed:
             return
         self._closed = True
@@ -264,18 +215,15 @@ class CupySession(Closing):
             cupy.get_default_memory_pool().free_all_blocks(stream=self._stream)
 
     def _move(self, target: int, source: int, nbytes: int, kind: int, repeat: int) -> None:
-        from cupy.cuda.runtime import memcpyAsync
-
         if nbytes:
             with self.current():
                 stream = self._stream.ptr
+                copy = runtime.memcpyAsync
                 for _ in range(repeat):
-                    memcpyAsync(target, source, nbytes, kind, stream)
+                    copy(target, source, nbytes, kind, stream)
 
     def _by_kernel(self, target: int, source: int, nbytes: int, repeat: int) -> None:
         """Queue copies by a kernel, between addresses of the device."""
-        import numpy as np
-
         at, launches = np.uint64(0), []
         for dtype, start, count in in_words(target, source, nbytes):
             places = (np.uint64(target + start), at, np.uint64(source + start), at)
@@ -300,31 +248,70 @@ class CupySession(Closing):
         return self._current
 
 
-class CupyBackend:
-    """CuPy on every CUDA device that this process may see."""
+def _features(ordinal: int) -> frozenset[Feature]:
+    """Return what the device, and the other devices beside it, allow."""
+    ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
+    has: dict[Feature, bool] = {
+        "events": True,
+        "kernels": True,
+        "pinned": True,
+        "mapped": bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCanMapHostMemory, ordinal)),
+        "float16": True,
+        "float64": True,
+        "bfloat16": ampere and has_bfloat16(),
+        "tf32": ampere,
+        "peer": _has_peer(ordinal),
+    }
+    return frozenset(feature for feature, there in has.items() if there)
 
-    name = NAME
-    kinds = frozenset({Kind.CUDA})
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+def _has_peer(ordinal: int) -> bool:
+    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
+    return any(runtime.deviceCanAccessPeer(ordinal, other) for other in others)
 
-    def probe(self) -> Probe:
-        """Ask a child process what is there."""
-        return probe_in_child(self.name, self._host, INSTALL)
 
-    def inventory(self) -> Probe:
-        """Ask the driver, in this process; `probe` calls it in the child."""
-        return inventory(self._host)
+def _peer_route(here: CupySession, there: CupySession) -> Route:
+    """Return how a copy to another session goes."""
+    if there.ordinal == here.ordinal:
+        return "same"
+    pair = (here.ordinal, there.ordinal)
+    if pair not in _PEERS:
+        _PEERS[pair] = _opened(here, there) and _proved(here, there)
+    return "peer" if _PEERS[pair] else "staged"
 
-    def open(self, device: Device, clock: Clock) -> CupySession:
-        """Open a device with a stream of its own."""
-        return CupySession(device, clock)
 
-    def features(self, device: Device) -> frozenset[Feature]:
-        """Return what devices of its compute capability have."""
-        return cupy_devices.expected(device)
+def _queue_copy(here: CupySession, source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
+    """Queue a copy from one device to the other, `repeat` times."""
+    ends = (target.address, target.session.ordinal, source.address, here.ordinal)
+    with here.current():
+        for _ in range(repeat):
+            runtime.memcpyPeerAsync(*ends, source.nbytes, here.stream)
 
-    def clock(self) -> SystemClock:
-        """Return the machine's own clock."""
-        return SystemClock()
+
+def _opened(here: CupySession, there: CupySession) -> bool:
+    """Let a device write another's memory; False where the hardware cannot."""
+    from cupy_backends.cuda.api.runtime import CUDARuntimeError
+
+    with here.current():
+        if not runtime.deviceCanAccessPeer(here.ordinal, there.ordinal):
+            return False
+        try:
+            runtime.deviceEnablePeerAccess(there.ordinal)
+        except CUDARuntimeError as error:
+            return bool(error.status == _ALREADY_ENABLED)
+    return True
+
+
+def _proved(here: CupySession, there: CupySession) -> bool:
+    """Copy random bytes over a wrong target and compare: some peer access moves nothing."""
+    sent = np.random.default_rng(_PEER_PROOF).integers(0, 256, _PEER_PROOF, dtype=np.uint8)
+    landed = np.invert(sent)
+    source, target = here.empty(sent.shape, "uint8"), there.empty(sent.shape, "uint8")
+    here.upload(sent, source)
+    there.upload(landed, target)
+    there.synchronize()
+    _queue_copy(here, source, target)
+    here.synchronize()
+    there.download(target, landed)
+    there.synchronize()
+    return bool((landed == sent).all())

@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpumap.backends.pyopencl_launch import Launch
+import numpy as np
+import pyopencl as cl
+
+from gpumap.backends.pyopencl.launch import Launch
 from gpumap.kernels.table import text
 
 if TYPE_CHECKING:
-    from gpumap.backends.pyopencl_devices import Facts
+    from gpumap.backends.base import Product
+    from gpumap.backends.pyopencl.facts import Facts
 
 # Bytes of a register -> rows, and vectors of columns, of a tile: its sums, and a line of the other
 # factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software
@@ -48,24 +52,9 @@ class Cut:
         return self.groups[0] * self.items[0], self.groups[1] * self.items[1]
 
 
-def product_of(
-    a: Any,
-    b: Any,
-    out: Any,
-    sizes: tuple[int, int, int],
-    transpose: tuple[bool, bool],
-    factors: tuple[float, float],
-    facts: Facts,
-) -> Launch:
-    """Return the launch of out = alpha a.b + beta out, of buffers that fit.
-
-    `sizes` are rows, columns and inner: `a` is (rows, inner), or (inner, rows) where the first of
-    `transpose` is set; `b` is (inner, columns), or (columns, inner) where the second is. `factors`
-    are alpha and beta.
-    """
-    import numpy as np
-    import pyopencl as cl
-
+def product_of(product: Product, facts: Facts) -> Launch:
+    """Return the launch of a product."""
+    a, b, out, sizes, transpose, *factors, _ = product
     wide = np.result_type(out.dtype, np.float32)  # what its places are summed in
     parts = cut(facts, wide.itemsize, sizes, turned=transpose[0])
     a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)

@@ -14,32 +14,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpumap.backends.base import (
-    Closing,
+    NativeBuffer,
     Peak,
-    SystemClock,
+    Product,
+    Session,
     check_copy,
-    check_reshape,
-    check_shapes,
-    contiguous,
     kernel_named,
     pageable,
-    require,
-    staged_copy,
 )
-from gpumap.backends.numpy_devices import NAME, cores
 from gpumap.errors import DeviceError, OutOfMemory
-from gpumap.extras import pip
 from gpumap.machine import blas
 from gpumap.machine.numa import pin
-from gpumap.model import Kind, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
-    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Mark, Route
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device
 
@@ -47,25 +40,6 @@ if TYPE_CHECKING:
 
 _BLOCK = 8 << 20  # bytes of a copy that are worth another worker: inside the caches one is best
 _JOIN = 10.0  # seconds that a worker has to end its last job when its session closes
-
-
-class NumpyBuffer:
-    """An array in host memory that belongs to one session."""
-
-    def __init__(self, session: NumpySession, native: Array) -> None:
-        self.session = session
-        self.native = native
-        self.shape: tuple[int, ...] = native.shape
-        self.dtype = native.dtype
-        self.nbytes: int = native.nbytes
-
-    def __getitem__(self, rows: slice) -> NumpyBuffer:
-        return NumpyBuffer(self.session, self.native[contiguous(rows, self.shape[0])])
-
-    def reshape(self, shape: tuple[int, ...]) -> NumpyBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return NumpyBuffer(self.session, self.native.reshape(shape))
 
 
 class _Latch:
@@ -97,7 +71,7 @@ class NumpyMark:
     cpu_time: float = 0.0  # of the worker thread alone
 
 
-class NumpySession(Closing):
+class NumpySession(Session):
     """One core, or all of them, with a queue that is worked off in order."""
 
     features: frozenset[Feature] = frozenset({"kernels", "float64"})
@@ -116,75 +90,47 @@ class NumpySession(Closing):
         """Whether every worker really is bound to its core."""
         return all(worker.pinned for worker in self._workers)
 
-    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NumpyBuffer:
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NativeBuffer:
         """Return memory that no one has written yet.
 
         Raises:
             OutOfMemory: the host has no room.
         """
-        return NumpyBuffer(self, _allocated(shape, dtype, self.device))
+        return NativeBuffer(self, pageable(shape, dtype))
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory; there is only the pageable kind."""
-        if memory != "pageable":
-            require(self, memory, f"{memory} host memory")
-        return pageable(shape, dtype)
-
-    def upload(self, source: Array, target: NumpyBuffer, repeat: int = 1) -> None:
+    def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
         self._queue_copy(source, target.native, repeat)
 
-    def download(self, source: NumpyBuffer, target: Array, repeat: int = 1) -> None:
+    def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
         self._queue_copy(source.native, target, repeat)
 
-    def copy(self, source: NumpyBuffer, target: Any, repeat: int = 1) -> Route:
-        """Queue a copy to a buffer of this or of another session."""
-        check_copy(source, target)
-        if not isinstance(target, NumpyBuffer):
-            return staged_copy(source, target, repeat)
-        if target.session is not self:
-            self.wait(target.session.mark())  # what the target does before it must be done
-        self._queue_copy(source.native, target.native, repeat)
-        if target.session is self:
+    def _route(self, there: Any) -> Route:
+        """Return how a copy goes: in one address space the source's core writes the target."""
+        if there is self:
             return "same"
-        target.session.wait(self.mark())
-        return "peer"  # one address space: the source's core writes the target itself
+        return "peer" if isinstance(there, NumpySession) else "staged"
 
-    def gemm(
-        self,
-        a: NumpyBuffer,
-        b: NumpyBuffer,
-        out: NumpyBuffer,
-        *,
-        transpose: tuple[bool, bool] = (False, False),
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        tf32: bool = False,
-        repeat: int = 1,
-    ) -> None:
-        """Queue out = alpha a.b + beta out, each of a and b transposed if asked."""
-        rows, _, _ = check_shapes(a.shape, b.shape, out.shape, transpose)
-        if tf32:
-            require(self, "tf32", "TF32 products")
+    def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
+        self._queue_copy(source.native, target.native, repeat)
+
+    def _multiply(self, product: Product, repeat: int) -> None:
+        a, b, out, (rows, *_), transpose, alpha, beta, _ = product
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
-        product = partial(_product, left, right, out.native, alpha, beta)
+        work = partial(_product, left, right, out.native, alpha, beta)
         for _ in range(repeat):
-            self._queue(partial(self._split, product, rows, len(self._workers)))
-
-    def run(self, kernel: str, *arguments: NumpyBuffer | float, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.table` over the first `size` elements."""
-        self.prepare(kernel, *arguments, size=size)()
+            self._queue(partial(self._split, work, rows, len(self._workers)))
 
     def prepare(
-        self, kernel: str, *arguments: NumpyBuffer | float, size: int
+        self, kernel: str, *arguments: NativeBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
         known = kernel_named(kernel, self)
-        natives = [a.native if isinstance(a, NumpyBuffer) else a for a in arguments]
+        natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
         known.element(arguments, size)  # they fit
         known.constants(arguments, size)
         return partial(self._queue, partial(known.reference, *known.seen(natives, size)))
@@ -200,26 +146,19 @@ class NumpySession(Closing):
         if mark.session is self:
             return
         if isinstance(mark, NumpyMark):
-            self._workers[0].put(partial(_await, mark))
+            self._workers[0].put(mark.reached.wait)
         else:
             mark.session.synchronize()
 
-    def seconds(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: a core has no clock of its own beside the host's."""
-        return None
-
-    def at(self, mark: Mark) -> float | None:
+    def at(self, mark: NumpyMark) -> float | None:
         """Return the host time at which the queue came to `mark`."""
-        assert isinstance(mark, NumpyMark)
         mark.reached.wait()
         return mark.host_time
 
-    def worked(self, start: Mark, stop: Mark) -> float | None:
+    def worked(self, start: NumpyMark, stop: NumpyMark) -> float | None:
         """Return the CPU time of the core's thread; None for several cores, that work in turns."""
         if len(self._workers) > 1:
             return None
-        assert isinstance(start, NumpyMark)
-        assert isinstance(stop, NumpyMark)
         stop.reached.wait()
         return stop.cpu_time - start.cpu_time
 
@@ -229,14 +168,11 @@ class NumpySession(Closing):
         if itemsize is None or not self.pinned:
             return None
         found: list[float | None] = []
-        marks = [NumpyMark(self) for _ in self._workers]
-        for worker, mark in zip(self._workers, marks, strict=True):
-            worker.put(partial(_probe, found, itemsize))
-            worker.put(partial(self._reach, mark))
-        for mark in marks:
-            mark.reached.wait()
+        every = len(self._workers)
+        self._queue(partial(self._split, lambda _: found.append(blas.peak(itemsize)), every, every))
+        self.synchronize()
         known = [rate for rate in found if rate is not None]
-        if len(known) < len(self._workers):
+        if len(known) < every:
             return None
         return Peak(sum(known), "measured: register-only multiply-add", "measured")
 
@@ -260,8 +196,6 @@ class NumpySession(Closing):
 
     def _queue_copy(self, source: Array, target: Array, repeat: int) -> None:
         """Queue a copy: by several workers if it is large, and no block reads another's result."""
-        import numpy as np
-
         whole = source.flags.c_contiguous and target.flags.c_contiguous
         workers = min(source.nbytes // _BLOCK, len(self._workers))
         if workers > 1 and whole and not np.may_share_memory(source, target):
@@ -306,43 +240,6 @@ class NumpySession(Closing):
         mark.reached.set()
 
 
-class NumpyBackend:
-    """NumPy on the cores that this process may run on."""
-
-    name = NAME
-    kinds = frozenset({Kind.CPU})
-
-    def __init__(self, host: Host) -> None:
-        self._topology = host.topology
-
-    def probe(self) -> Probe:
-        """Return NumPy's version and the cores; needs no child process, there is no driver."""
-        try:
-            import numpy as np
-
-            version = np.__version__
-        except (ImportError, AttributeError) as error:  # another file may be called numpy
-            reason = f"NumPy cannot be loaded: {error}"
-            again = pip("install", "--force-reinstall", "numpy")
-            fix = f"{again}; see PYTHONPATH for another numpy.py"
-            return Probe(self.name, usable=False, reason=reason, fix=fix)
-        return Probe(self.name, usable=True, version=version, devices=cores(self._topology))
-
-    def open(self, device: Device, clock: Clock) -> NumpySession:
-        """Open a core, or all of them."""
-        import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
-
-        return NumpySession(device, clock)
-
-    def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
-        """Return what its sessions have."""
-        return NumpySession.features
-
-    def clock(self) -> SystemClock:
-        """Return the machine's own clock."""
-        return SystemClock()
-
-
 class _Worker:
     """A thread bound to one core that works off a queue."""
 
@@ -363,29 +260,12 @@ class _Worker:
     def _work(self) -> None:
         self.pinned = pin([self._core])
         self._bound.set()
-        import numpy as np  # imported long ago, by whoever opened the session
-
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             while (job := self._jobs.get()) is not None:
                 job()
 
 
-def _probe(found: list[float | None], itemsize: int) -> None:
-    found.append(blas.peak(itemsize))
-
-
-def _allocated(shape: tuple[int, ...], dtype: Dtype, device: Device) -> Array:
-    import numpy as np
-
-    try:
-        return np.empty(shape, dtype)
-    except (MemoryError, ValueError) as error:
-        raise OutOfMemory(f"{device.ref} has no room for {shape} {dtype}") from error
-
-
 def _copy(target: Array, source: Array, repeat: int) -> None:
-    import numpy as np
-
     for _ in range(repeat):
         np.copyto(target, source, casting="no")
 
@@ -394,13 +274,7 @@ def _copy_rows(target: Array, source: Array, repeat: int, rows: slice) -> None:
     _copy(target[rows], source[rows], repeat)
 
 
-def _await(mark: NumpyMark) -> None:
-    mark.reached.wait()
-
-
 def _product(a: Array, b: Array, out: Array, alpha: float, beta: float, rows: slice) -> None:
-    import numpy as np
-
     if alpha == 1.0 and beta == 0.0:
         np.matmul(a[rows], b, out=out[rows])
         return

@@ -1,6 +1,6 @@
 """Devices that exist on paper only: exact times on a clock of their own, and faults on demand.
 
-`gpumap.backends.fake_script` explains the script that lists them. A session moves data and computes
+`gpumap.backends.fake.script` explains the script that lists them. A session moves data and computes
 products as any other one does, so that a program gets its results; only time is scripted. For a
 benchmark it `holds` no more than a little data: what is larger is scripted too, results and faults.
 """
@@ -12,40 +12,39 @@ import time
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpumap.backends.base import (
-    Closing,
     Peak,
+    Product,
+    Session,
     bytes_of,
     check_copy,
-    check_shapes,
     has_data,
     kernel_named,
     pageable,
     require,
-    staged_copy,
 )
-from gpumap.backends.fake_clock import Engine, FakeBuffer, FakeClock, Memory
-from gpumap.backends.fake_noise import Unevenness
-from gpumap.backends.fake_script import FakeDevice, default, device_of, read
-from gpumap.dtypes import has_bfloat16, numpy_dtype
+from gpumap.backends.fake.clock import Engine, FakeBuffer, FakeClock, Memory
+from gpumap.backends.fake.noise import Unevenness
+from gpumap.backends.fake.script import FakeDevice, features
+from gpumap.backends.hollow import hollow_array
+from gpumap.dtypes import numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.escape import printable
-from gpumap.model import Device, Kind, Probe
+from gpumap.model import Device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    import numpy as np
-
-    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import HostMemory, Mark, Route
     from gpumap.dtypes import Arithmetic, Dtype
 
     Array = np.ndarray[Any, Any]
 
-SCRIPT = "GPUMAP_FAKE"
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
 
 
@@ -78,7 +77,7 @@ class FakeMark:
 
 
 @dataclass(slots=True)
-class FakeSession(Closing):
+class FakeSession(Session):
     """A scripted device, opened."""
 
     device: Device
@@ -93,8 +92,9 @@ class FakeSession(Closing):
 
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
-        self.features = _features(self.script)
-        self.clock.follow(self.engine, even=self._alike)
+        self.features = features(self.script)
+        exact = not (self.script.fault or self.log)
+        self.clock.follow(self.engine, even=self._alike, draws=exact)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
@@ -109,8 +109,6 @@ class FakeSession(Closing):
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""
-        from gpumap.backends.hollow import hollow_array
-
         held = numpy_dtype(dtype)
         nbytes = bytes_of(shape, held)
         if memory != "pageable":
@@ -129,33 +127,16 @@ class FakeSession(Closing):
         check_copy(source, target)
         self._moved("download", source, target, repeat)
 
-    def copy(self, source: FakeBuffer, target: Any, repeat: int = 1) -> Route:
-        """Queue a copy to a buffer of this or of another session."""
-        check_copy(source, target)
-        if not isinstance(target, FakeBuffer):
-            return staged_copy(source, target, repeat)
-        if target.session is not self:
-            self.wait(target.session.mark())  # what the target does before it must be done
-        self._moved("copy", source, target, repeat)
-        target.session.wait(self.mark())
-        return "same" if target.session is self else "peer"
+    def _route(self, there: Any) -> Route:
+        if there is self:
+            return "same"
+        return "peer" if isinstance(there, FakeSession) else "staged"
 
-    def gemm(
-        self,
-        a: FakeBuffer,
-        b: FakeBuffer,
-        out: FakeBuffer,
-        *,
-        transpose: tuple[bool, bool] = (False, False),
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        tf32: bool = False,
-        repeat: int = 1,
-    ) -> None:
-        """Queue out = alpha a.b + beta out."""
-        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
-        if tf32:
-            require(self, "tf32", "TF32 products")
+    def _copy(self, source: FakeBuffer, target: FakeBuffer, repeat: int) -> None:
+        self._moved("copy", source, target, repeat)
+
+    def _multiply(self, product: Product, repeat: int) -> None:
+        a, b, out, (rows, columns, inner), transpose, alpha, beta, tf32 = product
         times = self.script.double if out.dtype == "float64" else 1.0
         seconds = times * 2 * rows * columns * inner / self.script.rate
         faulty = self._take_many("gemm", seconds, repeat) and self.script.fault == "wrong-product"
@@ -171,10 +152,6 @@ class FakeSession(Closing):
         )
         if faulty:
             out.native[0, 0] += 1000
-
-    def run(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> None:
-        """Queue a kernel; it takes as long as a copy of its first buffer."""
-        self.prepare(kernel, *arguments, size=size)()
 
     def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
@@ -207,20 +184,13 @@ class FakeSession(Closing):
         else:
             mark.session.synchronize()
 
-    def seconds(self, start: Mark, stop: Mark) -> float | None:
+    def seconds(self, start: FakeMark, stop: FakeMark) -> float | None:
         """Return the scripted time between two marks."""
-        assert isinstance(start, FakeMark)
-        assert isinstance(stop, FakeMark)
         return stop.moment - start.moment if "events" in self.features else None
 
-    def at(self, mark: Mark) -> float | None:
+    def at(self, mark: FakeMark) -> float:
         """Return the moment of a mark on the fake clock."""
-        assert isinstance(mark, FakeMark)
         return mark.moment
-
-    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: a scripted device has no thread."""
-        return None
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
         """Return what the script says that the device could do at most."""
@@ -323,55 +293,11 @@ class FakeSession(Closing):
         return lasting
 
 
-class FakeBackend:
-    """The devices of a script."""
-
-    name = "fake"
-    kinds = frozenset(Kind)
-
-    def __init__(self, host: Host) -> None:
-        path = host.env.get(SCRIPT)
-        self._script = read(Path(path)) if path else default()
-        self._clock = FakeClock(self._script.host)
-        self._engines: dict[str, Engine] = {}
-
-    def probe(self) -> Probe:
-        """Return the scripted devices."""
-        devices = tuple(map(device_of, self._script.devices))
-        reason = None if devices else "its script lists no device"
-        return Probe(self.name, bool(devices), "1", reason, None, devices)
-
-    def open(self, device: Device, clock: Clock) -> FakeSession:
-        """Open a scripted device on the backend's own clock."""
-        assert clock is self._clock
-        script = self._scripted(device)
-        engine = self._engines.setdefault(script.engine or device.id, Engine())
-        log = None if self._script.log is None else Log(self._script.log)
-        return FakeSession(device, script, self._clock, engine, log)
-
-    def features(self, device: Device) -> frozenset[Any]:
-        """Return what the script says."""
-        return _features(self._scripted(device))
-
-    def clock(self) -> FakeClock:
-        """Return the scripted clock."""
-        return self._clock
-
-    def _scripted(self, device: Device) -> FakeDevice:
-        return next(s for s in self._script.devices if device_of(s).id == device.id)
-
-
-def _features(script: FakeDevice) -> frozenset[Any]:
-    return frozenset(script.features) - (set() if has_bfloat16() else {"bfloat16"})
-
-
 _TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction
 
 
 def _read_by_product(array: Array, *, tf32: bool) -> Array:
     """Return what a product reads and sums: 16 bits in 32, as a device does; TF32 drops bits."""
-    import numpy as np
-
     wide = array.astype(np.float32) if array.dtype.itemsize == np.dtype("f2").itemsize else array
     if tf32:
         wide = (np.ascontiguousarray(wide).view(np.uint32) & np.uint32(_TF32)).view(np.float32)
@@ -382,8 +308,6 @@ def _multiply(
     left: Array, right: Array, out: Array, scales: tuple[float, float], repeat: int
 ) -> None:
     """Write alpha left.right + beta out `repeat` times; warn of nothing, as a device."""
-    import numpy as np
-
     alpha, beta = scales
     with np.errstate(all="ignore"):
         product = left @ right if alpha == 1.0 else alpha * (left @ right)

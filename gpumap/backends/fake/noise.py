@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseScript:
-    """What a `[[device]]` says of its noise; `gpumap.backends.fake_script` explains the keys."""
+    """What a `[[device]]` says of its noise; `gpumap.backends.fake.script` explains the keys."""
 
     noise: float = 0.0
     noise_seed: int = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpumap.backends.foreign import foreign
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
@@ -12,7 +14,6 @@ from gpumap.kernels.table import GROUP, KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.backends.cupy import CupySession
     from gpumap.model import Device
 
 # A kernel's name, its type, its arguments but the last, and that: its size.
@@ -70,17 +71,16 @@ class Current:
 class Kernels:
     """The kernels of one session, each built the first time that it is asked for."""
 
-    def __init__(self, session: CupySession) -> None:
-        self._session = session
+    def __init__(self, device: Device, current: Current) -> None:
+        self._device = device
+        self._current = current
         self._built: dict[tuple[Any, ...], Any] = {}
 
     def prepared(
         self, calls: Sequence[Call], repeat: int, constants: Mapping[str, int]
     ) -> Callable[[], None]:
         """Return what queues kernels one after the other, all of them `repeat` times."""
-        import numpy as np
-
-        current = self._session.current()
+        current = self._current
         with current:
             ready = [
                 (
@@ -110,7 +110,7 @@ class Kernels:
         key = (name, dtype, *constants.items())
         if key not in self._built:
             if dtype not in _TYPES:
-                raise Unsupported(f"there are no kernels of {dtype} on {self._session.device.ref}")
+                raise Unsupported(f"there are no kernels of {dtype} on {self._device.ref}")
             element, *needs = _TYPES[dtype]
             options = [f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs]
             options += [f"-D{constant}={value}" for constant, value in constants.items()]

@@ -13,6 +13,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyopencl as cl
+
 from gpumap.backends.base import bytes_of, check_reshape, contiguous
 from gpumap.backends.shared import Shared
 from gpumap.errors import DeviceError
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumap.backends.base import Clock
-    from gpumap.backends.pyopencl import PyopenclSession
 
 _CLOCKS = tuple(
     getattr(time, name)
@@ -73,8 +75,6 @@ def allocate(context: Any, nbytes: int, flags: int = 0) -> Any:
     It is the driver's own, which keeps it until the last command that uses it is done: NumPy's
     memory (USE_HOST_PTR) would be gone with the last name that a program has for the buffer.
     """
-    import pyopencl as cl
-
     return cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
 
 
@@ -98,8 +98,6 @@ def _ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
     the driver takes it at once. Nothing waits for that, and what is queued finds the buffer as it
     was.
     """
-    import pyopencl as cl
-
     access = cl.map_flags.WRITE_INVALIDATE_REGION
     with suppress(cl.Error):  # a wish: whoever uses the buffer hears what is wrong with it
         array, event = cl.enqueue_map_buffer(
@@ -114,10 +112,8 @@ class PyopenclBuffer:
     """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
 
     def __init__(
-        self, session: PyopenclSession, native: Any, shape: tuple[int, ...], dtype: Any, at: int = 0
+        self, session: Any, native: Any, shape: tuple[int, ...], dtype: Any, at: int = 0
     ) -> None:
-        import numpy as np
-
         self.session = session
         self.native = native
         self.shape = shape
@@ -150,9 +146,7 @@ class PyopenclBuffer:
 class PyopenclShared(Shared):
     """A buffer in host memory, mapped whenever the host may look at it."""
 
-    def __init__(self, session: PyopenclSession, queue: Any, nbytes: int) -> None:
-        import pyopencl as cl
-
+    def __init__(self, session: Any, queue: Any, nbytes: int) -> None:
         self.native = allocate(session.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
         self._queue = queue
         self._mapping, address, _ = self._map(blocking=True)
@@ -173,8 +167,6 @@ class PyopenclShared(Shared):
             raise DeviceError(message, "use pageable memory")
 
     def _map(self, *, blocking: bool) -> tuple[Any, int, Any]:
-        import pyopencl as cl
-
         access = cl.map_flags.READ | cl.map_flags.WRITE
         shape = (self.native.size,)
         array, event = cl.enqueue_map_buffer(

@@ -3,8 +3,6 @@
 A driver that is installed may have no device, and a device is known by its place alone: platform
 and number, for most drivers tell no identity. PoCL, which runs OpenCL on processors, puts its
 workers on cores only when asked before its first platform is.
-
-What an OpenCL driver says of a device, as far as its kernels are cut by it.
 """
 
 from __future__ import annotations
@@ -13,40 +11,22 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.foreign import foreign
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
 from gpumap.extras import has_wheels, install
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind, Lack, Probe
 from gpumap.opencl_vendors import SYSTEM, VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.pyopencl.session import PyopenclSession
 
-    from gpumap.backends.base import Feature, Host
-
-REGISTERS = (64, 32, 16)  # bytes of the vectors that processors have
-LANES = 16  # numbers of a vector that a kernel works on, where the compiler makes do with it
-_COMPILED_FOR: dict[tuple[str, ...], int] = {}  # to ask a compiler takes as long as a kernel
-_BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
-# A driver may know the processor's registers better than its compiler does: PoCL 3.0's wheel, with
-# LLVM 14, compiles for a Zen 4 as for a Zen 3, but calls functions that were built for AVX-512, and
-# ends the process at the first vector of 64 bytes. The compiler's macros tell what it compiles for;
-# one that compiles for something in between (SPIR) has none of them.
-_ASKED = """
-#if !defined(__SSE2__) || defined(__AVX512F__)
-__kernel void bytes64(void) {}
-#elif defined(__AVX__)
-__kernel void bytes32(void) {}
-#else
-__kernel void bytes16(void) {}
-#endif
-"""
 NAME = "pyopencl"
 _OWN = "install your device's own driver (processors, Debian: apt-get install pocl-opencl-icd)"
 _PLATFORM_NOT_FOUND = -1001
@@ -67,75 +47,49 @@ for pocl in (one for one in cl.get_platforms() if one.name.strip() == "{_POCL}")
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What of a device decides how its work is cut."""
+class PyopenclBackend(ProbedBackend):
+    """PyOpenCL on every platform of this machine."""
 
-    processor: bool
-    units: int  # cores that work side by side
-    register: int  # bytes of the widest one that the compiler uses
-    local: int  # bytes that a work-group has of its own
-    cache: int  # bytes of the last one
-    narrow: bool = False  # no vector may be wider than `register`: the compiler fails at it
+    name = NAME
+    kinds = frozenset({Kind.OPENCL})
 
-    @classmethod
-    def of(cls, native: Any, context: Any) -> Facts:
-        """Return what a driver, and its compiler in a context, say of a device or a part of one.
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._contexts: dict[tuple[int, int, bool], tuple[Any, list[Any]]] = {}
+
+    def install(self) -> str:
+        """Return the line that installs PyOpenCL, with a driver where the system has none."""
+        return library_line(self._host)
+
+    def inventory(self) -> Probe:
+        """Ask the drivers, in this process; `probe` calls it in the child."""
+        return inventory(self._host)
+
+    def open(self, device: Device, clock: Clock) -> PyopenclSession:
+        """Open a device, or a part of one; parts of one device share a context.
 
         Raises:
-            pyopencl.Error: it cannot compile.
+            AbsentError: the device that was probed is no longer there.
         """
         import pyopencl as cl
 
-        processor = bool(native.type & cl.device_type.CPU)
-        said = 4 * int(native.native_vector_width_float)  # of a driver without vectors 4 or 0
-        register = max((size for size in REGISTERS if size <= said), default=min(REGISTERS))
-        used = register
-        if processor and register > min(REGISTERS):
-            used = min(register, _compiled_for(native, context))
-        return cls(
-            processor,
-            units=int(native.max_compute_units),
-            register=used,
-            local=int(native.local_mem_size),
-            cache=int(native.global_mem_cache_size),
-            narrow=used < register,
-        )
+        from gpumap.backends.pyopencl.session import PyopenclSession
 
-    def lanes(self, itemsize: int) -> int:
-        """Return how many numbers of that size a vector of an elementwise kernel has."""
-        return min(LANES, self.register // itemsize) if self.narrow else LANES
+        ref = device.ref
+        assert ref.platform is not None
+        assert ref.index is not None
+        key = (ref.platform, ref.index, ref.part is not None)
+        with foreign(device):
+            if key not in self._contexts:
+                found = natives(ref, self._host)
+                self._contexts[key] = cl.Context(found), found
+            context, devices = self._contexts[key]
+            return PyopenclSession(device, clock, context, devices[ref.part or 0])
 
-
-def features(native: Any) -> frozenset[Feature]:
-    """Return what a driver says that a device can do; all but what must be tried."""
-    extensions = native.extensions.split()
-    has: dict[Feature, bool] = {
-        "events": True,
-        "kernels": True,
-        "float64": "cl_khr_fp64" in extensions,
-        "float16": "cl_khr_fp16" in extensions,
-        "pinned": not native.host_unified_memory,
-    }
-    return frozenset(feature for feature, there in has.items() if there)
-
-
-def _compiled_for(native: Any, context: Any) -> int:
-    """Return the bytes of the widest register that a device's compiler uses."""
-    key = (native.platform.name, native.name, native.driver_version)
-    if key not in _COMPILED_FOR:
-        program = built(context, native, _ASKED, [])
-        _COMPILED_FOR[key] = int(program.kernel_names.removeprefix("bytes"))
-    return _COMPILED_FOR[key]
-
-
-def built(context: Any, native: Any, source: str, options: Sequence[str]) -> Any:
-    """Return a program that is built for a device."""
-    import pyopencl as cl
-
-    with _BUILDING, warnings.catch_warnings():
-        warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's chatter
-        return cl.Program(context, source).build(list(options), [native], cache_dir=False)
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what its driver lists; that memory can be mapped is taken for granted."""
+        listed: Any = str(device.facts.get("features", "")).split()
+        return frozenset(listed) | {"mapped"}
 
 
 def inventory(host: Host) -> Probe:
@@ -143,8 +97,7 @@ def inventory(host: Host) -> Probe:
     try:
         import pyopencl as cl
     except ImportError as error:
-        reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=library_line(host))
+        return unloadable(NAME, error, library_line(host))
     version = cl.VERSION_TEXT
     try:
         platforms = cl.get_platforms()
@@ -152,7 +105,8 @@ def inventory(host: Host) -> Probe:
         missing = error.code == _PLATFORM_NOT_FOUND
         reason = "no OpenCL driver is installed" if missing else str(error)
         fix = f"unset {VARIABLE}" if VARIABLE in host.env else driver_line(host)
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
+        lack: Lack | None = "no-driver" if missing else None
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
     found, notes = _found(platforms, host)
     if found:
         return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
@@ -282,6 +236,8 @@ def _parts(native: Any) -> int:
 def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     """Return a device, or a part of one, as PyOpenCL tells it."""
     import pyopencl as cl
+
+    from gpumap.backends.pyopencl.facts import features
 
     pci = _pci(native)
     id_ = f"opencl:{ref.platform}:{ref.index}" + ("" if ref.part is None else f".{ref.part}")

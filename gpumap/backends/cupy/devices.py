@@ -4,8 +4,6 @@ CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reor
 device is known by its PCI bus id and UUID, and its number is only what this process calls it.
 How much memory is free CUDA tells only in a context, which costs 0.3 s and hundreds of MB on each
 device: NVML tells it without one.
-
-What a CUDA device can do, by what its driver says of it.
 """
 
 from __future__ import annotations
@@ -13,34 +11,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Peak
-from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, Why, too_old
+from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
+from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
 from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.cuda import Why, uuid_text, version_text
 from gpumap.machine.pci import address
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
-    from gpumap.backends.base import Feature, Host
-    from gpumap.dtypes import Arithmetic
+    from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.cupy.session import CupySession
     from gpumap.machine.nvml import NvmlGpu, NvmlInstance
-    from gpumap.machine.pci import PciDevice
     from gpumap.model import Param
 
-_AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
-# Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
-# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
-# the data sheets of A40 and L40S: their peak rates over multiprocessors and boost clock. Of 8.6 and
-# 8.9 GeForce does half as much in narrow types as data-centre boards (A40: 149.7 TFLOP/s = 84 x
-# 1024 x 1.74 GHz; L40S: 362 = 142 x 1024 x 2.49): the higher rate stands, as a ceiling must.
-_PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
-    (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
-    (8, 6): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
-    (8, 9): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
-    (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
-}
+_AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
 INSTALL = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
@@ -48,56 +34,33 @@ _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing i
 _OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
 
 
-def features(ordinal: int) -> frozenset[Feature]:
-    """Return what the device, and the other devices beside it, allow."""
-    import cupy
+class CupyBackend(ProbedBackend):
+    """CuPy on every CUDA device that this process may see."""
 
-    runtime = cupy.cuda.runtime
-    ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
-    has: dict[Feature, bool] = {
-        "events": True,
-        "kernels": True,
-        "pinned": True,
-        "mapped": bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCanMapHostMemory, ordinal)),
-        "float16": True,
-        "float64": True,
-        "bfloat16": ampere and has_bfloat16(),
-        "tf32": ampere,
-        "peer": _has_peer(ordinal),
-    }
-    return frozenset(feature for feature, there in has.items() if there)
+    name = NAME
+    kinds = frozenset({Kind.CUDA})
 
+    def install(self) -> str:
+        """Return the line that installs CuPy."""
+        return INSTALL
 
-def expected(device: Device) -> frozenset[Feature]:
-    """Return what a device should have by what its probe said; of peers that says nothing."""
-    major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
-    found: set[Feature] = {"events", "kernels", "pinned", "mapped", "float16", "float64"}
-    if 10 * major >= _AMPERE:
-        found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
-    return frozenset(found)
+    def inventory(self) -> Probe:
+        """Ask the driver, in this process; `probe` calls it in the child."""
+        return inventory(self._host)
 
+    def open(self, device: Device, clock: Clock) -> CupySession:
+        """Open a device with a stream of its own."""
+        from gpumap.backends.cupy.session import CupySession
 
-def _has_peer(ordinal: int) -> bool:
-    import cupy
+        return CupySession(device, clock)
 
-    runtime = cupy.cuda.runtime
-    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
-    return any(runtime.deviceCanAccessPeer(ordinal, other) for other in others)
-
-
-def peak(device: Device, ordinal: int, arithmetic: Arithmetic) -> Peak | None:
-    """Return what NVIDIA's tables say for the multiprocessors, at the highest clock."""
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
-    megahertz = device.facts.get("max_clock")
-    capability = (properties["major"], properties["minor"])
-    each = _PER_CLOCK.get(capability, {}).get(arithmetic)
-    if not isinstance(megahertz, int) or each is None:
-        return None
-    count = properties["multiProcessorCount"]
-    source = f"reported: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
-    return Peak(count * each * megahertz * 1e6, source, "reported")
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what devices of its compute capability have; of peers that says nothing."""
+        major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
+        found: set[Feature] = {"events", "kernels", "pinned", "mapped", "float16", "float64"}
+        if major >= _AMPERE:
+            found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
+        return frozenset(found)
 
 
 def inventory(host: Host) -> Probe:
@@ -105,15 +68,15 @@ def inventory(host: Host) -> Probe:
     try:
         import cupy
     except ImportError as error:
-        reason = f"cannot load: {error}"
-        return Probe(NAME, usable=False, reason=reason, fix=INSTALL)
+        return unloadable(NAME, error, INSTALL)
     version, cuda = str(cupy.__version__), Cuda(host.env)
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
         why = _why(error, runtime, cuda)
-        return Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+        known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+        return replace(known, lack=why.lack)
     devices, notes = _devices(count, runtime, host, cuda)
     if _STAND_IN in version:
         devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
@@ -163,7 +126,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
     uuid = _uuid(digits, gpu, part, mig=mig)
     memory = part if mig else gpu
-    place = _place(pci, host)
+    place = next((p for p in host.topology.pci if p.address == pci), None)
     near = place or gpu
     version = version_text(runtime.driverGetVersion())
     return Device(
@@ -244,7 +207,3 @@ def _of_parent(device: Device) -> list[str]:
     return (
         [] if parent is None else [f"MIG: {device.ref} is an instance of {printable(str(parent))}"]
     )
-
-
-def _place(pci: str, host: Host) -> PciDevice | None:
-    return next((p for p in host.topology.pci if p.address == pci), None)

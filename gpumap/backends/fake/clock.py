@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import isclose, prod
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import check_reshape, contiguous
-from gpumap.backends.fake_noise import Unevenness
-from gpumap.backends.fake_script import FakeHost
+from gpumap.backends.base import Clock, check_reshape, contiguous
+from gpumap.backends.fake.noise import Unevenness
+from gpumap.backends.fake.script import FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+
+
+_DRAWN = 1000  # equal rounds in a row, for which what differs is drawn
 
 
 class Memory:
@@ -108,8 +111,10 @@ class FakeBuffer:
         return FakeBuffer(self.session, self.memory, shape, self._start)
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that stands still unless something scripted, or `sleep`, takes time."""
+
+    scripted = True
 
     def __init__(self, host: FakeHost | None = None) -> None:
         self._now = 0.0
@@ -118,6 +123,7 @@ class FakeClock:
         self.joined = False  # a device was told to wait for another one
         self._engines: list[Engine] = []
         self._even = True
+        self._draws = True
 
     def now(self) -> float:
         """Return the scripted time in seconds."""
@@ -150,26 +156,41 @@ class FakeClock:
         job()
         self._now += self._host.latency + operations / self._host.rate
 
-    def follow(self, engine: Engine, *, even: bool) -> None:
-        """Know of an engine that works by this clock, and whether its commands are all alike."""
+    def follow(self, engine: Engine, *, even: bool, draws: bool) -> None:
+        """Know of an engine that works by this clock, and how its commands differ.
+
+        `even`: they do not; `draws`: by what is drawn for each, and by nothing else.
+        """
         if not any(engine is known for known in self._engines):
             self._engines.append(engine)
         self._even = self._even and even
+        self._draws = self._draws and draws
 
     def repeat(self, job: Callable[[], None], times: int) -> None:
-        """Run a job `times` times: in one step, once it takes as long as the time before."""
+        """Run a job `times` times: in one step, once it takes as long as the time before.
+
+        What is drawn for each command is drawn a thousand times; the rest take the mean of those.
+        """
         step: list[float] = []
+        began = self._moments()
         for done in range(1, times + 1):
             moments, self.joined = self._moments(), False
             job()
             before, step = step, [b - a for a, b in zip(moments, self._moments(), strict=False)]
             even = self._even or not any(step[1:])  # the host alone is always even
             if even and _steady(before, step, joined=self.joined):
-                left = times - done
-                self._now += left * step[0]
-                for engine, more in zip(self._engines, step[1:], strict=True):
-                    engine.free += left * more
+                self._advance(step, times - done)
                 return
+            if done == _DRAWN and self._draws:
+                mean = [(b - a) / done for a, b in zip(began, self._moments(), strict=True)]
+                self._advance(mean, times - done)
+                return
+
+    def _advance(self, step: Sequence[float], times: int) -> None:
+        """Let the host and each engine work on as in a step, so many times."""
+        self._now += times * step[0]
+        for engine, more in zip(self._engines, step[1:], strict=True):
+            engine.free += times * more
 
     def _moments(self) -> list[float]:
         """Return the moment of the host, and those at which each engine will be free."""

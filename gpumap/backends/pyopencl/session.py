@@ -18,24 +18,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyopencl as cl
+
 from gpumap.backends.base import (
-    Closing,
     Peak,
-    SystemClock,
+    Product,
+    Session,
     bytes_of,
     check_copy,
-    check_shapes,
     kernel_named,
     pageable,
     require,
-    staged_copy,
 )
 from gpumap.backends.foreign import foreign
-from gpumap.backends.probe import probe_in_child
-from gpumap.backends.pyopencl_devices import NAME, Facts, features, inventory, library_line, natives
-from gpumap.backends.pyopencl_gemm import product_of
-from gpumap.backends.pyopencl_launch import Kernels, launch_of
-from gpumap.backends.pyopencl_memory import (
+from gpumap.backends.pyopencl.facts import Facts, features
+from gpumap.backends.pyopencl.gemm import product_of
+from gpumap.backends.pyopencl.launch import Kernels, launch_of
+from gpumap.backends.pyopencl.memory import (
     Moments,
     PyopenclBuffer,
     PyopenclShared,
@@ -46,17 +45,16 @@ from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import blas
 from gpumap.machine.numa import worth_asking
-from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
-    from gpumap.backends.base import Clock, Feature, Host, HostMemory, Mark, Route
-    from gpumap.backends.pyopencl_launch import Launch
+    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
+    from gpumap.backends.pyopencl.launch import Launch
     from gpumap.dtypes import Arithmetic, Dtype
-    from gpumap.model import Device, Probe
+    from gpumap.model import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -73,12 +71,10 @@ class PyopenclMark:
     event: Any
 
 
-class PyopenclSession(Closing):
+class PyopenclSession(Session):
     """One in-order queue with profiling, on one device or part of one."""
 
     def __init__(self, device: Device, clock: Clock, context: Any, native: Any) -> None:
-        import pyopencl as cl
-
         self.device = device
         self.context = context
         self._facts = Facts.of(native, context)
@@ -116,8 +112,6 @@ class PyopenclSession(Closing):
 
         Pinned memory is a buffer too, which stays mapped: copies read and write it as host memory.
         """
-        import pyopencl as cl
-
         if memory == "pageable":
             return pageable(shape, dtype)
         require(self, memory, f"{memory} host memory")
@@ -153,22 +147,17 @@ class PyopenclSession(Closing):
         places = {"src_offset": source.at, "dst_offset": shared.offset(target)}
         self._lend(shared, repeat, shared.native, source.native, source.nbytes, places)
 
-    def copy(self, source: PyopenclBuffer, target: Any, repeat: int = 1) -> Route:
-        """Queue a copy to a buffer of this session, or of one that shares its context."""
-        check_copy(source, target)
-        if not isinstance(target, PyopenclBuffer) or target.session.context != self.context:
-            return staged_copy(source, target, repeat)
-        if target.session is not self:
-            self.wait(target.session.mark())  # what the target does before it must be done
-        if source.nbytes:
-            self._copy(source, target, repeat)
-        if target.session is self:
+    def _route(self, there: Any) -> Route:
+        if there is self:
             return "same"
-        target.session.wait(self.mark())
-        return "same" if self.device.hardware == target.session.device.hardware else "peer"
+        if not isinstance(there, PyopenclSession) or there.context != self.context:
+            return "staged"
+        return "same" if self.device.hardware == there.device.hardware else "peer"
 
     def _copy(self, source: PyopenclBuffer, target: PyopenclBuffer, repeat: int) -> None:
         """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""
+        if not source.nbytes:  # OpenCL refuses to copy nothing
+            return
         size = source.nbytes // _NUMBER
         ends = [PyopenclBuffer(self, b.native, (size,), "uint32", b.at) for b in (target, source)]
         whole = source.nbytes % _NUMBER == 0 and not source.overlaps(target)  # that, it refuses
@@ -179,25 +168,10 @@ class PyopenclSession(Closing):
         offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
         self._transfer(target.native, source.native, repeat, **offsets)
 
-    def gemm(
-        self,
-        a: PyopenclBuffer,
-        b: PyopenclBuffer,
-        out: PyopenclBuffer,
-        *,
-        transpose: tuple[bool, bool] = (False, False),
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        tf32: bool = False,
-        repeat: int = 1,
-    ) -> None:
-        """Queue out = alpha a.b + beta out with the kernel of `kernels/gemm.cl`."""
-        rows, columns, inner = check_shapes(a.shape, b.shape, out.shape, transpose)
-        if tf32:
-            require(self, "tf32", "TF32 products")
+    def _multiply(self, product: Product, repeat: int) -> None:
+        rows, columns, _ = product.sizes
         if rows * columns:
-            sizes = rows, columns, inner
-            launch = product_of(a, b, out, sizes, transpose, (alpha, beta), self._facts)
+            launch = product_of(product, self._facts)
             for _ in range(repeat):
                 self._queue_launch(launch)
 
@@ -222,8 +196,6 @@ class PyopenclSession(Closing):
 
     def _prepared(self, launch: Launch) -> Callable[[], None]:
         """Return what queues one launch: each step more in it costs a launch some hundredths."""
-        import pyopencl as cl
-
         with foreign(self.device):
             kernel = self._kernels.own(launch)
         items, local = launch.padded, launch.local
@@ -262,8 +234,6 @@ class PyopenclSession(Closing):
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
-        import pyopencl as cl
-
         with foreign(self.device):
             event = cl.enqueue_marker(self._queue)
             self._queue.flush()
@@ -271,25 +241,19 @@ class PyopenclSession(Closing):
 
     def wait(self, mark: Mark) -> None:
         """Let what is queued from now on start only after `mark`, of any session."""
-        import pyopencl as cl
-
         if not isinstance(mark, PyopenclMark) or mark.session.context != self.context:
             mark.session.synchronize()
         elif mark.session is not self:
             with foreign(self.device):
                 self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
 
-    def seconds(self, start: Mark, stop: Mark) -> float | None:
+    def seconds(self, start: PyopenclMark, stop: PyopenclMark) -> float:
         """Return the time between two marks by the device's own clock."""
         return (self._stamp(stop) - self._stamp(start)) * 1e-9
 
-    def at(self, mark: Mark) -> float | None:
+    def at(self, mark: PyopenclMark) -> float:
         """Return the host time at which the device came to `mark`."""
         return self._moments.at(self._stamp(mark))
-
-    def worked(self, start: Mark, stop: Mark) -> float | None:  # noqa: ARG002 - the contract's
-        """Return None: the driver's threads are its own affair."""
-        return None
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the cores can do where the device is the host's processor; else None."""
@@ -321,8 +285,6 @@ class PyopenclSession(Closing):
             self._opened = None
 
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
-        import pyopencl as cl
-
         # Two device buffers copy without the argument; host memory must not block the caller.
         host = {} if "byte_count" in places else {"is_blocking": False}
         told = {key: place for key, place in places.items() if place}  # each costs a small copy 7 %
@@ -342,8 +304,6 @@ class PyopenclSession(Closing):
         places: Mapping[str, int],
     ) -> None:
         """Queue copies between the device and memory that it shares with the host."""
-        import pyopencl as cl
-
         copy = partial(cl.enqueue_copy, self._queue, target, source, byte_count=nbytes, **places)
         with foreign(self.device):
             for _ in range(repeat):
@@ -351,8 +311,6 @@ class PyopenclSession(Closing):
 
     def _mapped(self) -> frozenset[Feature]:
         """Return the feature if memory that is mapped a second time is where it was before."""
-        import pyopencl as cl
-
         try:
             with foreign(self.device):
                 shared = PyopenclShared(self, self._queue, _TRIED)
@@ -363,8 +321,6 @@ class PyopenclSession(Closing):
         return frozenset({"mapped"})
 
     def _queue_launch(self, launch: Launch) -> None:
-        import pyopencl as cl
-
         with foreign(self.device):
             kernel = self._kernels.shared(launch)
             kernel.set_args(*launch.arguments)
@@ -373,56 +329,8 @@ class PyopenclSession(Closing):
                 cl.enqueue_nd_range_kernel(self._queue, kernel, launch.padded, launch.local)
             )
 
-    def _stamp(self, mark: Mark) -> int:
-        assert isinstance(mark, PyopenclMark)
+    def _stamp(self, mark: PyopenclMark) -> int:
         with foreign(self.device):
             mark.event.wait()
             stamp: int = mark.event.profile.end
         return stamp
-
-
-class PyopenclBackend:
-    """PyOpenCL on every platform of this machine."""
-
-    name = NAME
-    kinds = frozenset({Kind.OPENCL})
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._contexts: dict[tuple[int, int, bool], tuple[Any, list[Any]]] = {}
-
-    def probe(self) -> Probe:
-        """Ask a child process what is there: a driver may crash, hang or lie."""
-        return probe_in_child(self.name, self._host, library_line(self._host))
-
-    def inventory(self) -> Probe:
-        """Ask the drivers, in this process; `probe` calls it in the child."""
-        return inventory(self._host)
-
-    def open(self, device: Device, clock: Clock) -> PyopenclSession:
-        """Open a device, or a part of one; parts of one device share a context.
-
-        Raises:
-            AbsentError: the device that was probed is no longer there.
-        """
-        import pyopencl as cl
-
-        ref = device.ref
-        assert ref.platform is not None
-        assert ref.index is not None
-        key = (ref.platform, ref.index, ref.part is not None)
-        with foreign(device):
-            if key not in self._contexts:
-                found = natives(ref, self._host)
-                self._contexts[key] = cl.Context(found), found
-            context, devices = self._contexts[key]
-            return PyopenclSession(device, clock, context, devices[ref.part or 0])
-
-    def features(self, device: Device) -> frozenset[Feature]:
-        """Return what its driver lists; that memory can be mapped is taken for granted."""
-        listed: Any = str(device.facts.get("features", "")).split()
-        return frozenset(listed) | {"mapped"}
-
-    def clock(self) -> SystemClock:
-        """Return the machine's own clock."""
-        return SystemClock()

@@ -53,7 +53,8 @@ these keys times are exact.
     throttle = 1.4                 # a command takes so many times as long
 
 Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
-is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise.
+is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise;
+of equal rounds in a row a thousand are drawn, and the rest take the mean of those.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpumap import config
-from gpumap.backends.fake_noise import NoiseScript
+from gpumap.backends.fake.noise import NoiseScript
+from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
 from gpumap.escape import printable
 from gpumap.model import Device, DeviceRef, Kind
@@ -197,7 +199,7 @@ def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
     for key, value in entry.items():
         if not _fits(key, value):
             pair = f"{key} = {printable(repr(value))[:60]}"
-            hint = "`python -m pydoc gpumap.backends.fake_script` shows a script"
+            hint = "`python -m pydoc gpumap.backends.fake.script` shows a script"
             raise SourceError(f"{printable(str(path))}: {what} cannot have {pair}", hint)
 
 
@@ -212,6 +214,11 @@ def _fits(key: str, value: Any) -> bool:
         return isinstance(value, str)
     low, high = _RANGES[key]
     return type(value) in (int, float) and (low < value < high or (value == 0 and key in _FROM_0))
+
+
+def features(script: FakeDevice) -> frozenset[Any]:
+    """Return what a session on a scripted device has."""
+    return frozenset(script.features) - (set() if has_bfloat16() else {"bfloat16"})
 
 
 def device_of(script: FakeDevice) -> Device:

@@ -1,0 +1,1 @@
+"""Cores of the host as devices, driven by NumPy."""
