@@ -32,8 +32,6 @@ COLUMNS = {
               "training alone"),
     "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
 }  # fmt: skip
-RIGHT = ("devices", "exchange", "step", "examples/s", "from a step of", "from a batch of",
-         "fastest on", "training alone", "measured", "predicted", "off by", "fixed")  # fmt: skip
 _NONE = "-"
 _WHOLE = 100  # from here on a figure of examples needs no decimals
 _READ = (
@@ -58,15 +56,11 @@ def tables(report: Report) -> Iterator[Table]:
 
 
 def _predicted(found: Prediction) -> Iterator[Table]:
-    rows = list(map(_forecast, found.forecasts))
+    rows = tuple(map(_forecast, found.forecasts))
     title = f"predicted, not measured: {_exchanged(found)}"
-    yield _full(title, COLUMNS["forecasts"], rows, _assumed(found))
-    yield _full(
-        "does a second device pay?",
-        COLUMNS["payoffs"],
-        list(map(_paid, found.payoffs)),
-        _paying(found),
-    )
+    yield Table(title, COLUMNS["forecasts"], rows, _assumed(found)).full()
+    paid = tuple(map(_paid, found.payoffs))
+    yield Table("does a second device pay?", COLUMNS["payoffs"], paid, _paying(found)).full()
 
 
 def _forecast(forecast: Forecast) -> tuple[str, ...]:
@@ -138,8 +132,8 @@ def _published(found: Published) -> Iterator[Table]:
     table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
     yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
     remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
-    title = "computed from the cells"
-    yield _full(title, COLUMNS["cells"], list(map(_cell, found.cells)), remarks)
+    cells = tuple(map(_cell, found.cells))
+    yield Table("computed from the cells", COLUMNS["cells"], cells, remarks).full()
     if found.models:
         yield _models(found)
 
@@ -197,15 +191,6 @@ def _second(other: OtherLink) -> str:
 
 
 # --- figures -----------------------------------------------------------------------------------
-
-
-def _full(
-    title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], remarks: tuple[str, ...]
-) -> Table:
-    """Return a table without its columns of dashes: they tell nothing."""
-    kept = [n for n in range(len(columns)) if any(row[n] != _NONE for row in rows)]
-    cells = tuple(tuple(row[n] for n in kept) for row in rows)
-    return Table(title, tuple(columns[n] for n in kept), cells, remarks)
 
 
 def _figure(figure: Estimate | None) -> str:

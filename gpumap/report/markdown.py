@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable
 from gpumap.report import diagnoses, every, plain, roster, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
+from gpumap.report.table import RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -176,7 +177,7 @@ def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[s
     from tabulate import tabulate
 
     figures = [
-        column in rows.RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
+        column in RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
         for n, column in enumerate(columns)
     ]
     table = tabulate(

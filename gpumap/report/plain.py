@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import PIPED, Table, paragraph
 from gpumap.report.table import lines as layout
 from gpumap.units import ranges
@@ -67,10 +68,7 @@ def check(report: Report, room: int | None) -> Iterator[str]:
     """Yield the lines of a check below its headline."""
     lines = list(checked(report))
     yield from lines
-    if report.status == "skipped":
-        from gpumap.report import judged
-
-        yield from judged.skipped(report)
+    yield from skipped(report)
     if not report.ranks:
         return
     from gpumap.report import roster
@@ -87,6 +85,16 @@ def checked(report: Report) -> Iterator[str]:
         yield from (mapped_line(binding) for binding in report.bindings)
 
 
+def skipped(report: Report) -> Iterator[str]:
+    """Yield why nothing was measured, if that was allowed."""
+    if report.status != "skipped":
+        return
+    for problem in report.errors[:SHOWN]:
+        yield f"skipped: {printable(problem.diagnostic.message)}"
+    if len(report.errors) > SHOWN:
+        yield f"... and {len(report.errors) - SHOWN} more; --format json lists them all"
+
+
 def disturbed(report: Report) -> Iterator[str]:
     """Yield what figures must not be read without: that other processes had the cores."""
     for note in report.notes:
@@ -95,9 +103,9 @@ def disturbed(report: Report) -> Iterator[str]:
 
 
 def _measured(report: Report, room: int | None) -> Iterator[str]:
-    from gpumap.report import judged, rows  # a map that is checked has no figures
+    from gpumap.report import rows  # a map that is checked has no figures
 
-    yield from judged.skipped(report)
+    yield from skipped(report)
     if not rows.told(report):
         return
     yield from _filled(disturbed(report), room)
@@ -130,9 +138,7 @@ def table_lines(table: Table, room: int | None) -> Iterator[str]:
     """Yield a table, its title above and what is to be said of it below."""
     yield from paragraph(table.title, room)
     if table.rows:
-        from gpumap.report import rows
-
-        yield from (line.text for line in layout(table, rows.RIGHT, room, whole=room is None))
+        yield from (line.text for line in layout(table, room, whole=room is None))
     yield from _filled((f"  {line}" for line in table.remarks), room)
 
 
@@ -164,15 +170,12 @@ def _backend(probe: Probe, room: int | None) -> Iterator[str]:
         yield f"  fix: {printable(probe.fix)}"
     if probe.devices:
         table = device_table(probe)
-        yield from (line.text for line in layout(table, RIGHT, room, whole=room is None))
+        yield from (line.text for line in layout(table, room, whole=room is None))
 
 
 def device_table(probe: Probe) -> Table:
     """Return the devices of a backend, without columns of which nothing is known."""
-    rows = [device_row(device) for device in probe.devices]
-    kept = [n for n in range(len(DEVICE_COLUMNS)) if any(row[n] != "-" for row in rows)]
-    cells = tuple(tuple(row[n] for n in kept) for row in rows)
-    return Table("", tuple(DEVICE_COLUMNS[n] for n in kept), cells, ())
+    return Table("", DEVICE_COLUMNS, tuple(map(device_row, probe.devices)), (), right=RIGHT).full()
 
 
 def backend_line(probe: Probe) -> str:
@@ -182,10 +185,10 @@ def backend_line(probe: Probe) -> str:
     return f"{printable(probe.name)}{version}{reason}"
 
 
-def device_row(device: Device) -> list[str]:
+def device_row(device: Device) -> tuple[str, ...]:
     """Return what stands in DEVICE_COLUMNS; a dash where there is nothing to say."""
     identity = " ".join(i for i in (device.pci, device.uuid) if i)
-    return [
+    return (
         printable(str(device.ref)),
         printable(device.name),
         printable(identity) or "-",
@@ -197,7 +200,7 @@ def device_row(device: Device) -> list[str]:
         printable(_hardware(device)),
         _link(device),
         printable(device.driver or "-"),
-    ]
+    )
 
 
 def _link(device: Device) -> str:

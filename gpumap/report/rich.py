@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from gpumap.escape import printable, width
-from gpumap.report import diagnoses, judged, plain, roster, rows
+from gpumap.report import diagnoses, plain, roster, rows
 from gpumap.report.table import lines as layout
 from gpumap.report.table import paragraph
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpumap.model import Probe, Report
     from gpumap.report import Style
@@ -77,12 +77,12 @@ def _printed(parts: Iterable[Text], style: Style) -> str:
 
 def _check(report: Report, style: Style) -> Iterator[Text]:
     yield from (Text(line, style="green") for line in plain.checked(report))
-    yield from (Text(line, style="yellow") for line in judged.skipped(report))
+    yield from (Text(line, style="yellow") for line in plain.skipped(report))
     yield from _tables(roster.tables(report), style)
 
 
 def _measured(report: Report, style: Style) -> Iterator[Text]:
-    yield from (Text(line, style="yellow") for line in judged.skipped(report))
+    yield from (Text(line, style="yellow") for line in plain.skipped(report))
     if not rows.told(report):
         return
     yield from (Text(line, style="bold yellow") for line in plain.disturbed(report))
@@ -116,7 +116,7 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
         yield Text("")
         yield Text(found.title, style="bold")
         if found.rows:
-            yield from _grid(replace(found, rows=found.rows[:most]), rows.RIGHT, style)
+            yield from _grid(replace(found, rows=found.rows[:most]), style)
         yield from (Text(f"  {line}") for line in found.remarks)
     if shown < count:
         yield Text("")
@@ -124,9 +124,9 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
         yield Text(f"the first {shown} of {count} rows are shown; {more}", style="yellow")
 
 
-def _grid(table: TextTable, right: Container[str], style: Style) -> Iterator[Text]:
+def _grid(table: TextTable, style: Style) -> Iterator[Text]:
     """Yield the lines of a table, its headings above a rule."""
-    for line in layout(table, right, style.width, whole=style.verbose):
+    for line in layout(table, style.width, whole=style.verbose):
         look = _KINDS.get(line.kind, "")
         parts = [(text, _STYLES.get(cell, "")) for text, cell in line.parts]
         text = Text.assemble("  ", *parts, style=look, no_wrap=True)
@@ -151,5 +151,5 @@ def _backend(probe: Probe, style: Style) -> Iterator[Text]:
     if probe.fix:
         yield Text(f"  fix: {printable(probe.fix)}")
     if probe.devices:
-        yield from _grid(plain.device_table(probe), plain.RIGHT, style)
+        yield from _grid(plain.device_table(probe), style)
     yield Text("")

@@ -35,7 +35,6 @@ COLUMNS = {
     "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
     "busy": ("device", "names", "events", "busy", "share"),
 }
-RIGHT = ("bytes", "count", "bytes", "total time", "events", "busy", "share")
 MOST = 100  # rows of a table
 CONTEXTS = 20
 _ALL = "--format json has all of them"

@@ -4,7 +4,8 @@ import pytest
 from made_reports import SETTINGS, bindings, case, made, ok, problem, verdict
 
 from gpumap.model import Acceptance
-from gpumap.report.judged import skipped, tables
+from gpumap.report.judged import tables
+from gpumap.report.plain import skipped
 
 MANY = case("many", bindings())
 LIMIT = "dot.many.speedup>=1.8"
