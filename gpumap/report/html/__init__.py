@@ -94,7 +94,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
         every=every.table(report.measurements),
-        checked=plain.check(report, None) if report.kind == "check" else (),
+        checked=plain.lines(plain.check(report), None) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),
     )
