@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Measurement, Probe, Report
+    from gpumap.model import Measurement, Report
     from gpumap.report import Style
     from gpumap.report.table import Table
 
@@ -129,17 +129,11 @@ def _devices(report: Report) -> Iterator[str]:
     for probe in report.backends:
         yield f"### {code(plain.backend_line(probe))}"
         yield ""
-        yield from _items(_about(probe))
+        yield from _items(plain.about(probe))
         found = [plain.device_row(device) for device in probe.devices]
         yield from _table(plain.DEVICE_COLUMNS, found)
     if report.source is not None:
         yield from _paragraphs([plain.paste_line(report)])
-
-
-def _about(probe: Probe) -> Iterator[str]:
-    yield from (f"note: {note}" for note in probe.notes if probe.usable)
-    if probe.fix:
-        yield f"fix: {probe.fix}"
 
 
 def _titled(title: str, texts: Sequence[str]) -> Iterator[str]:

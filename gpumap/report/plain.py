@@ -166,12 +166,18 @@ def table_lines(table: Table, room: int | None) -> Iterator[str]:
 def _devices(report: Report) -> Iterator[Part | Table]:
     for probe in report.backends:
         yield Part(backend_line(probe), "bold" if probe.usable else "unclear")
-        yield from (Part(f"  note: {printable(note)}") for note in probe.notes if probe.usable)
-        yield from [Part(f"  fix: {printable(probe.fix)}")] if probe.fix else []
+        yield from (Part(f"  {printable(line)}") for line in about(probe))
         yield from [device_table(probe)] if probe.devices else []
         yield Part("")
     if report.source is not None:
         yield Part(paste_line(report), "bold", pasted=True)
+
+
+def about(probe: Probe) -> Iterator[str]:
+    """Yield what is to be said of a backend."""
+    yield from (f"note: {note}" for note in probe.notes if probe.usable)
+    if probe.fix:
+        yield f"fix: {probe.fix}"
 
 
 def paste_line(report: Report) -> str:

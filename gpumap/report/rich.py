@@ -49,7 +49,7 @@ _KINDS = {"head": "bold", "record": "bold", "note": "dim"}  # of lines
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
     parts = plain.parts(report, verbose=style.verbose)
-    return _printed(_looking(parts, style), style)
+    return printed(_looking(parts, style), style)
 
 
 def _looking(parts: Iterable[Part | TextTable], style: Style) -> Iterator[Text]:
@@ -63,10 +63,16 @@ def _looking(parts: Iterable[Part | TextTable], style: Style) -> Iterator[Text]:
 
 def tables(found: Iterable[TextTable], style: Style) -> str:
     """Return tables, whatever they are of; the style's width is the terminal's."""
-    return _printed(_tables(found, style), style).removeprefix("\n")
+    return printed(_tables(found, style), style).removeprefix("\n")
 
 
-def _printed(parts: Iterable[Text], style: Style) -> str:
+def styled(line: str, look: str) -> Text:
+    """Return a line that is as wide as it is."""
+    return Text(line, look, no_wrap=True)
+
+
+def printed(parts: Iterable[Text], style: Style) -> str:
+    """Return texts as a terminal of the style's width and colours gets them."""
     stream = io.StringIO()
     console = Console(
         file=stream,

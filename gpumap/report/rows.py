@@ -16,7 +16,7 @@ from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
     from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
@@ -48,7 +48,7 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
 def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was measured or predicted."""
-    return _printable(_tables(report, verbose=verbose))
+    return map(Table.printable, _tables(report, verbose=verbose))
 
 
 def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -57,15 +57,7 @@ def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
         return iter(())
     from gpumap.report import judged
 
-    return _printable(judged.tables(report, verbose=verbose))
-
-
-def _printable(found: Iterable[Table]) -> Iterator[Table]:
-    for table in found:
-        cells = tuple(tuple(map(printable, row)) for row in table.rows)
-        columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
-        title = printable(table.title)
-        yield replace(table, title=title, columns=columns, rows=cells, remarks=remarks)
+    return map(Table.printable, judged.tables(report, verbose=verbose))
 
 
 def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:

@@ -216,6 +216,13 @@ class Table:
     of_names: bool = False  # its headings are the user's, and mean nothing else
     right: Collection[str] = RIGHT
 
+    def printable(self) -> Table:
+        """Return the table with every text printable: names, ids and files are the user's."""
+        columns, remarks = (tuple(map(printable, texts)) for texts in (self.columns, self.remarks))
+        rows = tuple(tuple(map(printable, row)) for row in self.rows)
+        title = printable(self.title)
+        return replace(self, title=title, columns=columns, rows=rows, remarks=remarks)
+
     def full(self) -> Table:
         """Return the table without its columns of dashes: they tell nothing."""
         kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]

@@ -109,10 +109,8 @@ def several(about: str, drawn: Iterable[Chart], found: Iterable[Table]) -> str:
 def _devices(probe: Probe) -> Table:
     """Return the devices of a backend, and what is to be said of it."""
     found = tuple(map(plain.device_row, probe.devices))
-    remarks = [f"note: {note}" for note in probe.notes if probe.usable]
-    if probe.fix:
-        remarks.append(f"fix: {probe.fix}")
-    return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, tuple(remarks))
+    remarks = tuple(plain.about(probe))
+    return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, remarks)
 
 
 def _names(found: list[Binding]) -> list[Table]:
