@@ -1,6 +1,4 @@
-"""A table of text, and the words that its cells have in common.
-
-Tables as lines of text that fit their room.
+"""Tables of text, laid out as lines that fit their room, and what their cells have in common.
 
 First names are cut in the middle, then columns are left out, the least telling first, then cells
 are wrapped between words. Where that is not enough each row becomes lines of its own.

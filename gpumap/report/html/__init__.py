@@ -1,9 +1,8 @@
 """A report as one page of HTML that needs nothing else: no network, no other file.
 
 The answer comes first, then charts, tables and the machine. The templates beside this file escape
-every text; their output is XML too, so that a test can check that each element is closed.
-
-Whether the data of a run can be trusted: the colour of its banner, and why.
+every text; their output is XML too, so that a test can check that each element is closed. The
+colour of the banner tells whether the data of a run can be trusted.
 """
 
 from __future__ import annotations
