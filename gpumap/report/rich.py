@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
 _LOOKS = {
-    "good": "bold green",
-    "below": "bold yellow",
-    "untrusted": "yellow",
-    "unclear": "yellow",
-    "failed": "bold red",
-    "used": "bold green",
-    "partly": "bold yellow",
-    "not used": "bold red",
+    **dict.fromkeys(("good", "used"), "bold green"),
+    **dict.fromkeys(("below", "partly"), "bold yellow"),
+    **dict.fromkeys(("failed", "not used"), "bold red"),
+    **dict.fromkeys(("untrusted", "unclear"), "yellow"),
     "ok": "green",
     "footer": "dim",
     "bold": "bold",

@@ -35,16 +35,8 @@ GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
 _DISPENSABLE = (
-    "over host",
-    "n",
-    "of ideal",
-    "vs control",
-    "loss",
-    "n1/2",
-    "90% at",
-    "misses by",
-    "latency",
-)
+    "over host", "n", "of ideal", "vs control", "loss", "n1/2", "90% at", "misses by", "latency",
+)  # fmt: skip
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.
 _CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
