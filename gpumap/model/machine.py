@@ -1,7 +1,4 @@
-"""The machine: how busy it was, how its devices are linked, what tells it from another.
-
-The processes of a job, each with the device that it has.
-"""
+"""The machine: its load, links and fingerprint, and the processes of a job with their devices."""
 
 from __future__ import annotations
 

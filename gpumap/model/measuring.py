@@ -1,19 +1,17 @@
-"""What was measured: samples, why they ended, and whether the data were right."""
+"""What was measured, what follows from several sizes, and what programs did by their contexts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from gpumap.model.devices import Binding, Case, Reason
 from gpumap.model.figures import Estimate, LimitOrigin, Unit
-from gpumap.model.types import Correlation, Count, MetricName, Natural, Positive, Share
-
-if TYPE_CHECKING:
-    from gpumap.model.cases import Case, Reason
+from gpumap.model.types import Correlation, Count, MetricName, Natural, Number, Positive, Share
 
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
@@ -166,3 +164,238 @@ class Measurement:
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
     route: str | None = None  # how copies went, where only doing them tells
+
+
+class Line(
+    Struct,
+    frozen=True,
+    rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "break_even"},
+):
+    """A regime of a cost model: seconds, and seconds for each byte, from a size on.
+
+    Attributes:
+        latency: Seconds of a copy of no bytes.
+        per_byte: Seconds for each byte.
+        start: The size from which on it holds.
+    """
+
+    latency: Number
+    per_byte: Number
+    start: Positive = 0.0
+
+    def seconds(self, nbytes: float) -> float:
+        """Return what a copy of this size takes."""
+        return self.latency + self.per_byte * nbytes
+
+
+class HeldBack(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "predicted": "predicted_s", "measured": "measured_s"},
+):
+    """A size that a model was not fitted to: what it predicts, and what was measured.
+
+    Attributes:
+        nbytes: Its size.
+        predicted: By the fit.
+        measured: In truth.
+    """
+
+    nbytes: Natural
+    predicted: Number
+    measured: Positive
+
+    @property
+    def miss(self) -> float:
+        """Return how far the prediction is off, as a share of what was measured."""
+        return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The cost of a kind of copy as latency and bandwidth: one line, or two."""
+
+    id: str
+    case: Case  # one of those that it was fitted to
+    fits: bool
+    regimes: int
+    sizes: tuple[int, ...]
+    residual: float
+    held_back: HeldBack | None
+    metrics: Mapping[str, Estimate]
+    lines: tuple[Line, ...]
+
+
+class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"}):
+    """Where the time of some calls went: seconds, and shares of them; and what the host took.
+
+    Attributes:
+        calls: Calls that were taken apart.
+        total: Of all.
+        host: What the host takes for as many.
+        upload: Share of upload.
+        compute: Share of compute.
+        download: Share of download.
+        overhead: Share of overhead.
+    """
+
+    calls: Count
+    total: Positive
+    host: Positive
+    upload: Share
+    compute: Share
+    download: Share
+    overhead: Share
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """From which size on a device beats what it is held against.
+
+    `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
+    the last one has no end if it still won at `measured_to`, the largest size.
+    """
+
+    case: Case
+    workload: str
+    against: str
+    wins: tuple[tuple[int, int | None], ...]
+    measured_to: int
+    why_stopped: str
+    metrics: Mapping[str, Estimate]
+    shares: Mapping[int, Shares] = field(default_factory=dict)  # by the bytes of x
+    check: Check | None = None  # the worst of all sizes
+    reason: Reason | None = None  # why it could not be told
+
+    @property
+    def id(self) -> str:
+        """Return what a limit selects it by."""
+        return self.case.id
+
+    @property
+    def decided(self) -> bool:
+        """Return whether any size was looked at: else nothing is known, and not that it loses."""
+        return bool(self.metrics)
+
+
+class TraceEvent(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
+):
+    """What a program did on a device, or moved: seconds since its context was opened.
+
+    A device that cannot tell when its queue came to a place leaves both times None.
+
+    Attributes:
+        name: The operation; or upload, download, copy.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        nbytes: Of what it made or moved.
+        shape: Of the same.
+        implicit: Whether nobody asked for it: an operand was elsewhere.
+        start: Since the context was opened, when the device's queue came to it; null: the device
+            cannot tell.
+        stop: The same, of its end.
+        line: The line of the program that caused it, as script.py:12; null: not known.
+    """
+
+    name: str
+    device: str
+    kind: Literal["operation", "transfer"]
+    nbytes: Natural
+    shape: tuple[Natural, ...]
+    implicit: bool
+    start: Number | None
+    stop: Number | None
+    line: str | None = None
+
+
+class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events of one sort at one place.
+
+    Attributes:
+        name: As the events have it.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        implicit: Whether nobody asked for it: an operand was elsewhere.
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    name: str
+    device: str
+    kind: Literal["operation", "transfer"]
+    implicit: bool
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Moved(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events together.
+
+    Attributes:
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Busy(Struct, frozen=True, rename={"seconds": "busy_s"}):
+    """How long a device, or the host, worked.
+
+    Attributes:
+        device: Its id; or host.
+        names: What the map calls it.
+        events: How many it took part in.
+        seconds: How long at least one of them ran; null where a time is unknown.
+        share: The same over span_s; null where that is not known.
+    """
+
+    device: str
+    names: tuple[str, ...]
+    events: Natural
+    seconds: Positive | None
+    share: Share | None
+
+
+class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
+    """What the events of a trace come to.
+
+    Attributes:
+        span: From the start of the first event to the end of the last one; null: no event has a
+            time.
+        overlap: The time in which every device that computed was computing, over that of the one
+            which computed least; null for one device, and where a time is unknown.
+        untimed: Events without times.
+        ran: What ran where, in the order of the first event of each.
+        moved: All implicit transfers together.
+        busy: Each device of the map, and the host if it did something.
+    """
+
+    span: Positive | None
+    overlap: Share | None
+    untimed: Natural
+    ran: tuple[Ran, ...]
+    moved: Moved
+    busy: tuple[Busy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a program did by one context, in the order of queueing."""
+
+    number: int  # of the context, counted from 1 in the order of opening
+    bindings: tuple[Binding, ...]
+    policy: str
+    opened: float | None  # seconds since the first one was; None: on a clock of its own
+    closed: bool  # by the program
+    events: tuple[TraceEvent, ...] = ()

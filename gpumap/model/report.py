@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
-    from gpumap.model.cases import Plan
-    from gpumap.model.devices import Binding, Device, Probe
-    from gpumap.model.fitting import BreakEven, Fit
-    from gpumap.model.judging import Acceptance, Diagnosis, SelfTest, Verdict
+    from gpumap.model.devices import Binding, Device, Plan, Probe
+    from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
     from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
-    from gpumap.model.measuring import Measurement
-    from gpumap.model.publishing import Prediction, Published
-    from gpumap.model.traces import Trace
+    from gpumap.model.measuring import BreakEven, Fit, Measurement, Trace
 
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
 

@@ -40,15 +40,9 @@ Command = Literal[
     "trace",
 ]  # fmt: skip
 Flag = Literal[
-    "unstable",
-    "shared-hardware",
-    "warm-up-capped",
-    "launch-bound",
-    "power-capped",
-    "over-ceiling",
-    "impossible",
-    "superlinear",
-]
+    "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
+    "over-ceiling", "impossible", "superlinear",
+]  # fmt: skip
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
 SomeId = Annotated[str, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]

@@ -9,24 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpumap.model import Report
 
-FORMATS = {
-    "plain": "gpumap.report.plain",
-    "rich": "gpumap.report.rich",
-    "json": "gpumap.report.json",
-    "csv": "gpumap.report.csv",
-    "markdown": "gpumap.report.markdown",
-    "junit": "gpumap.report.junit",
-    "github": "gpumap.report.github",
-    "html": "gpumap.report.html",
-}
+FORMATS = ("plain", "rich", "json", "csv", "markdown", "junit", "github", "html")
 SUFFIXES = {
-    ".txt": "plain",
-    ".json": "json",
-    ".csv": "csv",
-    ".md": "markdown",
-    ".xml": "junit",
+    ".txt": "plain", ".json": "json", ".csv": "csv", ".md": "markdown", ".xml": "junit",
     ".html": "html",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +31,5 @@ class Style:
 
 def render(format_: str, report: Report, style: Style) -> str:
     """Return `report` in one of FORMATS, ending in a line break unless it is empty."""
-    text: str = import_module(FORMATS[format_]).render(report, style)
+    text: str = import_module(f"gpumap.report.{format_}").render(report, style)
     return text

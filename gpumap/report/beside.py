@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpumap.escape import printable
 from gpumap.judge import beside
 from gpumap.judge.beside import Cell, Line
 from gpumap.model import Report
@@ -132,14 +131,14 @@ def _plain(view: View, style: Style) -> str:
     from gpumap.report import plain
 
     room = plain.room(style)
-    tables = map(shown, view.tables())
+    tables = map(Table.printable, view.tables())
     return "".join(f"{line}\n" for table in tables for line in plain.table_lines(table, room))
 
 
 def _rich(view: View, style: Style) -> str:
     from gpumap.report import rich
 
-    return rich.tables(map(shown, view.tables()), style)
+    return rich.tables(map(Table.printable, view.tables()), style)
 
 
 def _json(view: View, style: Style) -> str:  # noqa: ARG001
@@ -152,7 +151,7 @@ def _html(view: View, style: Style) -> str:  # noqa: ARG001
     from gpumap.report.charts import history
     from gpumap.report.html import several
 
-    count, found = len(view.saved), map(shown, view.tables())
+    count, found = len(view.saved), map(Table.printable, view.tables())
     if not isinstance(view, OverTime):
         return several(f"{count} reports, side by side", (), found)
     labels = [each.marked for each in view.saved]
@@ -161,16 +160,6 @@ def _html(view: View, style: Style) -> str:  # noqa: ARG001
 
 
 FORMATS = {"plain": _plain, "rich": _rich, "json": _json, "html": _html}
-
-
-def shown(table: Table) -> Table:
-    """Return a table of which every text is printable: names, ids and files are the user's."""
-    return Table(
-        printable(table.title),
-        tuple(map(printable, table.columns)),
-        tuple(tuple(map(printable, row)) for row in table.rows),
-        tuple(map(printable, table.remarks)),
-    )
 
 
 def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpumap.bench.registry import Column
     from gpumap.model import Check, Estimate, Measurement
 
-RATES = tuple(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s"))
 _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
 _VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
 _RATIO = "speed-up"

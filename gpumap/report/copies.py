@@ -90,12 +90,7 @@ def _alone(row: Measurement) -> bool:
     """Return whether a row is of one copy, waited for, that has a place in the table."""
     params = row.case.params
     timed = params.get("mode") == "sync" and params.get("pattern") != "together"
-    return row.status != "skipped" and timed and _sized(row)
-
-
-def _sized(row: Measurement) -> bool:
-    """Return whether a row has what the table is about; a saved one may be anything."""
-    return isinstance(row.case.params.get("bytes"), int) and "memory" in row.case.params
+    return row.status != "skipped" and timed and "bytes" in params
 
 
 def _copies(rows: Iterable[Measurement], fits: Iterable[Fit], *, several: bool) -> Iterator[_Copy]:
@@ -196,7 +191,7 @@ def _odd(group: Sequence[_Copy], size: int) -> Iterator[str]:
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
     """Yield what several copies at once gain, of the largest size."""
-    known = [row for row in rows if row.case.params.get("pattern") == "together" and _sized(row)]
+    known = [row for row in rows if row.case.params.get("pattern") == "together"]
     largest = max((int(row.case.params["bytes"]) for row in known), default=0)
     gains: dict[str, dict[str, list[Measurement]]] = {}
     for row in known:

@@ -42,23 +42,7 @@ from gpumap.report import outcomes, plain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.model import (
-        BreakEven,
-        Case,
-        Check,
-        Diagnosis,
-        Estimate,
-        Fit,
-        Headline,
-        Measurement,
-        Param,
-        Prediction,
-        Problem,
-        Published,
-        Report,
-        Trace,
-        Verdict,
-    )
+    from gpumap import model
     from gpumap.report import Style
 
     Line = dict[str, str]
@@ -70,7 +54,7 @@ _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"  # and what is read so where character
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
-def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def render(report: model.Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as CSV with a header, also where there is nothing to tell."""
     import csv
     import io
@@ -101,7 +85,7 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
     return repr(int(value) if isinstance(value, int) else float(value))
 
 
-def _parameters(report: Report) -> dict[str, str]:
+def _parameters(report: model.Report) -> dict[str, str]:
     """Return every parameter of a row, a fit or a break-even, and the column that it has."""
     cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
     cases += [decision.case for decision in report.break_evens]
@@ -114,7 +98,7 @@ def _parameters(report: Report) -> dict[str, str]:
     return columns
 
 
-def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
+def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from _headline(report.headline)
     for line in plain.disturbed(report):
         yield {"record": "warning", "reason": text(line)}
@@ -133,7 +117,7 @@ def _lines(report: Report, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from map(_error, report.errors)
 
 
-def _headline(found: Headline | None) -> Iterator[Line]:
+def _headline(found: model.Headline | None) -> Iterator[Line]:
     if found is None:
         return
     yield {
@@ -148,7 +132,7 @@ def _headline(found: Headline | None) -> Iterator[Line]:
     }
 
 
-def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
+def _row(row: model.Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
     line = {
         "record": "measurement",
         **_case(row.case, keys),
@@ -163,7 +147,7 @@ def _row(row: Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from _figures(line, row.metrics)
 
 
-def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
+def _fit(fit: model.Fit, keys: Mapping[str, str]) -> Iterator[Line]:
     line = {
         "record": "fit",
         **_case(fit.case, keys),
@@ -175,7 +159,7 @@ def _fit(fit: Fit, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from _figures(line, fit.metrics)
 
 
-def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
+def _break_even(found: model.BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
     reason = found.reason
     line = {
         "record": "break-even",
@@ -191,7 +175,7 @@ def _break_even(found: BreakEven, keys: Mapping[str, str]) -> Iterator[Line]:
         yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
 
 
-def _answer(found: BreakEven) -> str:
+def _answer(found: model.BreakEven) -> str:
     if found.reason is not None:
         return "failed"
     if not found.decided:
@@ -201,7 +185,7 @@ def _answer(found: BreakEven) -> str:
     return "never wins" if found.why_stopped == "largest" else "not seen to win"
 
 
-def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+def _diagnosis(found: model.Diagnosis) -> Iterator[Line]:
     """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
     name = {"record": "diagnosis", "id": text(found.requested), "names": text(found.name)}
     yield from _figures({**name, "status": found.verdict}, found.figures)
@@ -215,7 +199,7 @@ def _diagnosis(found: Diagnosis) -> Iterator[Line]:
         yield from _figures(line, {"device": example.device, "host": example.host})
 
 
-def _trace(trace: Trace) -> Iterator[Line]:
+def _trace(trace: model.Trace) -> Iterator[Line]:
     """Yield what ran and how busy each device was; an unknown time is empty, as it has no value."""
     found, context = summary(trace), {"id": f"context {trace.number}"}
     for ran in found.ran:
@@ -230,7 +214,7 @@ def _trace(trace: Trace) -> Iterator[Line]:
         yield {**line, "metric": "share", "value": number(busy.share), "unit": "1"}
 
 
-def _prediction(found: Prediction | None) -> Iterator[Line]:
+def _prediction(found: model.Prediction | None) -> Iterator[Line]:
     if found is None:
         return
     for each in found.forecasts:
@@ -242,22 +226,22 @@ def _prediction(found: Prediction | None) -> Iterator[Line]:
         yield from _figures({**line, **told}, paid.metrics)
 
 
-def _published(found: Published | None) -> Iterator[Line]:
+def _published(found: model.Published | None) -> Iterator[Line]:
     if found is None:
         return
     for cell in found.cells:
         line = {"record": "published", "id": text(f"{cell.row}[devices={cell.devices}]"),
                 "case": text(cell.row), "flags": text(" ".join(cell.flags))}  # fmt: skip
         yield from _figures(line, cell.metrics)
-    for model in found.models:
-        for each in model.exchanged:
-            id_ = text(f"{model.row}[devices={each.devices}]")
-            line = {"record": "model", "id": id_, "case": text(model.row), "unit": "s"}
+    for row in found.models:
+        for each in row.exchanged:
+            id_ = text(f"{row.row}[devices={each.devices}]")
+            line = {"record": "model", "id": id_, "case": text(row.row), "unit": "s"}
             yield {**line, "metric": "measured", "value": number(each.measured)}
             yield {**line, "metric": "predicted", "value": number(each.predicted)}
 
 
-def _case(case: Case, keys: Mapping[str, str]) -> Line:
+def _case(case: model.Case, keys: Mapping[str, str]) -> Line:
     params = {keys[key]: _parameter(value) for key, value in case.params.items()}
     return params | {
         "bench": text(case.bench),
@@ -268,15 +252,15 @@ def _case(case: Case, keys: Mapping[str, str]) -> Line:
     }
 
 
-def _checked(check: Check | None) -> str:
+def _checked(check: model.Check | None) -> str:
     return "" if check is None else "passed" if check.passed else "failed"
 
 
-def _parameter(value: Param) -> str:
+def _parameter(value: model.Param) -> str:
     return text(value) if isinstance(value, str) else number(value)
 
 
-def _figures(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
+def _figures(line: Line, metrics: Mapping[str, model.Estimate]) -> Iterator[Line]:
     """Yield the line once for each figure; without any, as it is."""
     if not metrics:
         yield line
@@ -292,7 +276,7 @@ def _figures(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
         }
 
 
-def _verdict(verdict: Verdict) -> Line:
+def _verdict(verdict: model.Verdict) -> Line:
     return {
         "record": "verdict",
         "id": text(verdict.id),
@@ -305,7 +289,7 @@ def _verdict(verdict: Verdict) -> Line:
     }
 
 
-def _error(problem: Problem) -> Line:
+def _error(problem: model.Problem) -> Line:
     found = outcomes.of_problem(problem)
     return {
         "record": "error",

@@ -81,19 +81,6 @@ def _from(figure: Estimate | None, one: BreakEven) -> str:
     return estimate(figure)
 
 
-def times(figure: Estimate | None) -> str:
-    """Return a number of calls, with its interval; or that there is none."""
-    if figure is None:
-        return "-"
-    if math.isinf(figure.value):
-        return "never"
-    if not figure.has_interval:
-        return "-"
-    low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
-    noun = "call" if value == 1 else "calls"
-    return f"{value:,} {noun} [{low:,}, {high:,}]"
-
-
 def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:
     total, host = (units.together((seconds,), "s")[0] for seconds in (shares.total, shares.host))
     parts = (shares.upload, shares.compute, shares.download, shares.overhead)

@@ -11,18 +11,7 @@ from gpumap.report.table import Table, estimate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import (
-        Cell,
-        Estimate,
-        Exchanged,
-        Forecast,
-        LeftOut,
-        OtherLink,
-        Payoff,
-        Prediction,
-        Published,
-        Report,
-    )
+    from gpumap import model
 
 COLUMNS = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
@@ -32,8 +21,6 @@ COLUMNS = {
               "training alone"),
     "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
 }  # fmt: skip
-RIGHT = ("devices", "exchange", "step", "examples/s", "from a step of", "from a batch of",
-         "fastest on", "training alone", "measured", "predicted", "off by", "fixed")  # fmt: skip
 _NONE = "-"
 _WHOLE = 100  # from here on a figure of examples needs no decimals
 _READ = (
@@ -46,7 +33,7 @@ _NO_MODEL = (
 )
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: model.Report) -> Iterator[Table]:
     """Yield what was predicted, and what was published."""
     if report.prediction is not None:
         yield from _predicted(report.prediction)
@@ -57,19 +44,15 @@ def tables(report: Report) -> Iterator[Table]:
 # --- predictions -------------------------------------------------------------------------------
 
 
-def _predicted(found: Prediction) -> Iterator[Table]:
-    rows = list(map(_forecast, found.forecasts))
+def _predicted(found: model.Prediction) -> Iterator[Table]:
+    rows = tuple(map(_forecast, found.forecasts))
     title = f"predicted, not measured: {_exchanged(found)}"
-    yield _full(title, COLUMNS["forecasts"], rows, _assumed(found))
-    yield _full(
-        "does a second device pay?",
-        COLUMNS["payoffs"],
-        list(map(_paid, found.payoffs)),
-        _paying(found),
-    )
+    yield Table(title, COLUMNS["forecasts"], rows, _assumed(found)).full()
+    paid = tuple(map(_paid, found.payoffs))
+    yield Table("does a second device pay?", COLUMNS["payoffs"], paid, _paying(found)).full()
 
 
-def _forecast(forecast: Forecast) -> tuple[str, ...]:
+def _forecast(forecast: model.Forecast) -> tuple[str, ...]:
     figures = forecast.metrics
     return (
         forecast.algorithm,
@@ -82,7 +65,7 @@ def _forecast(forecast: Forecast) -> tuple[str, ...]:
     )
 
 
-def _exchanged(found: Prediction) -> str:
+def _exchanged(found: model.Prediction) -> str:
     """Return what is exchanged by what kind of step."""
     of = f" ({found.network})" if found.network else ""
     step = "" if found.compute is None else f" of {_seconds(found.compute)}"
@@ -90,7 +73,7 @@ def _exchanged(found: Prediction) -> str:
     return f"a step{step}{batch}, {_bytes(found.nbytes)}{of} exchanged, {found.scaling} scaling"
 
 
-def _assumed(found: Prediction) -> tuple[str, ...]:
+def _assumed(found: model.Prediction) -> tuple[str, ...]:
     link = found.link
     steps = {
         "strong": "step: compute, split over the devices, then the exchange",
@@ -106,7 +89,7 @@ def _assumed(found: Prediction) -> tuple[str, ...]:
     )
 
 
-def _idle(found: Prediction) -> Iterator[str]:
+def _idle(found: model.Prediction) -> Iterator[str]:
     """Yield that a batch cannot be split any further."""
     most = max((f.devices for f in found.forecasts), default=0)
     if found.batch is not None and found.scaling == "strong" and found.batch < most:
@@ -114,14 +97,14 @@ def _idle(found: Prediction) -> Iterator[str]:
         yield f"{batch}: of more devices than that the others are idle"
 
 
-def _paid(payoff: Payoff) -> tuple[str, ...]:
+def _paid(payoff: model.Payoff) -> tuple[str, ...]:
     best = _NONE if payoff.best is None else units.counted(payoff.best, "device")
     size = _figure(payoff.metrics.get("from_compute"))
     batch = payoff.metrics.get("from_batch")
     return payoff.algorithm, payoff.pays or _NONE, size, _examples(batch), best
 
 
-def _paying(found: Prediction) -> tuple[str, ...]:
+def _paying(found: model.Prediction) -> tuple[str, ...]:
     grow = "; compute grows with the batch" if found.batch is not None else ""
     fastest = "; fastest on: of the numbers of devices above" if found.compute is not None else ""
     return (f"from a step of: on one device, its compute alone{grow}{fastest}",)
@@ -130,7 +113,7 @@ def _paying(found: Prediction) -> tuple[str, ...]:
 # --- published tables --------------------------------------------------------------------------
 
 
-def _published(found: Published) -> Iterator[Table]:
+def _published(found: model.Published) -> Iterator[Table]:
     rows = dict.fromkeys(cell.row for cell in found.cells)
     counts = sorted({cell.devices for cell in found.cells})
     texts = {(cell.row, cell.devices): cell.text for cell in found.cells}
@@ -138,13 +121,13 @@ def _published(found: Published) -> Iterator[Table]:
     table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
     yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
     remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
-    title = "computed from the cells"
-    yield _full(title, COLUMNS["cells"], list(map(_cell, found.cells)), remarks)
+    cells = tuple(map(_cell, found.cells))
+    yield Table("computed from the cells", COLUMNS["cells"], cells, remarks).full()
     if found.models:
         yield _models(found)
 
 
-def _cell(cell: Cell) -> tuple[str, ...]:
+def _cell(cell: model.Cell) -> tuple[str, ...]:
     figures = cell.metrics
     return (
         cell.row,
@@ -157,13 +140,13 @@ def _cell(cell: Cell) -> tuple[str, ...]:
     )
 
 
-def _as_told(cell: Cell) -> str:
+def _as_told(cell: model.Cell) -> str:
     """Return the time in all, as exact as its parts were published."""
     decimals = max(len(part.partition(".")[2]) for part in cell.text.split("+"))
     return f"{cell.metrics['time'].value:.{decimals}f} s"
 
 
-def _models(found: Published) -> Table:
+def _models(found: model.Published) -> Table:
     rows = [_model(m, e) for m in found.models for e in m.exchanged]
     within = [abs(e.miss) for m in found.models for e in m.exchanged if e.devices in found.fitted]
     counts = " and ".join(map(str, found.fitted))
@@ -176,19 +159,19 @@ def _models(found: Published) -> Table:
                  tuple(remarks))  # fmt: skip
 
 
-def _model(model: LeftOut, each: Exchanged) -> tuple[str, ...]:
+def _model(row: model.LeftOut, each: model.Exchanged) -> tuple[str, ...]:
     return (
-        model.row,
+        row.row,
         str(each.devices),
         _seconds(each.measured),
         _seconds(each.predicted),
         f"{each.miss:+.1%}",
-        _seconds(model.fixed),
-        units.together((math.inf if model.bandwidth is None else model.bandwidth,), "B/s")[0],
+        _seconds(row.fixed),
+        units.together((math.inf if row.bandwidth is None else row.bandwidth,), "B/s")[0],
     )
 
 
-def _second(other: OtherLink) -> str:
+def _second(other: model.OtherLink) -> str:
     """Return what a number of devices needs that is off the model."""
     ratios = _span(*other.ratio, "1")
     said = f"{other.devices} devices take {ratios} times as long as predicted"
@@ -199,39 +182,30 @@ def _second(other: OtherLink) -> str:
 # --- figures -----------------------------------------------------------------------------------
 
 
-def _full(
-    title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], remarks: tuple[str, ...]
-) -> Table:
-    """Return a table without its columns of dashes: they tell nothing."""
-    kept = [n for n in range(len(columns)) if any(row[n] != _NONE for row in rows)]
-    cells = tuple(tuple(row[n] for n in kept) for row in rows)
-    return Table(title, tuple(columns[n] for n in kept), cells, remarks)
-
-
-def _figure(figure: Estimate | None) -> str:
+def _figure(figure: model.Estimate | None) -> str:
     """Return a figure; with its interval, where it has one."""
     if figure is None or figure.low < figure.high:
         return estimate(figure)
     return units.together((figure.value,), figure.unit)[0]
 
 
-def _ranges(figure: Estimate) -> bool:
+def _ranges(figure: model.Estimate) -> bool:
     """Return whether it has an interval of more than one value."""
     return figure.has_interval and figure.low < figure.high
 
 
-def _percent(figure: Estimate | None) -> str:
+def _percent(figure: model.Estimate | None) -> str:
     if figure is None:
         return _NONE
     ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if _ranges(figure) else ""
     return f"{figure.value:.1%}{ends}"
 
 
-def _times(figure: Estimate | None) -> str:
+def _times(figure: model.Estimate | None) -> str:
     return _NONE if figure is None else f"{figure.value:.2f}x"
 
 
-def _examples(figure: Estimate | None) -> str:
+def _examples(figure: model.Estimate | None) -> str:
     if figure is None:
         return _NONE
     decimals = 0 if figure.value >= _WHOLE else 1

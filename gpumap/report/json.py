@@ -6,8 +6,9 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpumap import model
 from gpumap.judge.traces import summary
-from gpumap.model import Samples, TraceSummary, shape
+from gpumap.model import shape
 from gpumap.model.trees import SCHEMA_VERSION, copied, digest, plain
 from gpumap.version import __version__
 
@@ -15,25 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import (
-        Case,
-        Device,
-        Measurement,
-        Plan,
-        Problem,
-        Rank,
-        Report,
-        RoundTrip,
-        SelfTest,
-        Trace,
-    )
     from gpumap.report import Style
 
 _INDENT = "  "
 _LEAF = json.JSONEncoder(allow_nan=False).encode  # made once: `dumps` makes one for each value
 
 
-def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def render(report: model.Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as JSON: objects indented, each array of plain values on one line."""
     return written(envelope(report))
 
@@ -43,7 +32,7 @@ def written(tree: dict[str, Any]) -> str:
     return "".join(_written(tree, "")) + "\n"
 
 
-def envelope(report: Report) -> dict[str, Any]:
+def envelope(report: model.Report) -> dict[str, Any]:
     """Return the report as plain dictionaries and lists, every key of the schema present."""
     tree = {
         "schema_version": SCHEMA_VERSION,
@@ -82,7 +71,7 @@ def envelope(report: Report) -> dict[str, Any]:
     return {**tree, "digest": digest(tree)}
 
 
-def _map(report: Report) -> shape.Map | None:
+def _map(report: model.Report) -> shape.Map | None:
     if report.source is None:
         return None
     found = {binding.name: binding.device.id for binding in report.bindings}
@@ -101,21 +90,21 @@ def _note(note: Diagnostic) -> shape.Note:
     return copied(shape.Note, note, span=note.span and (note.span.start, note.span.stop))
 
 
-def _problem(problem: Problem) -> shape.Problem:
+def _problem(problem: model.Problem) -> shape.Problem:
     return copied(shape.Problem, _note(problem.diagnostic), problem)
 
 
-def _rank(rank: Rank) -> shape.Rank:
+def _rank(rank: model.Rank) -> shape.Rank:
     device = rank.binding.device.id if rank.binding else None
     return copied(shape.Rank, rank, name=rank.binding and rank.binding.name, device=device)
 
 
-def _device(device: Device) -> shape.Device:
+def _device(device: model.Device) -> shape.Device:
     hardware = sorted(device.hardware)
     return copied(shape.Device, device, ref=str(device.ref), hardware=hardware, link=_link(device))
 
 
-def _link(device: Device) -> shape.Link | None:
+def _link(device: model.Device) -> shape.Link | None:
     facts: Mapping[str, Any] = device.facts
     generation, width = facts.get("max_link_generation"), facts.get("max_link_width")
     if generation is None or width is None:
@@ -123,14 +112,14 @@ def _link(device: Device) -> shape.Link | None:
     return shape.Link(generation, width, facts.get("link_width"))
 
 
-def _row(row: Measurement) -> shape.Row:
+def _row(row: model.Measurement) -> shape.Row:
     case, samples = row.case, row.samples
     untaken = {} if samples else {"iterations_per_sample": None, "clock": None}
     return copied(
         shape.Row,
         row,
         case,
-        samples or Samples(),
+        samples or model.Samples(),
         devices=[binding.device.id for binding in case.bindings],
         route=row.route or case.route,
         work=_work(case),
@@ -139,14 +128,14 @@ def _row(row: Measurement) -> shape.Row:
     )
 
 
-def _intervals(samples: Samples) -> dict[str, shape.Spans]:
+def _intervals(samples: model.Samples) -> dict[str, shape.Spans]:
     return {
         name: shape.Spans(tuple(a for a, _ in spans), tuple(b for _, b in spans))
         for name, spans in samples.intervals.items()
     }
 
 
-def _work(case: Case) -> dict[str, int]:
+def _work(case: model.Case) -> dict[str, int]:
     work = case.work
     moved = {"bytes_to_device": work.bytes_to_device, "bytes_to_host": work.bytes_to_host}
     if not work.products:
@@ -154,25 +143,25 @@ def _work(case: Case) -> dict[str, int]:
     return {"products": work.products, "operations": work.operations, **moved}
 
 
-def _plan(plan: Plan) -> shape.Plan:
+def _plan(plan: model.Plan) -> shape.Plan:
     groups = [len(group.cases) for group in plan.groups]
     return copied(shape.Plan, plan, cases=[case.id for case in plan.cases], groups=groups)
 
 
-def _selftest(found: SelfTest | None) -> shape.SelfTest | None:
+def _selftest(found: model.SelfTest | None) -> shape.SelfTest | None:
     if found is None:
         return None
     return copied(shape.SelfTest, found, round_trips=[*map(_round_trip, found.round_trips)])
 
 
-def _round_trip(trip: RoundTrip) -> shape.RoundTrip:
+def _round_trip(trip: model.RoundTrip) -> shape.RoundTrip:
     device, ref, passed = trip.device.id, str(trip.device.ref), trip.reason is None
     return copied(shape.RoundTrip, trip, trip.device, device=device, ref=ref, passed=passed)
 
 
-def _trace(trace: Trace) -> shape.Trace:
+def _trace(trace: model.Trace) -> shape.Trace:
     entries = [shape.TraceEntry(b.name, b.device.id, b.device.backend) for b in trace.bindings]
-    found = copied(TraceSummary, summary(trace))
+    found = copied(model.TraceSummary, summary(trace))
     return copied(shape.Trace, trace, entries=entries, summary=found)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts as tables of text: on limits, and on what changed since base; and why a run skipped."""
+"""Verdicts as tables of text: on limits, and on what changed since base."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from urllib.parse import unquote
 
 from gpumap import units
 from gpumap.cut import NAME, middle
-from gpumap.escape import printable
 from gpumap.judge.verdict import share
-from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
@@ -47,16 +45,6 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
         yield _changes(report, sorted(others, key=rank), called)
     if report.accepted:
         yield _accepted(report.accepted)
-
-
-def skipped(report: Report) -> Iterator[str]:
-    """Yield why nothing was measured, if that was allowed."""
-    if report.status != "skipped":
-        return
-    for problem in report.errors[:SHOWN]:
-        yield f"skipped: {printable(problem.diagnostic.message)}"
-    if len(report.errors) > SHOWN:
-        yield f"... and {len(report.errors) - SHOWN} more; --format json lists them all"
 
 
 def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:

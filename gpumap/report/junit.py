@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
 from gpumap.report import diagnoses, outcomes, plain
@@ -27,7 +28,6 @@ from gpumap.report.outcomes import Outcome, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from xml.etree.ElementTree import Element
 
     from gpumap.model import BreakEven, Diagnosis, Estimate, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
@@ -49,8 +49,6 @@ class _Test:
 
 def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as an XML document."""
-    from xml.etree import ElementTree as ET
-
     suites = {sort: tests for sort, tests in _suites(report).items() if tests}
     every = [test for tests in suites.values() for test in tests]
     about = {"name": "gpumap", "time": f"{report.elapsed:.6f}"}
@@ -205,9 +203,7 @@ def _about(report: Report) -> Iterator[tuple[str, str]]:
     yield from ((f"note.{note.code}", note.message) for note in report.notes)
 
 
-def _tests(suite: Element, tests: Sequence[_Test], classname: str) -> None:
-    from xml.etree import ElementTree as ET
-
+def _tests(suite: ET.Element, tests: Sequence[_Test], classname: str) -> None:
     names = _unique(printable(test.name).strip() for test in tests)
     for test, name in zip(tests, names, strict=True):
         about = {"classname": classname, "name": name, "time": f"{test.seconds:.6f}"}
@@ -228,9 +224,7 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
         yield found
 
 
-def _properties(parent: Element, pairs: Iterable[tuple[str, str]]) -> None:
-    from xml.etree import ElementTree as ET
-
+def _properties(parent: ET.Element, pairs: Iterable[tuple[str, str]]) -> None:
     found = [(printable(name), printable(value)) for name, value in pairs]
     if found:
         properties = ET.SubElement(parent, "properties")
@@ -238,9 +232,7 @@ def _properties(parent: Element, pairs: Iterable[tuple[str, str]]) -> None:
             ET.SubElement(properties, "property", name=name, value=value)
 
 
-def _outcome(element: Element, test: _Test) -> None:
-    from xml.etree import ElementTree as ET
-
+def _outcome(element: ET.Element, test: _Test) -> None:
     outcome = test.outcome
     if outcome.state == "passed":
         return

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable
 from gpumap.report import diagnoses, every, plain, roster, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
+from gpumap.report.table import RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Measurement, Probe, Report
+    from gpumap.model import Measurement, Report
     from gpumap.report import Style
     from gpumap.report.table import Table
 
@@ -128,17 +129,11 @@ def _devices(report: Report) -> Iterator[str]:
     for probe in report.backends:
         yield f"### {code(plain.backend_line(probe))}"
         yield ""
-        yield from _items(_about(probe))
+        yield from _items(plain.about(probe))
         found = [plain.device_row(device) for device in probe.devices]
         yield from _table(plain.DEVICE_COLUMNS, found)
     if report.source is not None:
         yield from _paragraphs([plain.paste_line(report)])
-
-
-def _about(probe: Probe) -> Iterator[str]:
-    yield from (f"note: {note}" for note in probe.notes if probe.usable)
-    if probe.fix:
-        yield f"fix: {probe.fix}"
 
 
 def _titled(title: str, texts: Sequence[str]) -> Iterator[str]:
@@ -176,7 +171,7 @@ def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[s
     from tabulate import tabulate
 
     figures = [
-        column in rows.RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
+        column in RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
         for n, column in enumerate(columns)
     ]
     table = tabulate(

@@ -46,16 +46,11 @@ def tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterator[Table
     Without `whole` those of the largest size, of three names or more: two have rows of their own.
     """
     found = list(_matrices(rows))
-    largest = max((_bytes(group) for _, group, _ in found), default=0)
-    for title, group, pairs in found:
-        if whole or (_bytes(group) == largest and len(_every(pairs)) > _TWO):
+    sizes = [int(group[0].case.params["bytes"]) for _, group, _ in found]
+    for size, (title, group, pairs) in zip(sizes, found, strict=True):
+        if whole or (size == max(sizes) and len(_every(pairs)) > _TWO):
             table = _matrix if len(_every(pairs)) <= _TABLED else _summary
             yield table(group, pairs, title)
-
-
-def _bytes(group: Sequence[Measurement]) -> int:
-    found = group[0].case.params["bytes"]
-    return found if isinstance(found, int) else 0
 
 
 def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:

@@ -1,15 +1,16 @@
-"""What copies or exchanges cost by the model: the table, and what there is no model of."""
+"""The model of what copies or exchanges cost, what has none, and slow links of its sweep."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, in_sweep
+from gpumap.escape import printable
 from gpumap.report.cells import spread
-from gpumap.report.table import Table, listed, placed
+from gpumap.report.table import Table, listed, named, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.model import Case, Fit, Measurement, Report
 
@@ -17,6 +18,7 @@ MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at
          "misses by")  # fmt: skip
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _NAMED = 3  # what has no model, that is named one by one
+_SLOW, _SLOW_NAMED = "slow-link", 4  # a cause; names that are written out
 _TOO_FEW = "too few sizes were measured: raise --budget"
 
 
@@ -83,3 +85,23 @@ def _missed(fit: Fit) -> str:
     held = abs(fit.held_back.miss) if fit.held_back else 0.0
     worst = f"{max(fit.residual, held):.0%}"
     return worst if fit.fits else f"{worst}: does not fit"
+
+
+def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Iterator[Table]:
+    """Yield the reasons why links carry little, those of shown rows left out: they have them."""
+    said = {row.case.id for row in shown}
+    found: dict[str, list[Measurement]] = {}
+    for row in rows:
+        if (why := row.explanation) and why.cause == _SLOW and row.case.id not in said:
+            found.setdefault(why.text, []).append(row)
+    if found:
+        remarks = tuple(f"{_ways(group)}: {printable(text)}" for text, group in found.items())
+        yield Table("slow links, by the large copies of the model", (), (), remarks)
+
+
+def _ways(group: Sequence[Measurement]) -> str:
+    """Return which copies: ``h2d, d2h, pageable, on a, b``."""
+    ways = dict.fromkeys(row.case.name for row in group)
+    memories = dict.fromkeys(str(row.case.params["memory"]) for row in group)
+    names = list(dict.fromkeys(printable(named(row.case)) for row in group))
+    return f"{', '.join([*ways, *memories])}, on {listed(names, _SLOW_NAMED)}"

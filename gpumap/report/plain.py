@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import PIPED, Table, paragraph
 from gpumap.report.table import lines as layout
 from gpumap.units import ranges
@@ -23,17 +24,44 @@ DEVICE_COLUMNS = (
 RIGHT = ("memory", "free", "units", "node")
 
 
+class Part(NamedTuple):
+    """A line of a report, and how it looks where there are colours."""
+
+    text: str
+    look: str = ""
+    filled: bool = False  # in a pipe too: broken between words
+    pasted: bool = False  # it is never broken
+
+
+GAP = Part("", "gap")  # a blank line, which a terminal does without
+
+
 def render(report: Report, style: Style) -> str:
     """Return the report as plain text."""
+    return "".join(f"{line}\n" for line in lines(parts(report, verbose=style.verbose), room(style)))
+
+
+def parts(report: Report, *, verbose: bool) -> Iterator[Part | Table]:
+    """Yield the lines and tables of a report, in their order."""
+    if report.status != "error":  # of a wrong question stderr says all that there is
+        level = report.headline.level if report.headline else ""
+        yield from (Part(line, level) for line in headline(report))
     special = {"check": check, "devices": _devices, "doctor": _doctor}
-    lines = special.get(report.kind, _measured)(report, room(style))
-    return "".join(f"{line}\n" for line in (*above(report), *lines))
+    yield from (
+        special[report.kind](report)
+        if report.kind in special
+        else _measured(report, verbose=verbose)
+    )
 
 
-def above(report: Report) -> Iterator[str]:
-    """Yield the headline; not of a wrong question: what stderr says of it is all that there is."""
-    if report.status != "error":
-        yield from headline(report)
+def lines(found: Iterable[Part | Table], room: int | None) -> Iterator[str]:
+    """Yield parts as lines of text, a blank one before a table with a title."""
+    for part in found:
+        if isinstance(part, Table):
+            yield from [""] if part.title else []
+            yield from table_lines(part, room)
+        else:
+            yield from paragraph(part.text, room) if part.filled else [part.text]
 
 
 def headline(report: Report) -> Iterator[str]:
@@ -63,21 +91,14 @@ def mapped_line(binding: Binding) -> str:
     return f"{line} (simulated)" if device.simulated else line
 
 
-def check(report: Report, room: int | None) -> Iterator[str]:
-    """Yield the lines of a check below its headline."""
-    lines = list(checked(report))
-    yield from lines
-    if report.status == "skipped":
-        from gpumap.report import judged
+def check(report: Report) -> Iterator[Part | Table]:
+    """Yield what a check shows below its headline."""
+    yield from (Part(line, "ok") for line in checked(report))
+    yield from skipped(report)
+    if report.ranks:
+        from gpumap.report import roster
 
-        yield from judged.skipped(report)
-    if not report.ranks:
-        return
-    from gpumap.report import roster
-
-    for table in roster.tables(report):
-        yield from [""] if lines else []
-        yield from table_lines(table, room)
+        yield from roster.tables(report)
 
 
 def checked(report: Report) -> Iterator[str]:
@@ -87,6 +108,17 @@ def checked(report: Report) -> Iterator[str]:
         yield from (mapped_line(binding) for binding in report.bindings)
 
 
+def skipped(report: Report) -> Iterator[Part]:
+    """Yield why nothing was measured, if that was allowed."""
+    if report.status != "skipped":
+        return
+    for problem in report.errors[:SHOWN]:
+        yield Part(f"skipped: {printable(problem.diagnostic.message)}", "unclear")
+    if len(report.errors) > SHOWN:
+        more = len(report.errors) - SHOWN
+        yield Part(f"... and {more} more; --format json lists them all", "unclear")
+
+
 def disturbed(report: Report) -> Iterator[str]:
     """Yield what figures must not be read without: that other processes had the cores."""
     for note in report.notes:
@@ -94,59 +126,58 @@ def disturbed(report: Report) -> Iterator[str]:
             yield f"{note.severity}: {printable(note.message)}"
 
 
-def _measured(report: Report, room: int | None) -> Iterator[str]:
-    from gpumap.report import judged, rows  # a map that is checked has no figures
+def _measured(report: Report, *, verbose: bool) -> Iterator[Part | Table]:
+    from gpumap.report import rows  # a map that is checked has no figures
 
-    yield from judged.skipped(report)
+    yield from skipped(report)
     if not rows.told(report):
         return
-    yield from _filled(disturbed(report), room)
-    yield from map(mapped_line, mapped(report))
+    yield from (Part(line, "below", filled=True) for line in disturbed(report))
+    yield from (Part(mapped_line(binding), "ok") for binding in mapped(report))
     if report.plans:
-        yield ""
-        yield from rows.plan(report)
+        yield from (Part(line) for line in ("", *rows.plan(report)))
         return
-    for table in rows.tables(report, verbose=room is None):
-        yield ""
-        yield from table_lines(table, room)
+    yield from rows.tables(report, verbose=verbose)
     if footer := list(rows.footer(report)):
-        yield from ("", *_filled(footer, room))
+        yield from (Part(line, "footer", filled=True) for line in ("", *footer))
 
 
-def _doctor(report: Report, room: int | None) -> Iterator[str]:
+def _doctor(report: Report) -> Iterator[Part | Table]:
     from gpumap.report import diagnoses
 
     for found in report.diagnoses:
-        yield diagnoses.head(found)
-        yield from (f"  {line}" for line in diagnoses.lines(found))
-        yield ""
-    for table in diagnoses.tables(report.diagnoses):
-        yield from table_lines(table, room)
-        yield ""
-    yield from diagnoses.remarks(report)
+        yield from [] if found is report.diagnoses[0] else [GAP]
+        yield Part(diagnoses.head(found), found.verdict)
+        yield from (Part(f"  {line}") for line in diagnoses.lines(found))
+    yield from diagnoses.tables(report.diagnoses)
+    yield GAP
+    yield from (Part(line, "bold") for line in diagnoses.remarks(report))
 
 
 def table_lines(table: Table, room: int | None) -> Iterator[str]:
     """Yield a table, its title above and what is to be said of it below."""
-    yield from paragraph(table.title, room)
+    yield from paragraph(table.title, room) if table.title else []
     if table.rows:
-        from gpumap.report import rows
-
-        yield from (line.text for line in layout(table, rows.RIGHT, room, whole=room is None))
-    yield from _filled((f"  {line}" for line in table.remarks), room)
-
-
-def _filled(lines: Iterable[str], room: int | None) -> Iterator[str]:
-    for line in lines:
-        yield from paragraph(line, room)
+        yield from (line.text for line in layout(table, room, whole=room is None))
+    for line in table.remarks:
+        yield from paragraph(f"  {line}", room)
 
 
-def _devices(report: Report, room: int | None) -> Iterator[str]:
+def _devices(report: Report) -> Iterator[Part | Table]:
     for probe in report.backends:
-        yield from _backend(probe, room)
-        yield ""
+        yield Part(backend_line(probe), "bold" if probe.usable else "unclear")
+        yield from (Part(f"  {printable(line)}") for line in about(probe))
+        yield from [device_table(probe)] if probe.devices else []
+        yield Part("")
     if report.source is not None:
-        yield paste_line(report)
+        yield Part(paste_line(report), "bold", pasted=True)
+
+
+def about(probe: Probe) -> Iterator[str]:
+    """Yield what is to be said of a backend."""
+    yield from (f"note: {note}" for note in probe.notes if probe.usable)
+    if probe.fix:
+        yield f"fix: {probe.fix}"
 
 
 def paste_line(report: Report) -> str:
@@ -157,22 +188,9 @@ def paste_line(report: Report) -> str:
     return f'gpumap check "{printable(text)}"{backend}'
 
 
-def _backend(probe: Probe, room: int | None) -> Iterator[str]:
-    yield backend_line(probe)
-    yield from (f"  note: {printable(note)}" for note in probe.notes if probe.usable)
-    if probe.fix:
-        yield f"  fix: {printable(probe.fix)}"
-    if probe.devices:
-        table = device_table(probe)
-        yield from (line.text for line in layout(table, RIGHT, room, whole=room is None))
-
-
 def device_table(probe: Probe) -> Table:
     """Return the devices of a backend, without columns of which nothing is known."""
-    rows = [device_row(device) for device in probe.devices]
-    kept = [n for n in range(len(DEVICE_COLUMNS)) if any(row[n] != "-" for row in rows)]
-    cells = tuple(tuple(row[n] for n in kept) for row in rows)
-    return Table("", tuple(DEVICE_COLUMNS[n] for n in kept), cells, ())
+    return Table("", DEVICE_COLUMNS, tuple(map(device_row, probe.devices)), (), right=RIGHT).full()
 
 
 def backend_line(probe: Probe) -> str:
@@ -182,10 +200,10 @@ def backend_line(probe: Probe) -> str:
     return f"{printable(probe.name)}{version}{reason}"
 
 
-def device_row(device: Device) -> list[str]:
+def device_row(device: Device) -> tuple[str, ...]:
     """Return what stands in DEVICE_COLUMNS; a dash where there is nothing to say."""
     identity = " ".join(i for i in (device.pci, device.uuid) if i)
-    return [
+    return (
         printable(str(device.ref)),
         printable(device.name),
         printable(identity) or "-",
@@ -197,7 +215,7 @@ def device_row(device: Device) -> list[str]:
         printable(_hardware(device)),
         _link(device),
         printable(device.driver or "-"),
-    ]
+    )
 
 
 def _link(device: Device) -> str:

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from gpumap.escape import printable, width
-from gpumap.report import diagnoses, judged, plain, roster, rows
+from gpumap.escape import width
+from gpumap.report import plain
+from gpumap.report.table import Table as TextTable
 from gpumap.report.table import lines as layout
 from gpumap.report.table import paragraph
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Probe, Report
+    from gpumap.model import Report
     from gpumap.report import Style
-    from gpumap.report.table import Table as TextTable
+    from gpumap.report.plain import Part
 
 MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
 _VERDICT = "verdict"  # the column of what was judged
-_VERDICTS = {"used": "bold green", "partly": "bold yellow", "not used": "bold red"}
-_LEVELS = {
-    "good": "bold green",
-    "below": "bold yellow",
-    "untrusted": "yellow",
-    "failed": "bold red",
+_LOOKS = {
+    **dict.fromkeys(("good", "used"), "bold green"),
+    **dict.fromkeys(("below", "partly"), "bold yellow"),
+    **dict.fromkeys(("failed", "not used"), "bold red"),
+    **dict.fromkeys(("untrusted", "unclear"), "yellow"),
+    "ok": "green",
+    "footer": "dim",
+    "bold": "bold",
 }
 _STYLES = {
     **dict.fromkeys(("failed", "! failed", "fail", "regression", "missing", "new"), "bold red"),
@@ -40,22 +44,31 @@ _KINDS = {"head": "bold", "record": "bold", "note": "dim"}  # of lines
 
 def render(report: Report, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
-    special = {"check": _check, "devices": _devices, "doctor": _doctor}
-    parts = special.get(report.kind, _measured)(report, style)
-    return _printed((*_headline(report), *parts), style)
+    parts = plain.parts(report, verbose=style.verbose)
+    return printed(_looking(parts, style), style)
 
 
-def _headline(report: Report) -> Iterator[Text]:
-    for line in plain.above(report):
-        yield Text(line, style=_LEVELS[report.headline.level] if report.headline else "")
+def _looking(parts: Iterable[Part | TextTable], style: Style) -> Iterator[Text]:
+    for _, group in groupby(parts, type):
+        found = list(group)
+        yield from _tables([part for part in found if isinstance(part, TextTable)], style)
+        for part in found:
+            if isinstance(part, plain.Part) and part is not plain.GAP:
+                yield Text(part.text, _LOOKS.get(part.look, ""), no_wrap=part.pasted)
 
 
 def tables(found: Iterable[TextTable], style: Style) -> str:
     """Return tables, whatever they are of; the style's width is the terminal's."""
-    return _printed(_tables(found, style), style).removeprefix("\n")
+    return printed(_tables(found, style), style).removeprefix("\n")
 
 
-def _printed(parts: Iterable[Text], style: Style) -> str:
+def styled(line: str, look: str) -> Text:
+    """Return a line that is as wide as it is."""
+    return Text(line, look, no_wrap=True)
+
+
+def printed(parts: Iterable[Text], style: Style) -> str:
+    """Return texts as a terminal of the style's width and colours gets them."""
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -75,35 +88,6 @@ def _printed(parts: Iterable[Text], style: Style) -> str:
     return stream.getvalue()
 
 
-def _check(report: Report, style: Style) -> Iterator[Text]:
-    yield from (Text(line, style="green") for line in plain.checked(report))
-    yield from (Text(line, style="yellow") for line in judged.skipped(report))
-    yield from _tables(roster.tables(report), style)
-
-
-def _measured(report: Report, style: Style) -> Iterator[Text]:
-    yield from (Text(line, style="yellow") for line in judged.skipped(report))
-    if not rows.told(report):
-        return
-    yield from (Text(line, style="bold yellow") for line in plain.disturbed(report))
-    for binding in plain.mapped(report):
-        yield Text(plain.mapped_line(binding), style="green")
-    if report.plans:
-        yield from (Text(line) for line in ("", *rows.plan(report)))
-        return
-    yield from _tables(rows.tables(report, verbose=style.verbose), style)
-    if footer := list(rows.footer(report)):
-        yield from (Text(line, style="dim") for line in ("", *footer))
-
-
-def _doctor(report: Report, style: Style) -> Iterator[Text]:
-    for found in report.diagnoses:
-        yield Text(diagnoses.head(found), style=_VERDICTS[found.verdict])
-        yield from (Text(f"  {line}") for line in diagnoses.lines(found))
-    yield from _tables(diagnoses.tables(report.diagnoses), style)
-    yield from (Text(line, style="bold") for line in diagnoses.remarks(report))
-
-
 def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
     """Yield tables, together no longer than anyone reads; what was judged is not left out."""
     shown = count = 0
@@ -113,10 +97,9 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
         if most <= 0:
             continue
         shown += min(len(found.rows), most)
-        yield Text("")
-        yield Text(found.title, style="bold")
+        yield from (Text(""), Text(found.title, style="bold")) if found.title else ()
         if found.rows:
-            yield from _grid(replace(found, rows=found.rows[:most]), rows.RIGHT, style)
+            yield from _grid(replace(found, rows=found.rows[:most]), style)
         yield from (Text(f"  {line}") for line in found.remarks)
     if shown < count:
         yield Text("")
@@ -124,9 +107,9 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
         yield Text(f"the first {shown} of {count} rows are shown; {more}", style="yellow")
 
 
-def _grid(table: TextTable, right: Container[str], style: Style) -> Iterator[Text]:
+def _grid(table: TextTable, style: Style) -> Iterator[Text]:
     """Yield the lines of a table, its headings above a rule."""
-    for line in layout(table, right, style.width, whole=style.verbose):
+    for line in layout(table, style.width, whole=style.verbose):
         look = _KINDS.get(line.kind, "")
         parts = [(text, _STYLES.get(cell, "")) for text, cell in line.parts]
         text = Text.assemble("  ", *parts, style=look, no_wrap=True)
@@ -135,21 +118,3 @@ def _grid(table: TextTable, right: Container[str], style: Style) -> Iterator[Tex
         if line.kind == "head":
             wide = sum(width(text) for text, _ in line.parts)
             yield Text(f"  {('─' if style.signs else '-') * wide}", no_wrap=True)
-
-
-def _devices(report: Report, style: Style) -> Iterator[Text]:
-    for probe in report.backends:
-        yield from _backend(probe, style)
-    if report.source is not None:
-        yield Text(plain.paste_line(report), style="bold", no_wrap=True)
-
-
-def _backend(probe: Probe, style: Style) -> Iterator[Text]:
-    yield Text(plain.backend_line(probe), style="bold" if probe.usable else "yellow")
-    notes = probe.notes if probe.usable else ()
-    yield from (Text(f"  note: {printable(note)}") for note in notes)
-    if probe.fix:
-        yield Text(f"  fix: {printable(probe.fix)}")
-    if probe.devices:
-        yield from _grid(plain.device_table(probe), plain.RIGHT, style)
-    yield Text("")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Rank, Report
 
-RIGHT = ("rank", "local", "process")
 _COLUMNS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA", "cores")
 _NONE = "-"
 

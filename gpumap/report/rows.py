@@ -12,37 +12,20 @@ from gpumap.bench.registry import find, in_sweep, loaded
 from gpumap.cut import short, shortened
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
-from gpumap.report import (
-    cells,
-    copies,
-    decisions,
-    forecasts,
-    judged,
-    matrix,
-    models,
-    roster,
-    slow_links,
-    trace,
-    training,
-)
+from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
     from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
 
-RIGHT = (
-    "time", *cells.RATES, "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up",
-    "over host", "ideal", "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at",
-    "figure", "new/base", "threshold", *training.RIGHT, *trace.RIGHT,
-    *roster.RIGHT, *forecasts.RIGHT,
-)  # fmt: skip
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
 _FUSED = {"yes": " fused", "no": " apart"}  # the tensors of an exchange
+_ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
 
@@ -65,26 +48,25 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
 def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was measured or predicted."""
-    return _printable(_tables(report, verbose=verbose))
+    return map(Table.printable, _tables(report, verbose=verbose))
 
 
 def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was judged."""
-    return _printable(judged.tables(report, verbose=verbose))
+    if not report.verdicts and not report.accepted:
+        return iter(())
+    from gpumap.report import judged
 
-
-def _printable(found: Iterable[Table]) -> Iterator[Table]:
-    for table in found:
-        cells = tuple(tuple(map(printable, row)) for row in table.rows)
-        columns, remarks = (tuple(map(printable, t)) for t in (table.columns, table.remarks))
-        title = printable(table.title)
-        yield replace(table, title=title, columns=columns, rows=cells, remarks=remarks)
+    return map(Table.printable, judged.tables(report, verbose=verbose))
 
 
 def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
     report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
-    yield from roster.tables(report)
+    if report.ranks:
+        from gpumap.report import roster
+
+        yield from roster.tables(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     asked = shown(report)
@@ -97,16 +79,35 @@ def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
             yield _copies(title, group, spec, report.fits)
         else:
             yield _measured(title, group, spec, share, verbose=verbose)
-    yield from matrix.tables(asked, whole=verbose)
-    yield from slow_links.tables(report.measurements, asked)
+    yield from _following(report, asked, verbose=verbose)
+
+
+def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
+    """Yield what follows from rows; a module of tables is loaded where there are such rows."""
+    if any(row.case.ordered for row in asked):
+        from gpumap.report import matrix
+
+        yield from matrix.tables(asked, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits:
-        yield models.table(fits)
-    yield from decisions.tables(report.break_evens, whole=verbose)
+    if fits or any(in_sweep(row.case) for row in report.measurements):
+        from gpumap.report import models
+
+        yield from models.slow_links(report.measurements, asked)
+        yield from [models.table(fits)] if fits else []
+    if report.break_evens:
+        from gpumap.report import decisions
+
+        yield from decisions.tables(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)
-    yield from trace.tables(report)
-    yield from forecasts.tables(report)
+    if report.traces:
+        from gpumap.report import trace
+
+        yield from trace.tables(report)
+    if report.prediction or report.published:
+        from gpumap.report import forecasts
+
+        yield from forecasts.tables(report)
 
 
 def _renamed(report: Report) -> Report:
@@ -147,6 +148,8 @@ def _copies(
     backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
 ) -> Table:
     """Return the table of all sizes of copies."""
+    from gpumap.report import copies
+
     table = copies.table(rows, fits, backend)
     return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
 
@@ -239,7 +242,9 @@ def _footer(report: Report) -> Iterator[str]:
     )
     yield from _ranges(report)
     yield from _stopped(report)
-    if report.status not in _STOPPED:
+    if report.status not in _STOPPED and any(in_sweep(row.case) for row in report.measurements):
+        from gpumap.report import models
+
         yield from models.lacking(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
     if late and report.status not in _STOPPED:
@@ -326,14 +331,22 @@ def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> s
         if over is not None and over.high < 1.0:
             return "its set-up never pays: the host is clearly faster than every later call"
         return "its set-up is not seen to pay: no later call is clearly faster than the host's"
-    return f"its set-up has paid after {decisions.times(calls)}, against the host"
+    return f"its set-up has paid after {times(calls)}, against the host"
+
+
+def times(figure: Estimate) -> str:
+    """Return a number of calls, with its interval."""
+    if not figure.has_interval:
+        return "-"
+    low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
+    return f"{value:,} {'call' if value == 1 else 'calls'} [{low:,}, {high:,}]"
 
 
 def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:
     """Yield why rows stay below what could be: each cause once, with its rows and one's figures."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in group:
-        if (why := row.explanation) is not None and why.cause != matrix.ODD:  # below its matrix
+        if (why := row.explanation) is not None and why.cause != _ODD:  # below its matrix
             texts = found.setdefault(why.cause, {})
             texts.setdefault(printable(why.text), []).append(row.case.name)
     for cause, texts in found.items():

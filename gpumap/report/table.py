@@ -1,6 +1,4 @@
-"""A table of text, and the words that its cells have in common.
-
-Tables as lines of text that fit their room.
+"""Tables of text, laid out as lines that fit their room, and what their cells have in common.
 
 First names are cut in the middle, then columns are left out, the least telling first, then cells
 are wrapped between words. Where that is not enough each row becomes lines of its own.
@@ -9,7 +7,8 @@ are wrapped between words. Where that is not enough each row becomes lines of it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap import units
@@ -21,21 +20,23 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Estimate
 
+# Headings of columns that are aligned on the right.
+RIGHT = frozenset((
+    "time", "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up", "over host", "ideal",
+    "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at", "figure", "new/base",
+    "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "bytes", "count",
+    "total time", "events", "busy", "share", "rank", "local", "process", "devices", "exchange",
+    "from a step of", "from a batch of", "fastest on", "training alone", "measured", "predicted",
+    "off by", "fixed",
+    *(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s")),
+))  # fmt: skip
 PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages
 GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
 _DISPENSABLE = (
-    "over host",
-    "n",
-    "of ideal",
-    "vs control",
-    "loss",
-    "n1/2",
-    "90% at",
-    "misses by",
-    "latency",
-)
+    "over host", "n", "of ideal", "vs control", "loss", "n1/2", "90% at", "misses by", "latency",
+)  # fmt: skip
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.
 _CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
@@ -60,20 +61,17 @@ class Line(NamedTuple):
 Columns = list[tuple[str, ...]]  # each with its heading first
 
 
-def lines(
-    table: Table, right: Container[str], room: int | None, *, whole: bool = False
-) -> Iterator[Line]:
+def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Line]:
     """Yield a table, without its title and remarks, in so many columns if that can be.
 
     Args:
         table: has rows.
-        right: headings of the columns that are aligned on the right.
         room: of a line, in columns; None: as wide as it comes.
         whole: leave no column out.
     """
     columns: Columns = list(zip(table.columns, *table.rows, strict=True))
-    if table.of_names:
-        right, whole = (), True
+    right: Container[str] = () if table.of_names else table.right
+    whole = whole or table.of_names
     hidden: list[str] = []
     if room is not None:
         columns = columns if whole else _cut(columns, room, 0)
@@ -206,6 +204,20 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...]
     of_names: bool = False  # its headings are the user's, and mean nothing else
+    right: Collection[str] = RIGHT
+
+    def printable(self) -> Table:
+        """Return the table with every text printable: names, ids and files are the user's."""
+        columns, remarks = (tuple(map(printable, texts)) for texts in (self.columns, self.remarks))
+        rows = tuple(tuple(map(printable, row)) for row in self.rows)
+        title = printable(self.title)
+        return replace(self, title=title, columns=columns, rows=rows, remarks=remarks)
+
+    def full(self) -> Table:
+        """Return the table without its columns of dashes: they tell nothing."""
+        kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows)
 
 
 def estimate(figure: Estimate | None) -> str:

@@ -37,21 +37,10 @@ def _plain(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001 - ev
 
 def _rich(topics: tuple[Topic, ...], style: Style) -> str:
     """The same, wrapped at the terminal's width; every text goes in as `Text`, never as markup."""
-    import io
+    from gpumap.report.rich import printed, styled
 
-    from rich.console import Console
-    from rich.text import Text
-
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=style.width,
-        force_terminal=style.color,
-        color_system="standard" if style.color else None,
-    )
-    for line, look in _lines(topics, style.width):
-        console.print(Text(line, style=look), soft_wrap=True)
-    return stream.getvalue()
+    found = _lines(topics, style.width)
+    return printed((styled(line, look) for line, look in found), style)
 
 
 def _lines(topics: tuple[Topic, ...], width: int | None) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,6 @@
-"""Traces as tables of text: what ran where, what was moved unasked, how busy each device was.
+"""Traces as tables of text, and as events that Perfetto and chrome://tracing show.
 
-Traces in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
-
-The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+The format of events: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 (Google, "Trace Event Format"); of it complete events (`ph` "X") and metadata ("M") are used.
 
 A context is a process, each of its devices a thread; the host and copies from one name to another
@@ -35,7 +33,6 @@ COLUMNS = {
     "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
     "busy": ("device", "names", "events", "busy", "share"),
 }
-RIGHT = ("bytes", "count", "bytes", "total time", "events", "busy", "share")
 MOST = 100  # rows of a table
 CONTEXTS = 20
 _ALL = "--format json has all of them"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Measurement
 
-RIGHT = ("step", "train+comm", "sync", "wait", "examples/s", "loss")
 # What a row may be bound by, and the phases that are counted for it.
 _BINDS = {
     "compute": ("compute", "update"),

@@ -7,23 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from gpumap import model
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import exit_code, status
-from gpumap.model import (
-    Binding,
-    Device,
-    Group,
-    Headline,
-    MapText,
-    Plan,
-    Problem,
-    Report,
-    RoundTrip,
-    SelfTest,
-    Trace,
-    TraceEvent,
-    shape,
-)
+from gpumap.model import shape
 from gpumap.model.trees import copied, typed
 from gpumap.saved import device_reader as places
 from gpumap.saved.row_reader import break_evens, fits, measurements
@@ -31,8 +18,6 @@ from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from gpumap.model import BreakEven, Case, Measurement
 
     T = TypeVar("T")
 
@@ -42,7 +27,7 @@ _HOST = "cpu"  # the target of what is in host memory
 _SHOWN = 120  # characters of what msgspec says: it repeats what is wrong, however long that is
 
 
-def report(tree: Any) -> Report:
+def report(tree: Any) -> model.Report:
     """Return the report that a tree was written from.
 
     Raises:
@@ -58,12 +43,12 @@ def report(tree: Any) -> Report:
     measured = _measured(found, devices)
     _end(found, measured["measurements"], measured["break_evens"])
     return copied(
-        Report,
+        model.Report,
         found,
         found.tool,
         found.machine,
-        headline=Headline(**msgspec.structs.asdict(found.headline)),
-        errors=tuple(Problem(places.diagnostic(error), error.exit) for error in found.errors),
+        headline=model.Headline(**msgspec.structs.asdict(found.headline)),
+        errors=tuple(model.Problem(places.diagnostic(error), error.exit) for error in found.errors),
         **_machine(found, devices),
         **measured,
     )
@@ -86,7 +71,7 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
 
 
 def _end(
-    found: shape.Report, rows: Sequence[Measurement], break_evens: Sequence[BreakEven]
+    found: shape.Report, rows: Sequence[model.Measurement], break_evens: Sequence[model.BreakEven]
 ) -> None:
     """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
     code = Exit(found.exit_code)
@@ -98,11 +83,11 @@ def _end(
         raise Refused(f"the errors lead to {led}, not to {code}", "$.exit_code")
 
 
-def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+def _machine(found: shape.Report, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return the map, and what there was."""
     map_, by_id = found.map, places.by_id(devices)
     return {
-        "source": None if map_ is None else MapText(map_.text, map_.source, map_.source_path),
+        "source": None if map_ is None else model.MapText(map_.text, map_.source, map_.source_path),
         "map": places.context_map(map_),
         "bindings": places.bindings(map_, by_id),
         "notes": tuple(map(places.diagnostic, map_.notes if map_ else found.notes)),
@@ -112,11 +97,11 @@ def _machine(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
     }
 
 
-def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
+def _measured(found: shape.Report, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return what was measured, and what follows from it."""
     names = {entry.name for entry in found.map.entries} if found.map else set()
     by_id = places.by_id(devices)
-    rows: tuple[Measurement, ...] = ()
+    rows: tuple[model.Measurement, ...] = ()
     if found.measurements:
         shaped(found.settings, shape.Measuring, "$.settings")
         rows = measurements(found.measurements, by_id, names)
@@ -133,35 +118,39 @@ def _measured(found: shape.Report, devices: Sequence[Device]) -> dict[str, Any]:
     }
 
 
-def _plan(plan: shape.Plan, cases: Mapping[str, Case], path: str) -> Plan:
+def _plan(plan: shape.Plan, cases: Mapping[str, model.Case], path: str) -> model.Plan:
     for number, id_ in enumerate(plan.cases):
         if id_ not in cases:
             raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
     if sum(plan.groups) != len(plan.cases):
         raise Refused(f"they are not of {len(plan.cases)} cases", f"{path}.groups")
     every = iter(plan.cases)
-    groups = tuple(Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups)
-    return copied(Plan, plan, groups=groups)
+    groups = tuple(
+        model.Group(tuple(cases[next(every)] for _ in range(size))) for size in plan.groups
+    )
+    return copied(model.Plan, plan, groups=groups)
 
 
-def _selftest(found: shape.SelfTest, devices: Sequence[Device]) -> SelfTest:
+def _selftest(found: shape.SelfTest, devices: Sequence[model.Device]) -> model.SelfTest:
     trips = enumerate(found.round_trips)
     every = (_trip(trip, devices, f"$.selftest.round_trips[{n}]") for n, trip in trips)
-    return copied(SelfTest, found, round_trips=tuple(every))
+    return copied(model.SelfTest, found, round_trips=tuple(every))
 
 
-def _trip(trip: shape.RoundTrip, devices: Sequence[Device], path: str) -> RoundTrip:
+def _trip(trip: shape.RoundTrip, devices: Sequence[model.Device], path: str) -> model.RoundTrip:
     if trip.passed != (trip.reason is None):
         raise Refused("what passed has no reason, and what did not has one", f"{path}.passed")
     wanted = (trip.device, trip.backend)
     found = next((device for device in devices if (device.id, device.backend) == wanted), None)
     if found is None:  # of another backend than those of the map
         ref = places.ref(trip.ref, f"{path}.ref")
-        found = Device(trip.device, ref.kind, ref, "", trip.backend)
-    return RoundTrip(found, trip.name, places.reason(trip.reason))
+        found = model.Device(trip.device, ref.kind, ref, "", trip.backend)
+    return model.RoundTrip(found, trip.name, places.reason(trip.reason))
 
 
-def _traces(shapes: Sequence[shape.Trace], devices: Sequence[Device]) -> Iterator[Trace]:
+def _traces(
+    shapes: Sequence[shape.Trace], devices: Sequence[model.Device]
+) -> Iterator[model.Trace]:
     """Yield the trace of each context; not its summary, which is computed from the events."""
     for number, found in enumerate(shapes):
         path = f"$.traces[{number}]"
@@ -171,20 +160,22 @@ def _traces(shapes: Sequence[shape.Trace], devices: Sequence[Device]) -> Iterato
         names = {_HOST, *(binding.name for binding in bindings)}
         for n, event in enumerate(found.events):
             _refuse_event(event, names, f"{path}.events[{n}]")
-        yield copied(Trace, found, bindings=bindings)
+        yield copied(model.Trace, found, bindings=bindings)
 
 
-def _names(found: shape.Trace, devices: Sequence[Device], path: str) -> Iterator[Binding]:
+def _names(
+    found: shape.Trace, devices: Sequence[model.Device], path: str
+) -> Iterator[model.Binding]:
     known = {(device.id, device.backend): device for device in devices}
     for number, entry in enumerate(found.entries):
         key = entry.device, entry.backend
         if key not in known:
             reason = f'no device of the report is "{entry.device}", driven by {entry.backend}'
             raise Refused(reason, f"{path}.entries[{number}].device")
-        yield Binding(entry.name, known[key])
+        yield model.Binding(entry.name, known[key])
 
 
-def _refuse_event(event: TraceEvent, names: set[str], path: str) -> None:
+def _refuse_event(event: model.TraceEvent, names: set[str], path: str) -> None:
     if not set(event.device.split("->")) <= names:
         raise Refused(f'the map has no name "{event.device}"', f"{path}.device")
     start, stop = event.start, event.stop

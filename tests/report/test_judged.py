@@ -4,7 +4,8 @@ import pytest
 from made_reports import SETTINGS, bindings, case, made, ok, problem, verdict
 
 from gpumap.model import Acceptance
-from gpumap.report.judged import skipped, tables
+from gpumap.report.judged import tables
+from gpumap.report.plain import skipped
 
 MANY = case("many", bindings())
 LIMIT = "dot.many.speedup>=1.8"
@@ -52,10 +53,10 @@ def test_what_was_let_pass_is_said(word, setting, remarks):
 
 def test_a_skipped_run_says_what_is_not_there():
     gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
-    lines = list(skipped(made("skipped", errors=tuple(gone))))
+    lines = [part.text for part in skipped(made("skipped", errors=tuple(gone)))]
     assert lines[0] == "skipped: \\x1b[31m0: not there"
     assert lines[100:] == ["... and 2 more; --format json lists them all"]
-    assert list(skipped(made("absent", 3, errors=tuple(gone)))) == []
+    assert [part.text for part in skipped(made("absent", 3, errors=tuple(gone)))] == []
 
 
 def test_rows_are_called_by_what_tells_them_apart():

@@ -8,7 +8,7 @@ import pytest
 from made_reports import device, figure, made
 
 from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work
-from gpumap.report import Style, matrix, render, slow_links
+from gpumap.report import Style, matrix, models, render
 
 GB = 1e9
 
@@ -196,7 +196,7 @@ def test_slow_links_of_the_ladder_are_said_once():
 def test_slow_links_that_stand_in_a_table_are_not_said_again():
     """With --sizes sweep the ladder is shown, and its reasons stand under its tables."""
     slow = [ladder("h2d", "a"), ladder("h2d", "b")]
-    assert list(slow_links.tables(slow, slow)) == []
-    assert list(slow_links.tables([ladder("h2d", "a", cause="odd-pair")], [])) == []  # odd above
+    assert list(models.slow_links(slow, slow)) == []
+    assert list(models.slow_links([ladder("h2d", "a", cause="odd-pair")], [])) == []  # odd above
     assert shown(slow).count("less than 30%") == 1
     assert "h2d: slow-link: less than 30%" in shown(slow)

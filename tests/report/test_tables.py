@@ -9,9 +9,8 @@ from made_reports import bindings, case, copies, device, figure, made, skipped
 
 from gpumap.model import Binding, Case, Estimate, Group, Measurement, Plan, Samples, Shares, Work
 from gpumap.report import Style, render
-from gpumap.report.decisions import times
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
-from gpumap.report.rows import tables
+from gpumap.report.rows import tables, times
 
 NOT_SEEN = "its set-up is not seen to pay: no later call is clearly faster than the host's"
 SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)

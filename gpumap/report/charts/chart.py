@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap import units
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Estimate, Measurement
 
+T = TypeVar("T")
 _LARGEST, _SMALLEST = 1e30, 1e-30  # beyond, a file was edited: no chart has room for it
 _FAR = 3.0  # times the distance of quartiles: Tukey's outer fence
 
@@ -48,6 +49,14 @@ def reach(values: Sequence[float], base: float | None = None) -> tuple[float, fl
     first, _, last = quantiles(values, method="inclusive")
     room = _FAR * (last - (first if base is None else base)) or math.inf
     return max(min(values), first - room), min(max(values), last + room)
+
+
+def first(
+    found: Sequence[T], most: int, words: str = "rows are drawn"
+) -> tuple[Sequence[T], list[str]]:
+    """Return what there is room for, and what is to be said of the others."""
+    more = [f"the first {most} of {len(found)} {words}"] if len(found) > most else []
+    return found[:most], more
 
 
 def counted(row: Measurement, figure: Estimate) -> str:

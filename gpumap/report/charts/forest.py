@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.model import Estimate
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, reach
+from gpumap.report.charts.chart import drawable, ends, first, reach
 from gpumap.report.charts.svg import BAD, GOOD, INK, SOFT, UNCLEAR
 from gpumap.report.judged import rank
 from gpumap.report.table import estimate
@@ -16,14 +16,15 @@ from gpumap.report.table import estimate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from gpumap.model import Report, Verdict
+    from gpumap.report.charts.chart import Chart
 
 _ROWS = 20
 _MOST = 100.0  # of a threshold: beyond, a file was edited
 _NEAR = 0.11  # of the axis: as much as a label needs
-_HIGH, _BOTTOM = 36.0, 26.0  # pixels
+_HIGH = 36.0  # pixels
 _AT = 0.68  # of a row: where its dot is
 _COLORS = {"regression": BAD, "improvement": GOOD, "inconclusive": UNCLEAR}
 _LEGEND = ((SOFT, "as the baseline", "line"), (INK, "threshold", "dashes"))
@@ -33,16 +34,24 @@ def charts(report: Report) -> Iterator[Chart]:
     """Yield one chart of the changes that have a ratio, the worst first."""
     ratios = ((verdict, _ratio(verdict)) for verdict in sorted(report.verdicts, key=rank))
     found = [(verdict, ratio) for verdict, ratio in ratios if ratio and drawable(ratio)]
-    if found:
-        told = [
-            f"{_named(verdict)}: {estimate(ratio)}{_limits(verdict)}, {verdict.verdict}"
-            for verdict, ratio in found[:_ROWS]
-        ]
-        if len(found) > _ROWS:
-            told.append(f"the first {_ROWS} of {len(found)} are drawn, the worst first")
-        height = paper.legend_height(_LEGEND) + _HIGH * len(found[:_ROWS]) + _BOTTOM
-        draw = partial(_draw, found[:_ROWS])
-        yield Chart("Ratio to the baseline, new/base", tuple(told), height, draw)
+    if not found:
+        return
+    shown, more = first(found, _ROWS, "are drawn, the worst first")
+    told = [
+        f"{_named(verdict)}: {estimate(ratio)}{_limits(verdict)}, {verdict.verdict}"
+        for verdict, ratio in shown
+    ]
+    names = _telling([verdict for verdict, _ in shown])
+    texts = [
+        (name, _named(verdict), f"{ratio.value:.3f} {verdict.verdict}", _color(verdict))
+        for name, (verdict, ratio) in zip(names, shown, strict=True)
+    ]
+    title, draw = "Ratio to the baseline, new/base", partial(_draw, shown)
+    yield paper.listing(title, [*told, *more], _LEGEND, texts, _HIGH, draw)
+
+
+def _color(verdict: Verdict) -> str:
+    return _COLORS.get(verdict.verdict, INK)
 
 
 def _ratio(verdict: Verdict) -> Estimate | None:
@@ -73,10 +82,7 @@ def _limits(verdict: Verdict) -> str:
     return f", limits {1 / (1 + verdict.threshold):.3f} and {1 + verdict.threshold:.3f}"
 
 
-def _draw(found: Sequence[tuple[Verdict, Estimate]], figure: Figure) -> None:
-    paper.legend(figure, _LEGEND)
-    head = paper.legend_height(_LEGEND)
-    axes = paper.rows(figure, head, len(found), _HIGH)
+def _draw(found: Sequence[tuple[Verdict, Estimate]], axes: Axes) -> None:
     shares = {verdict.threshold for verdict, _ in found}
     limits = {limit for share in shares if share and share < _MOST
               for limit in (1 / (1 + share), 1 + share)}  # fmt: skip
@@ -87,17 +93,12 @@ def _draw(found: Sequence[tuple[Verdict, Estimate]], figure: Figure) -> None:
     axes.axvline(1.0, color=SOFT, linewidth=1.0)
     for limit in limits:
         axes.axvline(limit, color=INK, linewidth=1.0, linestyle=(0, (3, 2)))
-    names = _telling([verdict for verdict, _ in found])
     for place, (verdict, ratio) in enumerate(found):
-        color = _COLORS.get(verdict.verdict, INK)
-        y, top = place + _AT, head + place * _HIGH + 13
+        y, color = place + _AT, _color(verdict)
         paper.whisker(axes, y, ratio, span)
         if span[0] <= ratio.value <= span[1]:
             axes.plot([ratio.value], [y], "o", color=color, markersize=6,
                       markerfacecolor=color if ratio.has_interval else "none")  # fmt: skip
-        paper.write(figure, paper.EDGE, top, names[place], title=_named(verdict))
-        said = f"{ratio.value:.3f} {verdict.verdict}"
-        paper.write(figure, paper.WIDTH - 12, top, said, color, ha="right")
     axes.set_xscale("log")
     axes.set_xlim(*span)
     paper.ticks(axes.xaxis, *_ticks(limits, span))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from gpumap.cut import label
 from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.report.charts.chart import ends, short
+from gpumap.report.charts.chart import Chart, ends, short
 from gpumap.report.charts.svg import INK, PAGE, RULE, SERIES, SOFT, TITLE, tidied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
     from matplotlib.artist import Artist
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpumap.model import Estimate
-    from gpumap.report.charts.chart import Chart
 
     Entry: TypeAlias = tuple[str, str, str]  # of a legend: its colour, its word, its sign
+    # Above a row: its name, short and whole; on the right what it comes to, and its colour.
+    Label: TypeAlias = tuple[str, str, str, str]
 
 WIDTH = 440.0  # pixels; a phone shows it a fifth smaller
 TEXT, SMALL = 12.0, 11.0  # pixels
 LINE = 18.0  # pixels from one line of text to the next
 EDGE = 4.0  # pixels left of everything
+BOTTOM = 26.0  # pixels below rows
+_BASE = 13.0  # pixels from the top of a row to the line that its texts stand on
 _SIGN = 16.0  # pixels that a sign of a legend takes, with the blank behind it
 _SIGNS: dict[str, tuple[float, Any]] = {
     "patch": (10.0, "-"),
@@ -137,6 +140,36 @@ def rows(figure: Figure, top: float, count: int, height: float) -> Axes:
     found.set_ylim(count, 0)
     found.set_yticks([])
     found.grid(visible=True, axis="x")
+    return found
+
+
+def listing(
+    title: str,
+    told: Sequence[str],
+    entries: Sequence[Entry],
+    texts: Sequence[Label],
+    high: float,
+    draw: Callable[[Axes], None],
+) -> Chart:
+    """Return a chart of rows below a legend, which `draw` fills: a row begins with its texts."""
+    height = legend_height(entries) + high * len(texts) + BOTTOM
+    return Chart(
+        title, tuple(told), height, lambda figure: draw(labelled(figure, entries, texts, high))
+    )
+
+
+def labelled(
+    figure: Figure, entries: Sequence[Entry], texts: Sequence[Label], high: float, top: float = 0.0
+) -> Axes:
+    """Write a legend and the texts of rows below it; return the axes of the rows."""
+    legend(figure, entries, top)
+    top += legend_height(entries)
+    found = rows(figure, top, len(texts), high)
+    for place, (text, whole, value, color) in enumerate(texts):
+        y = top + place * high + _BASE
+        write(figure, EDGE, y, text, title=whole)
+        if value:
+            write(figure, WIDTH - 12, y, value, color, ha="right")
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.registry import loaded
 from gpumap.cut import briefly
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, short
+from gpumap.report.charts.chart import drawable, ends, first, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from gpumap.model import Case, Estimate, Measurement, Report
+    from gpumap.report.charts.chart import Chart
 
 _ROWS, _DOTS = 10, 200  # of a chart; of a row
-_HIGH, _BOTTOM = 50.0, 26.0  # pixels
+_HIGH = 50.0  # pixels
 _FROM, _TO = 0.38, 0.82  # shares of a row between which its dots stand, the first one above
 _NEAREST, _FARTHEST = 0.5, 2.0  # times the median: what is beyond stands at the edge
 _LEGEND = (
@@ -51,14 +51,15 @@ def _seconds(row: Measurement) -> list[float]:
 
 
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
-    drawn = group[:_ROWS]
+    drawn, more = first(group, _ROWS)
     told = [_told(row) for row in drawn]
     if any(len(_seconds(row)) > _DOTS for row in drawn):
         told.append(f"of a row with more samples {_DOTS} are drawn, evenly taken")
-    if len(group) > len(drawn):
-        told.append(f"the first {_ROWS} of {len(group)} rows are drawn")
-    height = paper.legend_height(_legend(drawn)) + _HIGH * len(drawn) + _BOTTOM
-    return Chart(title, tuple(told), height, partial(_draw, drawn))
+    texts = [
+        (_named(row, briefly), _named(row), short(median(_seconds(row)), "s"), INK) for row in drawn
+    ]
+    draw = partial(_draw, drawn)
+    return paper.listing(title, [*told, *more], _legend(drawn), texts, _HIGH, draw)
 
 
 def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
@@ -86,16 +87,9 @@ def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
     return [entry for entry in _LEGEND if few or entry[2] != "hollow"]
 
 
-def _draw(rows: Sequence[Measurement], figure: Figure) -> None:
-    paper.legend(figure, _legend(rows))
-    head = paper.legend_height(_legend(rows))
-    axes = paper.rows(figure, head, len(rows), _HIGH)
+def _draw(rows: Sequence[Measurement], axes: Axes) -> None:
     for place, row in enumerate(rows):
         _strip(axes, place, row)
-        top = head + place * _HIGH + 14
-        paper.write(figure, paper.EDGE, top, _named(row, briefly), title=_named(row))
-        middle = short(median(_seconds(row)), "s")
-        paper.write(figure, paper.WIDTH - 12, top, middle, ha="right")
     axes.set_xscale("log")
     axes.set_xlim(_NEAREST * 0.97, _FARTHEST * 1.03)
     places = [0.5, 0.7, 1.0, 1.4, 2.0]
@@ -110,7 +104,7 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
     marked = {mark.sample for mark in row.samples.sample_notes} if row.samples else set()
     for color, wanted in ((SERIES[0], False), (BAD, True)):
         dots = [
-            (min(max(s / middle, _NEAREST), _FARTHEST),
+            (_near(s / middle),
              place + _FROM + (_TO - _FROM) * (n + 0.5) / len(seconds))
             for n, s in enumerate(seconds)
             if n % step == 0 and (n in marked) is wanted
@@ -118,11 +112,16 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
         _dots(axes, dots, color, hollow=_few(row))
     time = _time(row)
     if time is not None and drawable(time) and not _few(row):
-        low, high = (min(max(end / middle, _NEAREST), _FARTHEST) for end in ends(time))
+        low, high = (_near(end / middle) for end in ends(time))
         y = place + _TO + 0.05
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
-        at = min(max(time.value / middle, _NEAREST), _FARTHEST)
+        at = _near(time.value / middle)
         axes.plot([at, at], [y - 0.06, y + 0.06], color=INK, linewidth=1.5)
+
+
+def _near(ratio: float) -> float:
+    """Return a ratio to the median, or the edge that it is beyond."""
+    return min(max(ratio, _NEAREST), _FARTHEST)
 
 
 def _few(row: Measurement) -> bool:

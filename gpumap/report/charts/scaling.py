@@ -9,8 +9,8 @@ from gpumap.bench.registry import charted
 from gpumap.cut import briefly
 from gpumap.report import training
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach, short
-from gpumap.report.charts.svg import SERIES, SOFT
+from gpumap.report.charts.chart import Chart, counted, drawable, ends, first, reach, short
+from gpumap.report.charts.svg import INK, SERIES, SOFT
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ _PARTS = (
     ("sync", ("sync",), SERIES[4]),
     ("wait", ("input", "transfer"), SERIES[5]),
 )
+_BARS = [(color, word, "patch") for word, _, color in _PARTS]  # a legend
 _ROWS = 10
-_HIGH, _ROW, _BOTTOM = 190.0, 40.0, 26.0  # pixels
+_HIGH, _ROW = 190.0, 40.0  # pixels
 _GAP = 58.0  # pixels between the curves and the bars
 _LEFT = 34.0
 _BAR, _AT = 0.34, 0.66  # shares of a row
@@ -58,14 +59,12 @@ def _phases(row: Measurement) -> dict[str, float]:
 
 
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
-    rows = group[:_ROWS]
-    told = [_told(row) for row in rows]
-    if len(group) > len(rows):
-        told.append(f"the first {_ROWS} of {len(group)} rows are drawn")
+    rows, more = first(group, _ROWS)
+    told = (*map(_told, rows), *more)
     curves = _curves(rows)
     upper = paper.legend_height(_legend(curves)) + _HIGH + _GAP if curves else 0.0
-    height = upper + paper.legend_height(_bars()) + _ROW * len(rows) + _BOTTOM
-    return Chart(f"Training {title}", tuple(told), height, partial(_draw, rows, curves))
+    height = upper + paper.legend_height(_BARS) + _ROW * len(rows) + paper.BOTTOM
+    return Chart(f"Training {title}", told, height, partial(_draw, rows, curves))
 
 
 def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
@@ -95,10 +94,6 @@ def _legend(curves: Mapping[str, Sequence[Measurement]]) -> list[paper.Entry]:
     return [*found, (SOFT, "as many times as devices", "dashes")]
 
 
-def _bars() -> list[paper.Entry]:
-    return [(color, word, "patch") for word, _, color in _PARTS]
-
-
 def _draw(
     rows: Sequence[Measurement], curves: Mapping[str, Sequence[Measurement]], figure: Figure
 ) -> None:
@@ -109,14 +104,11 @@ def _draw(
         _speedups(paper.axes(figure, head, _HIGH, left=_LEFT, right=16.0), curves)
         paper.write(figure, paper.WIDTH - 16, head + _HIGH + 34, "devices", SOFT, ha="right")
         top = head + _HIGH + _GAP
-    paper.legend(figure, _bars(), top)
-    top += paper.legend_height(_bars())
-    _times(paper.rows(figure, top, len(rows), _ROW), rows)
-    for place, row in enumerate(rows):
-        y = top + place * _ROW + 13
-        paper.write(figure, paper.EDGE, y, _word(row, briefly), title=_word(row))
-        whole = short(sum(_phases(row).values()), "s")
-        paper.write(figure, paper.WIDTH - 12, y, whole, ha="right")
+    texts = [
+        (_word(row, briefly), _word(row), short(sum(_phases(row).values()), "s"), INK)
+        for row in rows
+    ]
+    _times(paper.labelled(figure, _BARS, texts, _ROW, top), rows)
 
 
 def _speedups(axes: Axes, curves: Mapping[str, Sequence[Measurement]]) -> None:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from gpumap.bench.registry import charted, loaded
 from gpumap.cut import briefly
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, counted, drawable, ends, reach
+from gpumap.report.charts.chart import counted, drawable, ends, first, reach
 from gpumap.report.charts.svg import INK, SERIES, SOFT
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
-    from gpumap.model import Case, Measurement, Report
+    from gpumap.model import Case, Estimate, Measurement, Report
+    from gpumap.report.charts.chart import Chart
 
 _ROWS = 12
 _LEGEND = (
@@ -26,7 +27,7 @@ _LEGEND = (
     (INK, "ideal here", "ideal"),
     (SOFT, "as one device", "line"),
 )
-_HIGH, _BOTTOM = 40.0, 26.0  # pixels
+_HIGH = 40.0  # pixels
 _IDEAL, _AT = 0.26, 0.66  # shares of a row: of half a line at the ideal, where its middle is
 _BESIDE = 1.15  # times the largest figure that an axis reaches
 _MANY = 8.0  # from here on not every whole number has a tick
@@ -45,12 +46,18 @@ def charts(report: Report) -> Iterator[Chart]:
 
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     cases = [row.case for row in group]
-    told = [_told(*each) for each in zip(group, _names(cases), strict=True)][:_ROWS]
-    shown = list(zip(group, _names(cases, briefly), _names(cases), strict=True))[:_ROWS]
-    if len(group) > _ROWS:
-        told.append(f"the first {_ROWS} of {len(group)} rows are drawn; the tables have all")
-    height = paper.legend_height(_legend(group[:_ROWS])) + _HIGH * len(shown) + _BOTTOM
-    return Chart(title, tuple(told), height, partial(_draw, shown))
+    rows, more = first(group, _ROWS, "rows are drawn; the tables have all")
+    names = _names(cases)[:_ROWS]
+    texts = [
+        (text, name, f"{'' if found.has_interval else '~'}{found.value:.2f}", INK)
+        for text, name, found in zip(_names(cases, briefly), names, map(_gain, rows), strict=False)
+    ]
+    told = [*map(_told, rows, names), *more]
+    return paper.listing(title, told, _legend(rows), texts, _HIGH, partial(_draw, rows))
+
+
+def _gain(row: Measurement) -> Estimate:
+    return row.metrics["speedup"]
 
 
 def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[str]:
@@ -83,28 +90,19 @@ def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
     return [entry for entry in _LEGEND if entry[2] not in absent]
 
 
-def _draw(rows: Sequence[tuple[Measurement, str, str]], figure: Figure) -> None:
-    found = [row.metrics["speedup"] for row, *_ in rows]
-    ideals = [row.metrics.get("ideal") for row, *_ in rows]
-    legend = _legend([row for row, *_ in rows])
-    paper.legend(figure, legend)
-    head = paper.legend_height(legend)
-    axes = paper.rows(figure, head, len(rows), _HIGH)
-    whole = max(len(row.case.names) for row, *_ in rows)  # no outlier is below it
-    values = [end for each in found for end in (*ends(each), each.value)]
+def _draw(rows: Sequence[Measurement], axes: Axes) -> None:
+    ideals = [row.metrics.get("ideal") for row in rows]
+    whole = max(len(row.case.names) for row in rows)  # no outlier is below it
+    values = [end for row in rows for end in (*ends(_gain(row)), _gain(row).value)]
     most = max(1.0, min(whole, max(values)), reach(values, 0.0)[1])
     most = max(most, *(each.value for each in ideals if each and drawable(each)), 0.0)
-    for place, ((_, name, title), each, ideal) in enumerate(zip(rows, found, ideals, strict=True)):
+    for place, (row, ideal) in enumerate(zip(rows, ideals, strict=True)):
         y = place + _AT
         axes.plot([1.0, 1.0], [y - _IDEAL, y + _IDEAL], color=SOFT, linewidth=1.0)
-        paper.bar(axes, y, each, most * _BESIDE)
+        paper.bar(axes, y, _gain(row), most * _BESIDE)
         if ideal is not None and drawable(ideal):
             axes.plot([ideal.value] * 2, [y - _IDEAL, y + _IDEAL], color=INK, linewidth=1.5,
                       linestyle=(0, (2, 1.5)))  # fmt: skip
-        top = head + place * _HIGH + 13
-        paper.write(figure, paper.EDGE, top, name, title=title)
-        about = "" if each.has_interval else "~"
-        paper.write(figure, paper.WIDTH - 12, top, f"{about}{each.value:.2f}", ha="right")
     axes.set_xlim(0.0, most * _BESIDE)
     step = 1 if most < _MANY else round(most / 6)
     places = [float(n) for n in range(0, int(most * _BESIDE) + 1, step)]

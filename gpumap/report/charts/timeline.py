@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted, is_control
 from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, short
+from gpumap.report.charts.chart import first, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from gpumap.model import Measurement, Param, Report, Trace
+    from gpumap.report.charts.chart import Chart
 
 _EVENTS = 400  # of a trace that are drawn
 _LANES = 12
 _CONTROLS = ("product",)
-_HIGH, _BOTTOM = 42.0, 26.0  # pixels
+_HIGH = 42.0  # pixels
 _BAR, _AT = 0.4, 0.66  # shares of a lane
 _LEAST = 0.6  # pixels of the shortest bar
 _COUNTED = 100  # comparisons, of thousands
@@ -69,11 +70,9 @@ def _sane(start: float, stop: float) -> bool:
 
 
 def _traced(trace: Trace, found: Sequence[_Bar], several: bool) -> Chart:  # noqa: FBT001 - of one
-    shown = found[:_EVENTS]
+    shown, more = first(found, _EVENTS, "events are drawn: --perfetto has all")
     words = [word for word in _KINDS if any(bar.word == word for bar in shown)]
-    told = [_said(shown, word) for word in words]
-    if len(found) > len(shown):
-        told.append(f"the first {_EVENTS} of {len(found)} events are drawn: --perfetto has all")
+    told = [*(_said(shown, word) for word in words), *more]
     if missing := len(trace.events) - len(found):
         told.append(f"{missing} events have no times")
     names = [binding.name for binding in trace.bindings]
@@ -157,28 +156,17 @@ def _chart(
     colors: dict[str, str],
     told: tuple[str, ...],
 ) -> Chart:
-    if len(lanes) > _LANES:
-        told = (*told, f"the first {_LANES} of {len(lanes)} places are drawn")
-    shown = lanes[:_LANES]
+    shown, more = first(lanes, _LANES, "places are drawn")
     legend = [(color, word, "patch") for word, color in colors.items()]
-    height = paper.legend_height(legend) + len(shown) * _HIGH + _BOTTOM
     drawn = [bar for bar in bars if bar.lane in shown]
-    return Chart(title, told, height, partial(_draw, shown, drawn, colors, legend))
+    texts = [(lane, lane, "", INK) for lane in shown]
+    draw = partial(_draw, shown, drawn, colors)
+    return paper.listing(title, [*told, *more], legend, texts, _HIGH, draw)
 
 
-def _draw(
-    lanes: Sequence[str],
-    bars: Sequence[_Bar],
-    colors: dict[str, str],
-    legend: Sequence[paper.Entry],
-    figure: Figure,
-) -> None:
-    paper.legend(figure, legend)
-    head = paper.legend_height(legend)
-    axes = paper.rows(figure, head, len(lanes), _HIGH)
+def _draw(lanes: Sequence[str], bars: Sequence[_Bar], colors: dict[str, str], axes: Axes) -> None:
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
     for n, lane in enumerate(lanes):
-        paper.write(figure, paper.EDGE, head + n * _HIGH + 14, lane)
         axes.axhline(n + _AT, color=RULE, linewidth=1.0, zorder=0.5)
         for word, color in colors.items():
             spans = [(b.start - start, b.stop - b.start) for b in bars

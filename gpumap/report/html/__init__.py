@@ -1,9 +1,8 @@
 """A report as one page of HTML that needs nothing else: no network, no other file.
 
 The answer comes first, then charts, tables and the machine. The templates beside this file escape
-every text; their output is XML too, so that a test can check that each element is closed.
-
-Whether the data of a run can be trusted: the colour of its banner, and why.
+every text; their output is XML too, so that a test can check that each element is closed. The
+colour of the banner tells whether the data of a run can be trusted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from gpumap.judge.few import few
 from gpumap.report import Style, diagnoses, every, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
-from gpumap.report.table import Table
+from gpumap.report.table import RIGHT, Table
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
-_RIGHT = frozenset((*rows.RIGHT, *plain.RIGHT, "to the first"))
+_RIGHT = frozenset((*RIGHT, *plain.RIGHT, "to the first"))
 _ID, _LONG = 24, 48  # characters: longer ids, and texts, may be broken into lines
 _TONES = {
     "good": "ok pass improvement used",
@@ -94,7 +93,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
         every=every.table(report.measurements),
-        checked=plain.check(report, None) if report.kind == "check" else (),
+        checked=plain.lines(plain.check(report), None) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),
     )
@@ -108,11 +107,9 @@ def several(about: str, drawn: Iterable[Chart], found: Iterable[Table]) -> str:
 # --- parts of a page ---------------------------------------------------------------------------
 def _devices(probe: Probe) -> Table:
     """Return the devices of a backend, and what is to be said of it."""
-    found = tuple(tuple(plain.device_row(device)) for device in probe.devices)
-    remarks = [f"note: {note}" for note in probe.notes if probe.usable]
-    if probe.fix:
-        remarks.append(f"fix: {probe.fix}")
-    return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, tuple(remarks))
+    found = tuple(map(plain.device_row, probe.devices))
+    remarks = tuple(plain.about(probe))
+    return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, remarks)
 
 
 def _names(found: list[Binding]) -> list[Table]:
@@ -120,10 +117,8 @@ def _names(found: list[Binding]) -> list[Table]:
     if not found:
         return []
     columns = ("name", *plain.DEVICE_COLUMNS[:1], "is", *plain.DEVICE_COLUMNS[2:])
-    cells = [(b.name, *plain.device_row(b.device)) for b in found]
-    kept = [n for n in range(len(columns)) if any(row[n] != "-" for row in cells)]
-    lines = tuple(tuple(row[n] for n in kept) for row in cells)
-    return [Table("names and their devices", tuple(columns[n] for n in kept), lines, ())]
+    lines = tuple((b.name, *plain.device_row(b.device)) for b in found)
+    return [Table("names and their devices", columns, lines, ()).full()]
 
 
 def _machine(report: Report) -> Iterator[tuple[str, str]]:

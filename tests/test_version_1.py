@@ -1,0 +1,112 @@
+"""Reports of schema version 1, upgraded by the table of docs/schema-2.md, equal those of today.
+
+`version_1.json` has reports of tests/expected/runs as they were before version 2, masked and folded
+in the same way.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from golden import FOLDER
+
+KEYS = {
+    "spacing": "issue_interval", "half_size": "n_half", "from_bytes": "break_even",
+    "predicted_from_bytes": "predicted_break_even", "rounds_per_sample": "iterations_per_sample",
+    "marks": "sample_notes", "spans": "intervals", "silicon": "hardware", "asked": "requested",
+}  # fmt: skip
+CODES = {
+    "shared-silicon": "shared-hardware", "same-silicon": "same-hardware", "anchor": "control",
+    "other-silicon": "other-hardware", "busy-machine": "cpu-contention",
+    "names-left": "unassigned-names",
+}  # fmt: skip
+OF_CODES = ("bench", "code", "cause", "flags")
+OF_IDS = ("id", "against", "cases")
+OF_WORDS = ("message", "text")
+HERE = "<here>"  # what stands for a machine's own values
+# Keys that a report of version 1 holds nothing of.
+NEW = ("headline", "digest")
+OLD = json.loads(Path(__file__).with_name("version_1.json").read_text())
+
+
+def renamed(value, key=""):
+    """Return a value with the keys, codes and ids of version 2."""
+    if isinstance(value, dict):
+        return {KEYS.get(k, k): renamed(item, k) for k, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, key) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key in OF_CODES:
+        return CODES.get(value, value)
+    if key in OF_IDS:
+        return re.sub(r"^anchor\.", "control.", value)
+    return value.replace("silicon", "hardware") if key in OF_WORDS else value
+
+
+def upgraded(tree):
+    """Return a report of version 1 as one of version 2."""
+    found = renamed(tree) | {"schema_version": 2}
+    for one in (*found["measurements"], *found["break_evens"]):
+        if one["check"] is not None:
+            other = {"max_error": HERE, "bound": None, "bytes": None, "first_bad_offset": None}
+            one["check"] = other | one["check"]
+    for fit in found["fits"]:
+        fit.setdefault("lines", [])
+    for trace in found["traces"]:
+        for event in trace["events"]:
+            event.setdefault("line", None)
+    for diagnosis in found["diagnoses"]:
+        diagnose(diagnosis)
+    return found
+
+
+def diagnose(diagnosis):
+    """Give a diagnosis the shape of version 2: its causes in one list, figures beside their words.
+
+    Whose name is used has none.
+    """
+    first = {key: diagnosis.pop(key) for key in ("code", "cause", "fix", "evidence")}
+    causes = [first, *diagnosis.pop("behind")]
+    diagnosis["findings"] = [finding(cause) for cause in causes if cause["code"]]
+    seen = diagnosis.pop("seen")
+    diagnosis |= {"evidence": seen["text"], "figures": seen["figures"]}
+    for example in diagnosis["examples"]:
+        del example["outcome"]
+        example["found"] = example["found"] and finding(example["found"])
+
+
+def finding(cause):
+    """Return a cause with its evidence beside it."""
+    evidence = cause.pop("evidence")
+    return cause | {"text": evidence["text"], "figures": evidence["figures"]}
+
+
+def written(name):
+    """Return the report that a file of tests/expected/runs holds, as a tree."""
+    text = (FOLDER / "runs" / f"{name}.txt").read_text().split("===== json\n")[1]
+    text = text.split("\n===== ")[0]
+    text = re.sub(rf'": {HERE}(\n +\{{)', r'": [\1', text)  # a list whose first line is masked
+    text = re.sub(rf'": {HERE}', f'": "{HERE}"', text)
+    folded = r"\[([^\[\]{}\n]*(?: times|sum [^\]\n]*))\]"
+    return json.loads(re.sub(folded, lambda found: json.dumps(found[0]), text))
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_report_of_version_1_is_that_of_version_2_upgraded(name):
+    """Of every kind of run; nothing is lost that the table does not name."""
+    new = written(name)
+    assert all(new.pop(key) for key in NEW)
+    if new["kind"] == "check":
+        assert new["settings"].pop("opened")
+    assert upgraded(OLD[name]) == new
+
+
+def test_every_kind_of_report_was_upgraded():
+    """And every key and code of the table is in one of them."""
+    kinds = {"check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest",
+             "compare", "trace"}  # fmt: skip
+    assert {tree["kind"] for tree in OLD.values()} == kinds
+    text = json.dumps(OLD)
+    assert [key for key in KEYS if f'"{key}":' not in text] == []
