@@ -1,42 +1,13 @@
 """The state of a map's CUDA devices, as NVML tells it, and who is on them."""
 
 import os
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from nvml_library import Library, NvmlError
 
 from gpumap.machine.gpu_state import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
-
-
-class NvmlError(Exception):
-    value = 3
-
-
-@dataclass
-class Library:
-    answers: dict[str, object]
-    init: Exception | None = None
-    end: Exception | None = None
-    calls: list[str] = field(default_factory=list)
-    NVMLError = NvmlError
-
-    def __getattr__(self, query):
-        if not query.startswith("nvml"):
-            raise AttributeError(query)
-        return lambda *given: self._answer(query.removeprefix("nvml"), *given)
-
-    def _answer(self, query, *given):
-        self.calls.append(query)
-        if query in ("Init", "Shutdown"):
-            if error := self.init if query == "Init" else self.end:
-                raise error
-            return None
-        key = " ".join([query, *map(str, given)])
-        if key not in self.answers:
-            raise NvmlError
-        return self.answers[key]
 
 
 def device(index=0, kind=Kind.CUDA, **facts):
@@ -62,7 +33,6 @@ STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power
 
 
 def test_the_state_of_a_device():
-    """In SI units; NVML is opened and closed once."""
     library = Library(TOLD)
     with Gpus([device()], library) as gpus:
         assert (gpus.read(), gpus.read()) == ((STATE,), (STATE,))

@@ -80,7 +80,6 @@ def test_the_bridges_above_a_device(sketch, address, above):
 
 
 def test_links_in_a_circle(sketch):
-    """Only a broken tree has them."""
     bus = sketch.root / "sys/bus/pci/devices"
     bus.mkdir(parents=True)
     (bus / NEAR_0).symlink_to(bus / NEAR_1)
