@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.base import Series
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.scripted import lighten
 from gpumap.bench.stopping import FEWEST, Pace, needed, units
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
 from gpumap.model import Case, Group, Work
 
 SIZE = 64
@@ -30,7 +28,6 @@ class _Checked(Dot):
 
 
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=False):
-    """Run on scripted devices; return the rows and the seconds that it took."""
     here = world(*scripts)
     for session in here.sessions.values():
         lighten(session)
@@ -48,7 +45,6 @@ def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=
 
 
 def kept(rows):
-    """Return the names of the cases that were measured, in the order of the plan."""
     return list(dict.fromkeys(row.case.name for row in rows if row.status == "ok"))
 
 
@@ -92,7 +88,6 @@ def test_the_pace_is_the_fastest_that_was_seen():
 
 
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():
-    """And for one more look at the results."""
     series = [Series(None, lasting=2.0, checking=0.5), Series(None, lasting=1.0, checking=0.25)]
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
@@ -122,7 +117,6 @@ def test_the_budget_holds(budget, check):
 
 
 def test_more_time_is_for_more_rows():
-    """Never for fewer."""
     two = gpu(0), gpu(1)
     counts = [len(kept(measured(n, *two, check=0.05)[0])) for n in (0.5, 1, 2, 4, 8)]
     assert counts == sorted(counts)
@@ -130,7 +124,6 @@ def test_more_time_is_for_more_rows():
 
 
 def test_the_most_important_case_is_measured_however_long_it_takes():
-    """With its control; nothing else is begun."""
     rows, spent = measured(0.001, gpu(0), gpu(1), check=10.0)
     assert kept(rows) == ["one", "product"]
     assert [row.stop.n for row in rows if row.status == "ok"] == [1, 1]
@@ -138,7 +131,6 @@ def test_the_most_important_case_is_measured_however_long_it_takes():
 
 
 def test_wrong_data_are_told_whatever_time_there_is():
-    """What was seen to be wrong has failed, and is not left out."""
     rows, _ = measured(0.001, gpu(0, fault="wrong-product"), gpu(1), controls=False)
     status = {row.case.name: row.status for row in rows if row.case.names[0] == "a"}
     assert status["one"] == "failed"
@@ -156,8 +148,7 @@ def test_a_later_size_that_would_take_too_long_is_not_begun():
 def test_what_was_asked_for_is_measured_before_the_model():
     """The ladder has what is left: of the sizes that were asked for nothing is left out for it."""
     here = world(gpu(0), gpu(1))
-    params = TransferParams((Size(400), Size(4000)), ("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
-    benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
+    benchmark = copies_on(here, 400, 4000, cases=("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
     rows = [r for r in rows_on(here, benchmark, replace(HARD, budget=2.0)) if r.case.skip is None]
     asked = [row for row in rows if row.case.params["pattern"] != "ladder"]
     assert {("ok", True)} == {(row.status, row.stop.n >= FEWEST) for row in asked}
@@ -166,7 +157,6 @@ def test_what_was_asked_for_is_measured_before_the_model():
 
 
 def test_a_group_that_insists_is_measured():
-    """What a group was asked to do it does, in whatever time."""
     params = replace(PARAMS, sizes=(64, 32))
     more = {"check": 1.0, "params": params, "controls": False, "insists": True}
     rows, _ = measured(0.01, gpu(0), gpu(1), **more)

@@ -25,7 +25,6 @@ LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
 
 
 def points(*ratios):
-    """Return points at 10, 100, 1000 ... bytes."""
     return [Point(10 ** (n + 1), Estimate(*ratio, "1")) for n, ratio in enumerate(ratios)]
 
 
@@ -91,15 +90,6 @@ def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
     assert found.low / slack <= truth <= found.high * slack
 
 
-@given(st.floats(1e-7, 1e-4), st.floats(1e8, 1e12), st.integers(0, 1 << 30))
-def test_a_line_is_a_curve(latency, bandwidth, size):
-    """Where a model fits it tells the time of any size."""
-    sizes = [64 * 8**n for n in range(6)]
-    found = curve(sizes, [latency + n / bandwidth for n in sizes])
-    assert found.seconds(size) == pytest.approx(latency + size / bandwidth, rel=1e-6)
-    assert found.miss < 1e-6
-
-
 def test_what_no_line_fits_is_read_between_the_sizes():
     """As a cache makes of it; beyond the ends by the last two; it needs four sizes with times."""
     found = curve([1, 2, 3, 4, 5], [1.0, 5.0, 1.0, 9.0, 10.0])
@@ -111,7 +101,6 @@ def test_what_no_line_fits_is_read_between_the_sizes():
 
 @given(st.floats(1e2, 1e8), st.floats(1.01, 100.0))
 def test_lines_cross_where_they_cross(size, faster):
-    """To within the step from size to size."""
     found = predicted(lambda n: n, lambda n: size * (1 - 1 / faster) + n / faster, 1.0, 1e12, 0.0)
     assert found.value == pytest.approx(size, rel=0.03)
     assert found.low == found.value == found.high

@@ -19,19 +19,16 @@ class Machine(NamedTuple):
 
 
 def cuda(number=0, *, free=10 * GIB, **others):
-    """Return a device with some memory."""
     ref = DeviceRef(Kind.CUDA, number)
     return Device(f"cuda:{number}", Kind.CUDA, ref, "GPU", "cupy", memory_free=free, **others)
 
 
 def cpu(number=0):
-    """Return a core, whose memory is the host's."""
     ref = DeviceRef(Kind.CPU, number)
     return Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy", cores=(number,))
 
 
 def problems(plan, *devices, available=10 * GIB):
-    """Return what is said about a plan, or nothing."""
     bindings = [Binding(f"dev{n}", device) for n, device in enumerate(devices)]
     try:
         check_memory(plan, bindings, Machine(available))
@@ -41,7 +38,6 @@ def problems(plan, *devices, available=10 * GIB):
 
 
 def lacks(place, need, free=10):
-    """Return what is said of a place that has too little, in GiB."""
     return f"{place} would need {need}.0 GiB, and has {free}.0 GiB free"
 
 
@@ -67,7 +63,6 @@ def test_a_plan_takes_nine_tenths_of_what_is_free(memory, devices, said):
 
 
 def test_one_buffer_may_be_too_large():
-    """OpenCL devices limit a single allocation."""
     device = cuda(facts={"largest_buffer": GIB})
     for largest, said in ((GIB, []), (GIB + 1, [lacks("one buffer of cuda0", 1, 1)])):
         assert said == problems(Plan((), {"cuda:0": 2 * GIB}, largest), device)

@@ -42,7 +42,6 @@ def trainings(draw, exchanging=None):
 
 
 def last(parts):
-    """Return when the last worker was done."""
     return max(end for _, ends in parts for end in ends.values())
 
 
@@ -58,7 +57,6 @@ def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(training):
 
 @given(trainings(), st.randoms())
 def test_who_is_called_first_makes_no_difference(training, random):
-    """A mean over the workers knows no order of them."""
     parts, workers = training
     order = random.sample(range(workers), workers)
     other = [(phase, {order[worker]: end for worker, end in ends.items()}) for phase, ends in parts]

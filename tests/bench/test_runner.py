@@ -38,7 +38,6 @@ class _Ordered(Dot):
 
 
 def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession, **others):
-    """Return a benchmark on a world, its runner and who watches."""
     here, observer = world(*scripts, kind=device), Silent()
     here.clock.sleep(others.pop("start", 0.0))
     benchmark = dot_on(here, params, kind)
@@ -46,7 +45,6 @@ def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession
 
 
 def rows_of(*scripts, **others):
-    """Run to the end."""
     benchmark, runner, _ = dot(*scripts, **others)
     rows = list(runner.run())
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
@@ -82,7 +80,6 @@ def test_blocks_alternate():
 
 @pytest.mark.parametrize(("seed", "same"), [(1, True), (2, False)])
 def test_the_seed_sets_the_order(seed, same):
-    """The same seed, the same order."""
     orders = []
     for settings in (SETTINGS, replace(SETTINGS, seed=seed)):
         benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
@@ -92,7 +89,6 @@ def test_the_seed_sets_the_order(seed, same):
 
 
 def test_spans_count_from_the_start_of_the_run():
-    """Whatever the clock shows."""
     quick = replace(SETTINGS, blocks=2)
     early, late = (rows_of(gpu(0), gpu(1), start=start, settings=quick) for start in (0.0, 1024.0))
     for before, after in zip(early, late, strict=True):
@@ -107,15 +103,6 @@ def test_groups_share_the_budget():
     rows = rows_of(gpu(0, rate=2.0**24), params=params, settings=settings)
     assert {"budget"} == {row.stop.why for row in rows}
     assert all(4.0 < sum(row.samples.seconds) < 10.0 for row in rows)
-
-
-def test_a_group_is_done_when_its_time_is():
-    """The share that is told is of the group's time, and no more than all of it."""
-    settings = replace(SETTINGS, budget=1.0, precision=NEVER)
-    _, runner, observer = dot(gpu(0, rate=2.0**20), params=ONE, settings=settings)
-    list(runner.run())
-    shares = [seen.done for seen in observer.heard[1:-1]]
-    assert (sorted(shares), 1.0) == (shares, shares[-1])
 
 
 class _Noisy(_Ordered):
@@ -187,7 +174,6 @@ def test_each_group_is_looked_around_for_itself():
 
 
 def test_wrong_data_is_a_row_without_figures():
-    """The product is not timed at all; other devices are."""
     rows = rows_of(gpu(0), gpu(1, fault="wrong-product"))
     assert {row.case.name: row.status for row in rows if "b" not in row.case.names} == {
         "solo": "ok", "one": "ok", "one+fetch": "ok",
@@ -223,7 +209,6 @@ def test_a_lost_device_takes_only_its_own_rows(after):
 
 
 def test_samples_before_a_loss_within_a_size_are_kept():
-    """They are raw, and there are no figures of them."""
     for after in range(8, 100):
         (row,) = rows_of(gpu(0, rate=2.0**20, fault="lost", fault_after=after), params=ONE)
         if row.samples is not None and row.samples.seconds:
@@ -285,41 +270,19 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
             assert ("skipped", reason, {}) == (row.status, row.reason, row.metrics)
 
 
-def test_nothing_is_unfinished_before_and_after():
-    """Rows that were yielded are not told twice."""
-    _, runner, _ = dot(gpu(0))
-    for _ in range(2):
-        assert runner.unfinished("interrupted") == []
-        list(runner.run())
-    assert runner.unfinished("interrupted") == []
-
-
 @pytest.mark.parametrize(
     ("one", "two", "shared"),
     [(gpu(0), gpu(1), False), (gpu(0), gpu(0), True),
      (gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), True)],
 )  # fmt: skip
 def test_shared_hardware_is_flagged(one, two, shared):
-    """On every row that runs on both."""
     rows = rows_of(one, two, settings=LOOK)
     flagged = {"many", "many+fetch", "many+fetch+threads"} if shared else set()
     assert flagged == {row.case.name for row in rows if row.flags == ("shared-hardware",)}
     assert set(CASES) - flagged == {row.case.name for row in rows if not row.flags}
 
 
-def test_modes_are_flagged():
-    """Five times, one after the other, are no single value; the row stays ok."""
-    long = replace(SETTINGS, blocks=40)
-    for (row,), flags in (
-        (rows_of(gpu(0, rate=2.0**24), params=ONE, settings=long), ()),
-        (rows_of(gpu(0), params=ONE, kind=_Noisy, settings=long), ("unstable",)),
-    ):
-        assert (row.status, row.flags) == ("ok", flags)
-
-
 def test_an_outlier_is_marked_and_kept():
-    """Nothing is dropped."""
-
     class Hiccup(_Noisy):
         def _swing(self):
             super()._swing()

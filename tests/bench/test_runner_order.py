@@ -6,11 +6,9 @@ from functools import partial
 from random import Random
 
 import pytest
-from worlds import SETTINGS, Silent, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
 from gpumap.judge.verdict import EARLY
 from gpumap.model import Estimate
 from gpumap.model.trees import changed
@@ -34,14 +32,11 @@ class _Noted(Dot):
 
 
 def slow(names=1):
-    """Return a world of devices that take as long as a sample for a product."""
     return world(*(gpu(n, rate=2.0**24) for n in range(names)))
 
 
 def copies(here):
-    """Return copies, and the sizes behind their model."""
-    params = TransferParams((Size(400),), ("h2d", "d2h"), ladder=(64, 512, 4096))
-    return Transfer(here.bindings, here.sessions, params, here.sessions.get)
+    return copies_on(here, 400, cases=("h2d", "d2h"), ladder=(64, 512, 4096))
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
@@ -131,7 +126,6 @@ class _Impossible(Dot):
 
 
 def test_nothing_is_decided_by_a_ratio_that_is_refused():
-    """An early look is shown what the report would have."""
     seen, here = [], slow(2)
     settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
     rows_on(here, dot_on(here, MANY, _Impossible), settings)

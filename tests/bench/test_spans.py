@@ -37,7 +37,6 @@ class _Session:
 
 
 def marked(**times):
-    """Return the parts of devices that come to their two marks at these times."""
     spans = Spans()
     assert spans.parts() == {}
     for name, each in times.items():
@@ -63,7 +62,6 @@ def test_a_part_begins_with_the_first_and_ends_with_the_last():
 
 @pytest.mark.parametrize("times", [[None, 1.0], [1.0, None], [None, None]])
 def test_a_device_without_a_clock_has_no_part(times):
-    """The others have theirs."""
     assert marked(a=times, b=[1.0, 2.0]) == {"b": Part(1.0, 2.0, None)}
 
 

@@ -11,12 +11,10 @@ BLOCKS = tuple(range(6))
 
 
 def exactly(value, unit="1"):
-    """Return an estimate of a value that never varied."""
     return Estimate(*(pytest.approx(value, rel=TOL),) * 3, unit)
 
 
 def samples(seconds, spans=None):
-    """Return the same time in every block, or the times that are given."""
     times = seconds if isinstance(seconds, tuple) else (seconds,) * len(BLOCKS)
     found = {name: (span,) * len(times) for name, span in (spans or {}).items()}
     return Samples(times, BLOCKS[: len(times)], intervals=found)
@@ -134,7 +132,6 @@ def test_ratios_are_taken_block_by_block():
      ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None)],
 )  # fmt: skip
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
-    """And times above zero: what a clock cannot see has no ratio."""
     found = ratio(over, under, 0.95)
     assert expected is None if found is None else found.value == expected
     assert found is None or not found.has_interval  # of one block

@@ -5,7 +5,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SETTINGS, gpu, world
 
@@ -27,7 +26,6 @@ TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100)
 
 
 def done(row, precision, confidence):
-    """Return whether a row is known well enough."""
     return stopping.done(row.located(confidence), precision)
 
 
@@ -38,22 +36,18 @@ def noise(width, n=40, seed=1):
 
 
 def times(values):
-    """Return what a row of these times stands on."""
     return Standing(values, ratios=False)
 
 
 def ratios(values):
-    """Return what a row of these ratios stands on."""
     return Standing(values, ratios=True)
 
 
 def drift(n=40):
-    """Return times that double on the way."""
     return [1.0 + i / n for i in range(n)]
 
 
 def samples(seconds, blocks=None):
-    """Return samples of these times, one for each block."""
     return Samples(tuple(seconds), tuple(range(len(seconds)) if blocks is None else blocks))
 
 
@@ -122,14 +116,6 @@ def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, eno
 def test_half_a_width_is_a_share_of_the_median(low, high, half):
     """On the scale of logarithms, as ratios are; from nothing to something it has no end."""
     assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0, 20.0))
-
-
-@given(TIMES, st.integers(-20, 20))
-def test_another_unit_settles_nothing(values, exponent):
-    """A row is as done in milliseconds as in seconds."""
-    row, scaled = times(values), times([value * 2.0**exponent for value in values])
-    assert unstable(row, 0, 1) == unstable(scaled, 0, 1)
-    assert done(row, QUIET.precision, 0.95) == done(scaled, QUIET.precision, 0.95)
 
 
 def test_a_time_is_of_this_run_and_a_ratio_is_not():

@@ -32,20 +32,17 @@ def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
 
 
 def flags(*looks, **others):
-    """Return all flags of the rows, of which each has marked samples."""
     rows = rows_of(_Script(*looks), **others)
     assert all(map(marked, rows.values()))
     return {flag for row in rows.values() for flag in row.flags}
 
 
 def marked(row):
-    """Return which samples are marked as throttled, and with which words."""
     marks = [mark for mark in row.samples.sample_notes if mark.mark == "throttled"]
     return {mark.sample: mark.detail for mark in marks}
 
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
-    """It makes no row unstable; one that comes and goes does."""
     cap, both = {"cuda:0": "power cap"}, {"power-capped", "unstable"}
     assert flags({}, cap, cases=("one",)) & both == {"power-capped"}
     assert flags({}, *[cap, {}] * 40, cases=("one",)) & both == {"unstable"}

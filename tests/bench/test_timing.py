@@ -34,7 +34,6 @@ class _BusyClock(FakeClock):
 
 @pytest.fixture
 def clock():
-    """Return a scripted clock."""
     return FakeClock()
 
 
@@ -79,7 +78,6 @@ def test_only_the_first_round_of_a_sample_is_marked(clock):
 
 
 def test_the_parts_of_the_devices_are_those_of_the_first_round():
-    """Host times, whatever the rounds behind it."""
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
@@ -179,7 +177,6 @@ class _Renewing(_Work):
 
 
 def test_to_begin_anew_is_no_part_of_a_sample(clock):
-    """It comes before the clock is read, once for each sample."""
     series = Series(_Renewing(clock, 0.25))
     assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
     assert series.round.renewed == 3

@@ -30,24 +30,20 @@ EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
 
 
 def asked(*rules, tasks=(TASK,), scaling=WEAK, **others):
-    """Return what is asked for: by default, SGD by bsp."""
     given_ = {"optimizer": "sgd", "rate": 0.1} | others
     return Params(tasks, rules or (Chosen("bsp"),), scaling, **given_)
 
 
 def training(names, params):
-    """Return devices and a training on so many of them."""
     here = world(*(gpu(n) for n in range(names)))
     return here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
 def planned(names, params):
-    """Return the plan for so many names, of which none is open."""
     return plan(world(*(gpu(n) for n in range(names))).bindings, LocalWorkers({}), params)
 
 
 def steps(found):
-    """Return the whole steps of a plan."""
     return [case for case in found.cases if case.name == "step"]
 
 
@@ -60,12 +56,10 @@ def measured(names, params, slow=1):
 
 
 def per_phase(row):
-    """Return the share of a row's time that its phases stand for."""
     return PER / (row.case.params["batch"] * row.case.params["steps"])
 
 
 def spent(row):
-    """Return the sum of all phases."""
     return sum(row.metrics[phase].value for phase in PHASES)
 
 
@@ -81,7 +75,6 @@ def job(rule, names, **others):
      (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
 )  # fmt: skip
 def test_it_is_trained_on_1_2_4_and_all_names(names, found):
-    """The first ones of the map, and each number of them once."""
     assert counts(names) == found
     if names <= 8:
         cases = steps(planned(names, asked()))
@@ -120,7 +113,6 @@ def test_each_case_is_held_against_its_own_on_one_device():
 
 @pytest.mark.parametrize("tau", [1, 7, 10])
 def test_a_round_of_easgd_holds_one_meeting(tau):
-    """Tau steps, on two devices and more; one alone meets nobody."""
     found = steps(planned(2, asked(*(replace(rule, tau=tau) for rule in ALL))))
     assert {(c.params["rule"], len(c.names)): c.params["steps"] for c in found} == {
         ("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): tau, ("gosgd", 2): 1,
@@ -128,7 +120,6 @@ def test_a_round_of_easgd_holds_one_meeting(tau):
 
 
 def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
-    """What the row says of its input is what its course does."""
     for kept in (False, True):
         params = asked(kept=kept)
         found = {case.name: case.params["input"] for case in planned(1, params).cases}
@@ -205,7 +196,6 @@ def test_waiting_for_a_slow_worker_is_no_exchange(rule):
 
 @pytest.fixture
 def cores():
-    """Sessions of two numpy cores, with their names."""
     made = load("numpy", here.HOST)
     devices = [device for device in made.probe().devices if device.ref.index is not None]
     if len(devices) < 2:
@@ -285,7 +275,6 @@ DEEP = Layers(Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1,
     ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
 )  # fmt: skip
 def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, examples, rules):
-    """At least, and not more than twice of it, on each device."""
     live, taken, empty = Counter(), Counter(), NumpySession.empty
 
     def add(id_, nbytes):
@@ -307,20 +296,6 @@ def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, ex
     for binding in cores.bindings:
         id_ = binding.device.id
         assert taken[id_] <= benchmark.plan.memory[id_] <= 2 * taken[id_]
-
-
-def test_a_device_of_two_names_takes_the_memory_of_both():
-    """And of a sweep that of its largest network."""
-    device = gpu(0)
-
-    def found(*scripts, **others):
-        return plan(world(*scripts).bindings, LocalWorkers({}), asked(**others))
-
-    once, twice = (found(*scripts).memory["cuda:0"] for scripts in ((device,), (device, device)))
-    assert twice == 2 * once + SIZE  # the two halves that a ring adds
-    sweep, alone = found(device, tasks=(TASK, LARGE)), found(device, tasks=(LARGE,))
-    assert sweep.memory == alone.memory
-    assert sweep.largest_buffer == 4 * LARGE.parameters
 
 
 def test_what_trained_to_no_number_is_not_learned():

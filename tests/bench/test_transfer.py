@@ -15,29 +15,24 @@ EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
 def params(*sizes, cases=CASES, ladder=()):
-    """Return parameters without a ladder, unless one is given."""
     return Params(sizes or (SMALL,), cases, 1, ladder)
 
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
-    """Return a world and a benchmark on it; a second session is on the same engine."""
     here = world(*scripts, **others)
     return here, Transfer(here.bindings, here.sessions, params, again(here))
 
 
 def cases(*scripts, **given):
-    """Return the cases that are planned, by what tells them apart."""
     _, benchmark = made(*scripts, params=params(**given))
     return {key(case): case for case in benchmark.plan.cases}
 
 
 def run(here, benchmark):
-    """Measure everything; return the rows by case, names, memory, mode and pattern."""
     return {key(row.case): row for row in rows_on(here, benchmark)}
 
 
 def key(case):
-    """Return what tells cases of one size apart."""
     names = (">" if case.ordered else "+").join(case.names)
     params = case.params
     return case.name, names, params["memory"], params["mode"], params["pattern"]
@@ -202,7 +197,6 @@ def test_every_figure_is_the_scripted_one(nbytes):
 
 
 def test_uploads_to_several_devices_are_all_verified():
-    """One that is wrong on the last of them fails the row of all."""
     here, benchmark = made(gpu(0), gpu(1, fault="flip", fault_in="upload"))
     rows = run(here, benchmark)
     together = rows["h2d", "a+b", "pageable", "sync", "together"]
@@ -240,7 +234,6 @@ BLOCKS = replace(SETTINGS, budget=1e6, blocks=20)
 
 
 def models(*scripts, cases=("h2d", "d2h"), ladder=(*LADDER, HELD_BACK), settings=BLOCKS):
-    """Measure a ladder; return its models by case, names and mode."""
     here, benchmark = made(*scripts, params=params(cases=cases, ladder=ladder))
     rows = rows_on(here, benchmark, settings)
     return {
@@ -277,9 +270,3 @@ def test_a_device_of_two_regimes_has_two():
     assert fit.lines[1].start == 262144
     assert fit.metrics["latency"].value == pytest.approx(5e-6, rel=0.01)
     assert fit.metrics["peak_bandwidth"].value == pytest.approx(10e9, rel=0.01)
-
-
-@pytest.mark.parametrize("ladder", [(), (64,), (64, 512, 4096)])
-def test_too_few_sizes_make_no_model(ladder):
-    """Two parameters, and something to be wrong about."""
-    assert models(gpu(0, features=()), ladder=ladder) == {}

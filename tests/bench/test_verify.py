@@ -17,7 +17,6 @@ WRONGS = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
 
 
 def made(size, dtype="float32"):
-    """Return two factors, and what is expected of their product."""
     a = Matrix((1, 0), size, dtype)
     return a, a.following, Expected(a, a.following)
 
@@ -25,7 +24,6 @@ def made(size, dtype="float32"):
 @EVERY
 @pytest.mark.parametrize("size", [1, 2, 3, 17, ROWS - 1, ROWS, ROWS + 1, 257, 500])
 def test_a_right_product_passes(size, dtype):
-    """At every size; its error is counted in what is allowed."""
     p = Planted(size, dtype)
     check = p.expected.check(rounded(p.exact, dtype))
     assert (check.method, check.passed, check.bound) == ("float64 reference", True, 1.0)
@@ -116,7 +114,6 @@ def test_a_matrix_can_be_made_again(dtype):
 
 
 def test_another_seed_is_another_matrix():
-    """Not one element is the same, and none is zero."""
     matrix = Matrix((1, 2, 0), 300, "float32").whole()
     for seed in ((1, 2, 1), (2, 2, 0), (1, 3, 0)):
         assert (matrix != Matrix(seed, 300, "float32").whole()).all()
@@ -141,7 +138,6 @@ BAD, WORST = (Check("m", passed=False, max_error=error, bound=1.0) for error in 
      (BAD, WORST, WORST), (WORST, BAD, WORST)],
 )  # fmt: skip
 def test_of_two_checks_the_worse_is_shown(first, second, shown):
-    """The one that failed, else the larger error."""
     assert shown == worse(first, second)
 
 
@@ -165,7 +161,6 @@ def test_the_host_memory_is_planned(size, dtype):
 
 @pytest.mark.parametrize(("error", "passed"), [(1.0, True), (math.nextafter(1.0, 2.0), False)])
 def test_an_error_may_be_all_that_rounding_allows(error, passed):
-    """And not one bit more."""
     assert judged("m", error) == Check("m", passed, error, 1.0)
 
 
@@ -191,6 +186,5 @@ class _Late:
 
 
 def test_a_result_is_compared_when_it_has_arrived():
-    """In blocks of rows, each of which is waited for."""
     p = Planted(2 * ROWS + 30, "float64")
     assert p.expected.check(_Late(rounded(p.exact, "float64"))).passed
