@@ -35,7 +35,6 @@ SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
 
 @cache
 def backend(name):
-    """Return the backend and what it found; one of each for the whole file."""
     made = load(name, here.HOST)
     return made, made.probe()
 
@@ -60,7 +59,6 @@ def places():
 
 
 def opened(place):
-    """Open a device on its backend's clock."""
     name, device = place
     made = backend(name)[0]
     return made.open(device, made.clock())
@@ -77,14 +75,12 @@ PAIRS = [
 
 @pytest.fixture(params=PLACES)
 def session(request):
-    """Each device, opened."""
     with opened(request.param) as session:
         yield session
 
 
 @pytest.fixture
 def rng():
-    """Return the same random numbers for each test."""
     return np.random.default_rng(SEED)
 
 
@@ -95,14 +91,12 @@ def featured(session, *wanted):
 
 
 def random(rng, shape, dtype):
-    """Return values of that type; floats near one."""
     if dtype == "uint8":
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return rng.uniform(-1, 1, shape).astype(dtype)
 
 
 def poisoned(shape, dtype):
-    """Return an array in which every byte is wrong."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8)[:] = POISON
     return array
@@ -283,7 +277,6 @@ def test_a_copy_to_another_session(pair, rng):
 
 
 def turned(array, turn):
-    """Return a matrix as it is given where it is to be turned."""
     return np.ascontiguousarray(array.T) if turn else array
 
 
@@ -296,7 +289,6 @@ def bound(a, b, out, alpha, beta, inner):
 
 
 def assert_product(session, rng, sizes, dtype, transpose, alpha, beta):
-    """Queue one product and hold it against float64."""
     rows, columns, inner = sizes
     a, b = random(rng, (rows, inner), dtype), random(rng, (inner, columns), dtype)
     out = random(rng, (rows, columns), dtype)
@@ -394,7 +386,6 @@ def test_products_of_slices(session, rng):
     "shapes", [((2, 3), (2, 3), (2, 3)), ((2, 3), (3, 4), (4, 2)), ((2, 3), (3, 4), (2, 5))]
 )
 def test_products_that_do_not_fit_are_refused(session, shapes):
-    """At once, and not on the device."""
     with pytest.raises(ValueError, match="shapes do not fit"):
         session.gemm(*(session.empty(shape, "float32") for shape in shapes))
 
@@ -550,7 +541,6 @@ def chained(session, rng, rows, dtype, inner=10, columns=5, scale=1.0):
 @FLOATS
 @pytest.mark.parametrize("rows", [1, 15, 16, 17, 63, 64, 65, 1000, 100_003])
 def test_a_chain_is_what_its_operations_make(session, rng, rows, dtype):
-    """For any number of rows; the rows before and behind stay."""
     featured(session, dtype, "kernels")
     found, expected = chained(session, rng, rows, dtype)
     eps = np.finfo(dtype).eps
@@ -560,7 +550,6 @@ def test_a_chain_is_what_its_operations_make(session, rng, rows, dtype):
 
 @pytest.mark.parametrize(("inner", "columns"), [(1, 1), (3, 4), (2, 8), (7, 9), (16, 16), (5, 33)])
 def test_a_chain_of_other_weights(session, rng, inner, columns):
-    """Fewer columns than a vector has numbers, as many, and more."""
     featured(session, "kernels")
     found, expected = chained(session, rng, 77, "float32", inner, columns)
     assert np.allclose(found[1:-1], expected[1:-1], rtol=2e-6, atol=8e-6)
@@ -772,7 +761,6 @@ def test_what_a_device_can_do_is_known_before_it_is_opened(place):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_closing_twice_is_closing_once(place):
-    """Also after work, and also with work that no one waited for."""
     session = opened(place)
     buffer = sent(session, np.ones(1000, "float32"))
     session.download(buffer, np.empty(1000, "float32"))
@@ -807,7 +795,6 @@ def test_different_sessions_at_the_same_time(pair):
 
 
 def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
-    """One at a time; which one does not matter."""
     array = random(rng, (64,), "float32")
     buffer = sent(session, array)
     with ThreadPoolExecutor(1) as pool:
@@ -823,7 +810,6 @@ class Faulty:
         self._session = session
 
     def __getattr__(self, name):
-        """Do as the session does, and spoil what comes of it."""
         call = getattr(self._session, name)
         if name != self.fault:
             return call
@@ -845,7 +831,6 @@ class Faulty:
 
 @pytest.mark.parametrize(("fault", "direction"), [("upload", "h2d"), ("download", "d2h")])
 def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
-    """By whatever compares it, on the device or on the host."""
     faulty = Faulty(session)
     work = HostCopy([Ends("a", faulty, 5000, "pageable", (1, 0)).cut(5000)], direction, sync=True)
     assert verified(work).passed
@@ -854,7 +839,6 @@ def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
 
 
 def test_a_planted_place_of_a_product_is_found(session):
-    """One of ten thousand."""
     faulty = Faulty(session)
     product = Product("a", faulty, Pair((1, 0), 100, "float32"))
     for faulty.fault in ("", "gemm"):

@@ -17,7 +17,6 @@ from gpumap.backends.cupy_devices import INSTALL
 from gpumap.backends.cupy_launch import Current, Kernels
 from gpumap.backends.cupy_memory import in_words
 from gpumap.backends.fake_script import FakeDevice, device_of
-from gpumap.bench.exchanges import Job, LibraryRanks
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import AbsentError, DeviceError, QuestionError, Unsupported
 from gpumap.extras import install, pip
@@ -27,7 +26,6 @@ INSTALLED = importlib.util.find_spec("cupy") is not None
 
 
 def test_a_probe_has_devices_with_an_identity_or_a_reason():
-    """The fix is the command that installs it; never a traceback."""
     probe = CupyBackend(here.HOST).probe()
     if not INSTALLED:
         assert probe == Probe("cupy", usable=False, reason="not installed", fix=INSTALL)
@@ -65,37 +63,6 @@ def test_a_type_without_kernels_is_unsupported():
         Kernels(session).prepared([("fill", "bfloat16", (), 4)], 1, {})
 
 
-class _Scripted:
-    """NCCL as its documentation has it: a group's calls take place together, at its end."""
-
-    NCCL_FLOAT32, NCCL_SUM = 7, 0
-
-    def __init__(self, memory):
-        self.memory, self.asked, self.group = memory, [], None
-        self.NcclCommunicator = SimpleNamespace(initAll=self.connected)
-
-    def connected(self, ordinals):
-        self.asked = list(ordinals)
-        return [SimpleNamespace(allReduce=self.all_reduce) for _ in ordinals]
-
-    def groupStart(self):  # noqa: N802 - NCCL's name
-        self.group = []
-
-    def all_reduce(self, source, target, count, dtype, operation, stream):
-        """Collect a call; outside of a group it would wait for the others for ever."""
-        assert (source, dtype, operation) == (target, self.NCCL_FLOAT32, self.NCCL_SUM)
-        assert self.memory[source].size == count
-        self.group.append((source, stream))
-
-    def groupEnd(self):  # noqa: N802
-        """Sum up, once every device has called."""
-        assert len(self.group) == len(self.asked)
-        assert len({stream for _, stream in self.group}) == len(self.group)
-        total = sum(self.memory[address].copy() for address, _ in self.group)
-        for address, _ in self.group:
-            self.memory[address][:] = total
-
-
 class _Session:
     """A session of CuPy's, in host memory."""
 
@@ -121,25 +88,11 @@ class _Session:
         """Do nothing: a copy is there when it returns."""
 
 
-def test_an_exchange_is_one_group_on_every_device(monkeypatch):
-    """In each session's own stream and in place; the sums are exact."""
-    memory = {}
-    nccl = _Scripted(memory)
-    monkeypatch.setattr(cupy_nccl, "library", lambda: nccl)
-    sessions = [_Session(number, memory) for number in (3, 0, 1)]
-    work = LibraryRanks(sessions, cupy_nccl.Nccl(sessions)).round(Job("native", 1000))
-    work.poison()
-    work.queue()
-    assert nccl.asked == [3, 0, 1]
-    assert work.check().passed
-
-
 @pytest.mark.parametrize(("sessions", "said"), [
     ([_Session(0, {}), _Session(1, {}, "fake")], "cuda1 is driven by fake"),
     ([_Session(0, {}), _Session(0, {})], "has two names, and NCCL takes a device once"),
 ])  # fmt: skip
 def test_what_nccl_would_hang_on_is_refused(sessions, said):
-    """Before it is asked."""
     with pytest.raises(QuestionError) as raised:
         cupy_nccl.Nccl(sessions)
     (told,) = raised.value.diagnostics
@@ -148,7 +101,6 @@ def test_what_nccl_would_hang_on_is_refused(sessions, said):
 
 
 def test_without_it_the_fix_is_said():
-    """One line, and no warning of CuPy's."""
     try:
         cupy_nccl.library()
     except AbsentError as error:

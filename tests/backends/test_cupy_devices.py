@@ -179,7 +179,6 @@ def test_without_nvml_an_instance_is_known_by_its_name(ask):
 
 
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
-    """The note names the entry, the fix is a list that works."""
     probe = ask(_Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
     assert probe.usable
     assert probe.notes == (f'CUDA_VISIBLE_DEVICES=1,7,0: entry 2 ("7") {LATER}',)

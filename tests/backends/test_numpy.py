@@ -24,14 +24,12 @@ CORES = len(MACHINE.cpus)
 
 
 def opened(ref="cpu0"):
-    """Open the device that a map calls `ref`."""
     backend = NumpyBackend(HOST)
     device = next(d for d in backend.probe().devices if str(d.ref) == ref)
     return backend.open(device, SystemClock())
 
 
 def blas_threads():
-    """Return the thread count of every BLAS in this process."""
     return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 
 
@@ -78,7 +76,6 @@ def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
 
 
 def test_a_core_that_is_not_there_is_not_pinned():
-    """Then the session works, and says so."""
     with opened() as real, NumpyBackend(HOST).open(
         replace(real.device, cores=(4095,)), SystemClock()
     ) as session:  # fmt: skip

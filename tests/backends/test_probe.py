@@ -134,7 +134,6 @@ def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
 
 
 def test_the_processor_time_of_a_child_that_is_ended_is_known():
-    """One that computes has used more of it than one that sleeps."""
     every = {}
     for name, body in (("spin", "while True: pass"), ("sleep", "import time; time.sleep(600)")):
         command = [sys.executable, "-c", body]
@@ -212,7 +211,6 @@ def test_pocl_without_a_linker_is_not_used(pocl, tmp_path, monkeypatch, linker):
 
 
 def test_pocl_whose_linker_has_its_libraries_elsewhere_is_used(pocl, monkeypatch):
-    """Where nothing stands in the usual place a kernel is tried."""
     monkeypatch.setattr(pyopencl_devices, "_LINKED", NOWHERE)
     monkeypatch.setattr(pyopencl_devices, "_TRIED", {})
     probe = inventory(Host(dict(os.environ), MACHINE))
@@ -221,7 +219,6 @@ def test_pocl_whose_linker_has_its_libraries_elsewhere_is_used(pocl, monkeypatch
 
 @pytest.fixture
 def pocl():
-    """Skip where PoCL is not what drives OpenCL."""
     probe = probed()
     if not probe.usable:
         pytest.skip(f"pyopencl: {probe.reason}")
@@ -258,7 +255,6 @@ def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
 
 
 def test_an_answer_is_the_same_on_both_sides():
-    """Every field of every device survives, hostile text too."""
     device = Device(
         id="opencl:0:0.1", kind=Kind.OPENCL, ref=DeviceRef(Kind.OPENCL, 0, 0, 1),
         name="\x1b[31m\ud800名", backend="pyopencl", pci="0000:09:00.0", memory_total=2**40,

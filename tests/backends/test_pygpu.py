@@ -15,7 +15,6 @@ from gpumap.model import Device, DeviceRef, Kind, Probe
 
 @pytest.fixture(scope="module")
 def usable():
-    """The backend, where it can be used; else skips with its own reason."""
     backend = PygpuBackend(here.HOST)
     probe = backend.probe()
     if not probe.usable:
@@ -24,7 +23,6 @@ def usable():
 
 
 def test_without_the_library_it_says_how_to_get_it():
-    """No package index has it: the fix names Debian's package."""
     if find_spec("pygpu") is not None:
         pytest.skip("pygpu is installed")
     probe = PygpuBackend(Host({}, read())).probe()

@@ -18,7 +18,6 @@ EVERY = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
 
 @pytest.fixture(scope="module")
 def probe():
-    """What is here, with whatever drivers are here."""
     found = load("pyopencl", here.HOST).probe()
     if not found.usable:
         pytest.skip(f"pyopencl: {found.reason}")
@@ -26,7 +25,6 @@ def probe():
 
 
 def machine(*, cpus=EVERY, pinnable=True, **env):
-    """Return a host with four processors, of which this process may use some."""
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
@@ -47,7 +45,6 @@ def test_parts_are_devices_of_one_unit(probe):
 
 @pytest.mark.parametrize("ref", [DeviceRef(Kind.OPENCL, 0, 99), DeviceRef(Kind.OPENCL, 99, 0)])
 def test_a_device_that_is_gone(probe, ref):
-    """Between probe and open a driver may lose it."""
     del probe
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):

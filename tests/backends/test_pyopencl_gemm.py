@@ -76,7 +76,6 @@ WAYS = {
 
 @pytest.fixture(scope="module", params=WAYS)
 def session(request):
-    """Open the first device, cut as it is and as others would be."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     from gpumap.backends.pyopencl import PyopenclBackend
 

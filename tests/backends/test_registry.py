@@ -17,7 +17,6 @@ HOST = Host({}, topology.read())
 
 
 def test_every_kind_has_a_default_that_drives_it():
-    """And the fake one is never anyone's default."""
     assert set(DEFAULTS) == set(Kind)
     assert all(kind in load(name, HOST).kinds for kind, names in DEFAULTS.items() for name in names)
     assert "fake" not in {name for names in DEFAULTS.values() for name in names}
@@ -25,7 +24,6 @@ def test_every_kind_has_a_default_that_drives_it():
 
 @pytest.mark.parametrize(("name", "shown"), [("torch", "torch"), ("", ""), ("\x1b[1m", r"\x1b[1m")])
 def test_a_name_that_is_none(name, shown):
-    """The question is wrong; the known names are the hint."""
     with pytest.raises(QuestionError) as error:
         load(name, HOST)
     (found,) = error.value.diagnostics
