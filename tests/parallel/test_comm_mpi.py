@@ -51,7 +51,6 @@ def test_without_mpi4py_it_is_said(monkeypatch):
 
 @pytest.mark.skipif(not HERE, reason="no mpi4py: pip install mpi4py")
 def test_an_mpi_library_that_cannot_be_loaded_is_said():
-    """One line, and no traceback of mpi4py's."""
     code = (
         "from gpumap.parallel.comm.mpi import load\nfrom gpumap.errors import AbsentError\n"
         "try:\n    load()\nexcept AbsentError as error:\n    print(error.diagnostics[0].message)\n"
@@ -84,9 +83,3 @@ def test_an_array_that_does_not_fit(ranks, array, error, said):
     (told,) = raised.value.diagnostics
     assert said in told.message
     assert told.hint
-
-
-def test_one_rank_has_its_sum():
-    array = np.arange(8, dtype="f4")
-    MpiExchange(schedule("ring", 1, 8), Alone(), array).run()
-    assert array.tolist() == list(range(8))

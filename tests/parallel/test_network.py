@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import got, opened, places
 
-from gpumap.backends.fake import FakeSession
-from gpumap.backends.fake_clock import Engine, FakeClock
-from gpumap.backends.fake_script import FakeDevice, device_of
-from gpumap.errors import QuestionError, Unsupported
+from gpumap.errors import QuestionError
 from gpumap.parallel.network import (
     HIDDEN,
     LAST,
@@ -175,25 +172,6 @@ def test_a_replica_agrees_with_the_reference(place, hidden, last, widths):
 
 @pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("last", LAST)
-@pytest.mark.parametrize("counts", [(7, 4, 0), (1, 10), (0, 0, 11)])
-def test_replicas_of_parts_sum_up_to_the_batch(place, last, counts):
-    net = network("relu", last, (5, 4, 3, 1 if last == "sigmoid" else 2))
-    parameters, x, y = drawn(net, 11, np.float32)
-    exact, bound = bounded(net, parameters, x, y, 1 / 11)
-    total = np.zeros_like(exact)
-    with opened(place) as (session,):
-        replica = Replica(net, session, 11)
-        replica.put(parameters)
-        for start, stop in pairwise(np.cumsum([0, *counts]).tolist()):
-            session.run("fill", replica.gradient, np.nan, size=net.parameters)
-            replica.load(x[start:stop], y[start:stop])
-            replica.compute(1 / 11)
-            total += got(replica.gradient)
-    assert (abs(total - exact) <= bound).all()
-
-
-@pytest.mark.parametrize("place", places())
-@pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden, last):
     """The larger one is no number anywhere; the smaller one is as if it had been the first."""
@@ -213,14 +191,6 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden, last):
         assert used.output().tobytes() == fresh.output().tobytes()
         assert got(used.gradient).tobytes() == got(fresh.gradient).tobytes()
         assert used.output().shape == (3, net.last.units)
-
-
-def test_without_kernels_no_network_is_trained():
-    script = FakeDevice("cuda0", features=("float64",))
-    with FakeSession(device_of(script), script, FakeClock(), Engine()) as session:
-        with pytest.raises(Unsupported, match="training a network is not there") as raised:
-            Replica(network(), session, 4)
-        assert raised.value.fixes
 
 
 def test_the_parameters_of_the_network_that_all_began_with():
@@ -252,22 +222,6 @@ def test_operations_are_those_of_each_product(widths, examples):
         at = weights.stop + units
         assert (biases.start, biases.stop) == (weights.stop, at)
     assert (net.operations(examples), net.parameters) == (counted, at)
-
-
-@pytest.mark.parametrize("widths", [(20, 16, 12, 3), (5, 9), (3, 1, 8, 2)])
-@pytest.mark.parametrize("most", [1, 7, 64])
-def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
-    net, taken = network(widths=widths), []
-    with opened("numpy") as (session,):
-        given_ = session.empty
-
-        def empty(shape, dtype):
-            taken.append(given_(shape, dtype))
-            return taken[-1]
-
-        monkeypatch.setattr(session, "empty", empty)
-        Replica(net, session, most)
-    assert sum(buffer.nbytes for buffer in taken) == net.memory(most)
 
 
 def test_parameters_to_begin_with_are_seeded():

@@ -98,7 +98,6 @@ RATES_GIVEN, WORKERS, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.inte
 @settings(deadline=None)
 @given(RATES_GIVEN, WORKERS, WARMUP, st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
-    """It grows by the same factor each step until then."""
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
     assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
     assert scaled(rate, 1, more, warmup) == rate  # to the bit

@@ -64,17 +64,6 @@ def test_a_meeting_conserves_the_sum(place, alpha):
     assert (abs(abs(a.astype(float) - b) - apart) <= 8 * EPS * sides).all()
 
 
-@pytest.mark.parametrize("place", places())
-def test_a_share_of_0_changes_nothing_and_one_of_a_half_makes_both_equal(place):
-    """To the bit where nothing is rounded: numbers of 20 bits, halves included."""
-    rng = np.random.default_rng(1)
-    w, centre = (rng.integers(-(2**20), 2**20, SIZE).astype(np.float32) for _ in range(2))
-    with opened(place) as (session,):
-        (a, b), none = met(session, w, centre, 0.5), met(session, w, centre, 0.0)
-    assert a.tolist() == b.tolist() == ((w.astype(float) + centre) / 2).tolist()
-    assert [each.tobytes() for each in none] == [w.tobytes(), centre.tobytes()]
-
-
 def pushed(rule, values, step):
     """Carry out the pushes of a step on one number of each worker, exactly; return the pushes."""
     pushes = list(rule.after(step))
@@ -143,19 +132,6 @@ def test_as_many_push_as_are_expected(workers, chance):
     assert max(received) - min(received) < 8 * (sum(received) / workers) ** 0.5
 
 
-@pytest.mark.parametrize("place", places())
-def test_a_blend_is_a_share_of_the_way(place):
-    w, other, share = drawn(1), drawn(2), 0.375
-    with opened(place) as (session,):
-        a, b = sent(session, w), sent(session, other)
-        session.run("blend", a, b, share, size=SIZE)
-        found, kept = got(a), got(b)
-    exact = w.astype(float) + share * (other.astype(float) - w)
-    sides = abs(w.astype(float)) + abs(other.astype(float))
-    assert (abs(found - exact) <= 4 * EPS * sides).all()
-    assert kept.tobytes() == other.tobytes()
-
-
 @pytest.mark.parametrize("name", RULES)
 @settings(deadline=None)
 @given(workers=WORKERS, seed=SEEDS)
@@ -168,7 +144,6 @@ def test_every_worker_draws_the_same(name, workers, seed):
 
 
 def test_a_rule_has_the_numbers_that_were_asked_for():
-    """Another seed draws others, and the same one the same."""
     given_ = {"average": "parameters", "alpha": 0.1, "tau": 7, "chance": 0.2}
     bsp, easgd, gosgd = (Chosen(name, **given_).of(3, 5) for name in RULES)
     assert (bsp.name, bsp.workers, bsp.average) == ("bsp", 3, "parameters")

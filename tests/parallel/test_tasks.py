@@ -9,12 +9,8 @@ import pytest
 from sessions import got, opened
 
 from gpumap.errors import Exit, QuestionError
-from gpumap.parallel.algorithms import schedule
-from gpumap.parallel.comm.local import LocalExchange
 from gpumap.parallel.network import Layer, Network
-from gpumap.parallel.optimizers import OPTIMIZERS, Mean
 from gpumap.parallel.tasks import Layers, Own
-from gpumap.parallel.team import LocalTeam, Worker
 
 FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
@@ -114,37 +110,6 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
         assert far(mlp.gradient(parameters, x, y, 1 / EXAMPLES), wanted) < ROUNDING
         assert far(got(model.gradient), wanted) < ROUNDING
         assert got(model.weights).tobytes() == parameters.tobytes()
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, optimizer):
-    learned = []
-    for task in (mlp, LAYERS):
-        workers = [
-            Worker(f"w{n}", task.model(s, EXAMPLES), OPTIMIZERS[optimizer](s, task.parameters))
-            for n, s in enumerate(sessions)
-        ]
-        team = LocalTeam(workers, lambda buffers: LocalExchange(
-            schedule("ring", 2, buffers[0].shape[0]), sessions, buffers
-        ))  # fmt: skip
-        data, half = mlp.data(100, 1), EXAMPLES // 2
-        team.begin(mlp.initial(1))
-        for step in range(STEPS):
-            for n, worker in enumerate(workers):
-                start = step * EXAMPLES + n * half
-                worker.model.load(*data.batch(data.numbers(start, start + half)))
-                worker.model.compute(1 / EXAMPLES)
-            team.exchange(Mean("gradients"), [0.5, 0.5])
-            for worker in workers:
-                worker.update(RATE)
-        for worker in workers:
-            worker.session.synchronize()
-        weights = [got(worker.model.weights) for worker in workers]
-        assert weights[0].tobytes() == weights[1].tobytes()
-        learned.append(weights[0])
-    began = mlp.initial(1)
-    assert far(learned[0], began) > 100 * ROUNDING
-    assert far(learned[0] - began, learned[1] - began) < 100 * ROUNDING
 
 
 def test_parameters_may_lie_in_any_way(module, sessions):

@@ -1,8 +1,6 @@
 """Workers that train one network do what one worker with all of the examples would do."""
 
-import gc
 import threading
-import weakref
 from functools import cache, partial
 
 import numpy as np
@@ -283,17 +281,6 @@ def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
     assert all(loss_of(each) == pytest.approx(single, rel=0.01) for each in (*every, *centre))
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_a_rule_keeps_workers_together(workers):
-    """Nearer to each other than those that never exchange anything; BSP to the bit."""
-    none, bsp, easgd, gosgd = (
-        np.ptp(ended(name, workers)[0], axis=0).max() for name in ("none", "bsp", "easgd", "gosgd")
-    )
-    assert bsp == 0
-    assert 0 < easgd < 0.7 * none
-    assert 0 < gosgd < 0.7 * none
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(
     "names",
@@ -315,28 +302,3 @@ def test_a_team_of_several_libraries(names, algorithm):
             rule = chosen.of(len(names), SEED)
             assert "staged" in train(crew, rule, examples, counts, 10)
             assert all(np.isfinite(each).all() for each in held(crew))
-
-
-def test_no_buffer_is_left(monkeypatch, four):
-    examples, alive = Examples(NET, COUNT, SEED), []
-
-    def counted(session):
-        empty = session.empty
-
-        def allocated(shape, dtype):
-            alive.append(weakref.ref(buffer := empty(shape, dtype)))
-            return buffer
-
-        monkeypatch.setattr(session, "empty", allocated)
-
-    for session in four[:2]:
-        counted(session)
-    crew = team(four[:2], optimizer="adam")
-    crew.begin(NET.initial(SEED))
-    for name in ("bsp", "easgd", "gosgd"):
-        rule = Chosen(name, tau=1, chance=1.0).of(2, SEED)
-        train(crew, rule, examples, (12, 12), 3, 0.01)
-    assert len(alive) > 20
-    del crew
-    gc.collect()
-    assert [ref() for ref in alive if ref() is not None] == []
