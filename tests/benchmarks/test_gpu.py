@@ -17,12 +17,10 @@ NAN = float("nan")
 
 
 def estimate(low, high, unit="s"):
-    """Return a figure in the middle of an interval."""
     return {"value": (low + high) / 2, "low": low, "high": high, "unit": unit}
 
 
 def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
-    """Return a row of a report, measured and verified."""
     return {
         "id": id_, "bench": bench, "case": "one", "params": {"size": 8, "dtype": "float32"},
         "names": ["a"], "status": status, "reason": None, "flags": [], "samples": [1.0, 1.5],
@@ -32,18 +30,15 @@ def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
 
 
 def skipped(code, text="so it is"):
-    """Return a row that was not measured."""
     reason = {"code": code, "text": text}
     return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
 
 
 def report(*rows, code=0, errors=(), **more):
-    """Return a report of rows."""
     return {"exit_code": code, "errors": list(errors), "measurements": list(rows), **more}
 
 
 def timed(low, high, **more):
-    """Return a report of one row of a time."""
     return report(row(metrics={"time": estimate(low, high)}), **more)
 
 
@@ -63,7 +58,6 @@ def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected)
 
 
 def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
-    """Return a line of a contest, as a text."""
     return json.dumps({
         "what": "product of 4096", "amount": 1.0, "unit": "FLOP/s", "read_bytes": 0,
         "written_bytes": 0, "times": {"gpumap": estimate(time, time)},
@@ -98,7 +92,6 @@ QUEUED = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
     ],
 )
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
-    """The pairs are kept."""
     verdict = judge.repeated(after, before)
     assert verdict.word == word
     if before == [row()]:
@@ -117,7 +110,6 @@ def test_only_a_device_can_be_slow(code, simulated, word):
 
 
 def left_out(code, **params):
-    """Return a report of a row, and one of these parameters that was left out."""
     return report(row(), {**skipped(code), "params": params})
 
 
@@ -167,7 +159,6 @@ def test_what_was_not_measured_and_verified_fails(found, word):
      (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED)],
 )  # fmt: skip
 def test_contests_are_right_and_meet_their_targets(code, out, word):
-    """A line that was cut off takes none before it along."""
     verdict = judge.raced(Done(code, 1.0, out))
     assert verdict.word == word
     assert len(verdict.found["contests"]) == (1 if out else 0)
@@ -175,7 +166,6 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
 
 @pytest.mark.parametrize(("time", "word"), [(1.01, judge.PASSED), (1.2, judge.MOVED)])
 def test_contests_are_repeated(time, word):
-    """Gpumap's own time is what must stay where it was."""
     before = judge.raced(Done(0, 1.0, contest())).found["contests"]
     assert judge.raced_again(Done(0, 1.0, contest(time=time)), before).word == word
     assert judge.raced_again(Done(0, 1.0, contest()), []).word == judge.FAILED
@@ -187,7 +177,6 @@ TWO = {"names": ["a", "b"]}
 
 
 def mapped(*entries, code=0, notes=()):
-    """Return what `check` reports."""
     return {"exit_code": code, "errors": [], "map": {"entries": entries, "notes": notes}}
 
 
@@ -217,7 +206,6 @@ def test_what_check_and_its_rows_must_say(judged, found, word):
 
 
 def test_products_must_have_been_held_against_float64():
-    """In another way is not enough; the closest call is told."""
     other = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
     verdict = judge.against_float64([{"rows": [row(), other]}])
     assert "0.25" in verdict.why[0]
@@ -318,7 +306,6 @@ def test_every_library_of_the_project_has_a_reason():
 
 
 def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
-    """Too old is missing too."""
     for name, version in (("click", "8.1.7"), ("cupy_cuda12x", "14.2.0")):
         folder = tmp_path / f"{name}-{version}.dist-info"
         folder.mkdir()
@@ -335,7 +322,6 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
 
 
 def setup(tmp_path, count=1):
-    """Return a setup on some devices."""
     devices = tuple(f"cuda{n}" for n in range(count))
     return steps.Setup(
         map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)), devices=devices,
@@ -368,20 +354,17 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
 
 
 def test_types_are_those_that_the_help_names():
-    """bfloat16 is not float16."""
     assert steps.dtypes("float32, float64 or bfloat16.") == ("bfloat16",)
     assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
-    """What it had said is kept."""
     code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
     done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
     assert (done.exit_code, done.out) == (None, "on\n")
 
 
 def held(**more):
-    """Return a record of one step."""
     step = {
         "key": "dot-again", "what": "products", "limit_s": 60.0, "elapsed_s": 1.25, "exit_code": 0,
         "command": "python3 -m gpumap bench dot --map 'a->cuda0'",
@@ -432,7 +415,6 @@ def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
 
 
 def test_a_record_never_takes_the_place_of_another(tmp_path):
-    """The second of a day gets a number."""
     gpu = {"name": "NVIDIA H200"}
     made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
     first = record.base_path(tmp_path, made)
@@ -446,7 +428,6 @@ def test_a_record_never_takes_the_place_of_another(tmp_path):
 
 
 def gpu(folder, *arguments, **env):
-    """Run it as `make gpu` does, with no wheel to unpack."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(folder / "out"), *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False

@@ -13,17 +13,14 @@ from gpumap.model import Kind
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch):
-    """Nothing is measured here."""
     monkeypatch.setattr(contest, "_REST", 0.0)
 
 
 def scripted(**target):
-    """Return the result of two sides that always take as long."""
     return held(Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target), 8)
 
 
 def asked_for(monkeypatch, *options):
-    """Run the suite with these options; return its exit code."""
     monkeypatch.setattr(sys, "argv", ["speed", *options])
     return main()
 
@@ -84,7 +81,6 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
 
 
 def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
-    """And its part of the table is left out."""
     monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
     assert asked_for(monkeypatch, "--only", "pytorch") == 0
     out = capsys.readouterr().out
@@ -116,7 +112,6 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
-    """In one line, with exit code 2."""
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)
     said = capsys.readouterr()
@@ -125,7 +120,6 @@ def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsy
 
 
 def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
-    """The reason and its fix are told; exit code 3."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
     assert asked_for(monkeypatch, "--only", "launches", "--pairs", "1") == 3

@@ -18,12 +18,10 @@ PAIR = np.float32([1, 2])
 
 
 def numbers(*shape, dtype=np.float32, seed=1):
-    """Return random numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def moved(context, *, implicit=None):
-    """Return the transfers in the trace as (name, device, bytes)."""
     return [
         (event.name, event.device, event.nbytes)
         for event in context.trace
@@ -32,7 +30,6 @@ def moved(context, *, implicit=None):
 
 
 def one(context, *shape):
-    """Return an array on the first device."""
     return context.shared(numbers(*shape or (2,)), target="dev0")
 
 
@@ -83,29 +80,7 @@ def test_a_transfer_is_a_copy_at_the_target(context):
         assert [name for name, *_ in moved(shared)] == ["upload"]
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "target", "implicit"),
-    [
-        # most bytes, of a tie the first; host data count nothing
-        (("dev0", 4, 2), ("dev1", 2, 64), "dev1", [("copy", "dev0->dev1", 32)]),
-        (("dev0", 4, 4), ("dev1", 4, 4), "dev0", [("copy", "dev1->dev0", 64)]),
-        (("dev1", 4, 4), ("dev0", 4, 4), "dev1", [("copy", "dev0->dev1", 64)]),
-        (("dev1", 1, 2), (None, 2, 1000), "dev1", [("upload", "dev1", 8000)]),
-        (("cpu", 4, 4), ("cpu", 4, 4), "cpu", []),  # never a cpu device
-    ],
-)
-def test_a_product_runs_where_most_bytes_are(context, left, right, target, implicit):
-    """The other operand is moved, and the trace says so."""
-    (first, *m), (second, *n) = left, right
-    a, b = context.shared(numbers(*m), target=first), numbers(*n)
-    product = gpumap.dot(a, context.shared(b, target=second) if second else b)
-    assert product.target == target
-    assert moved(context, implicit=True) == implicit
-    assert np.allclose(product.numpy(), numbers(*m) @ b, rtol=1e-5, atol=1e-6)
-
-
 def test_products_of_two_devices_overlap(context):
-    """They are queued and not waited for."""
     big = numbers(512, 512)
     arrays = [context.shared(big, target=name) for name in ("dev0", "dev1")]
     for array in arrays:
@@ -227,7 +202,6 @@ def test_a_closed_context_is_said(context, use):
     ],
 )
 def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
-    """The command line's own errors."""
     with pytest.raises(error) as caught:
         gpumap.open(map_, **{"backend": "fake"} | more)
     assert "\x1b" not in str(caught.value)
@@ -303,8 +277,6 @@ def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
 
 
 def test_two_threads_may_use_one_context(context):
-    """One at a time queues; nothing is lost or mixed."""
-
     def work(name):
         array = context.shared(numbers(32, 32, seed=int(name[-1])), target=name)
         for _ in range(50):
@@ -333,14 +305,12 @@ def test_a_fork_may_not_use_it(context):
 
 @pytest.mark.parametrize(("a", "b"), [((0, 5), (5, 3)), ((3, 0), (0, 4)), ((3, 5), (5, 0))])
 def test_products_without_elements(context, a, b):
-    """As NumPy: no elements, or zeros."""
     left = context.shared(np.ones(a, np.float32), target="dev0")
     found = gpumap.dot(left, np.ones(b, np.float32)).numpy()
     assert np.array_equal(found, np.ones(a, np.float32) @ np.ones(b, np.float32))
 
 
 def test_the_names_of_the_package():
-    """What `from gpumap import *` gives is there, and sorted."""
     assert gpumap.__all__ == sorted(gpumap.__all__)
     assert all(getattr(gpumap, name) is not None for name in gpumap.__all__)
     assert set(gpumap.__all__) <= set(dir(gpumap))
@@ -349,7 +319,6 @@ def test_the_names_of_the_package():
 
 
 def test_no_attribute_can_be_assigned(context):
-    """An array is where it is: `transfer` makes another one."""
     array = context.shared(PAIR, target="dev0")
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):
         with pytest.raises(AttributeError):
@@ -389,7 +358,6 @@ def test_one_number_is_true_or_false(context, strict, number, true, target):
 
 @pytest.mark.parametrize("data", [[], [0.0], [1.0, 2.0]], ids=str)
 def test_several_numbers_are_neither_true_nor_false(context, data):
-    """Nor is their count; the error says what to ask instead."""
     with pytest.raises(TypeError, match=r"\.numpy\(\)\.any\(\)"):
         bool(context.shared(np.float32(data), target="dev0"))
 

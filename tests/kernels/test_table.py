@@ -21,12 +21,10 @@ class Buffer(NamedTuple):
 
 
 def buffer(dtype, elements):
-    """Return a buffer of so many elements."""
     return Buffer(np.dtype(dtype), np.dtype(dtype).itemsize * elements)
 
 
 def array(text):
-    """Return bytes that can be written to."""
     return np.frombuffer(text, np.uint8).copy()
 
 
@@ -70,7 +68,6 @@ def test_differ_looks_at_every_part(monkeypatch, at):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 def test_the_type_of_a_call_is_its_buffers(dtype):
-    """The counter has its own."""
     given_ = (buffer(dtype, 9), buffer(dtype, 10), buffer("uint32", 1))
     assert KERNELS["differ"].element(given_, 9) == np.dtype(dtype)
     assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)

@@ -65,12 +65,10 @@ def test_a_colon_of_a_device_names_no_host(word, devices):
     ("x.cluster", "x", True), ("x.other", "x.cluster", False), ("x1", "x", False),
 ])  # fmt: skip
 def test_which_host_is_this_machine(host, machine, here):
-    """Its name, with or without its domain."""
     assert is_here(host, machine) == here
 
 
 def test_a_key_that_is_there_twice():
-    """The last one counts, as in a shell, and that is said."""
     session = told(f"{SEED}DEVICES=cpu0")
     assert session.nodes[0].devices == ("cpu0",)
     assert [note.message for note in session.notes] == [
