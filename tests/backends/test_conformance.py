@@ -600,19 +600,16 @@ def test_infinity_stays_behind_a_relu_that_let_nothing_through(session):
     assert got(buffer).tolist() == [0, np.inf, 0, 3, 0]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "shapes", "size", "message"),
-    [
-        *(("softmax", shapes, size, "softmax: shapes do not fit") for shapes, size in [
-            (((8, 5), (8, 4)), 8), (((8, 5), (8, 5)), 7), (((8,), (8,)), 8), (((8, 0), (8, 0)), 8)
-        ]),
-        ("chain", ((8, 10), (10, 5), (5,), (8, 5)), 7, "shapes do not fit"),
-        ("chain", ((8, 9), (10, 5), (5,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 10), (10, 5), (4,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 10), (50,), (5,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 100), (100, 5), (5,), (8, 5)), 8, "registers hold at most 256"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), [
+    *(("softmax", shapes, size, "softmax: shapes do not fit") for shapes, size in [
+        (((8, 5), (8, 4)), 8), (((8, 5), (8, 5)), 7), (((8,), (8,)), 8), (((8, 0), (8, 0)), 8)
+    ]),
+    ("chain", ((8, 10), (10, 5), (5,), (8, 5)), 7, "shapes do not fit"),
+    ("chain", ((8, 9), (10, 5), (5,), (8, 5)), 8, "shapes do not fit"),
+    ("chain", ((8, 10), (10, 5), (4,), (8, 5)), 8, "shapes do not fit"),
+    ("chain", ((8, 10), (50,), (5,), (8, 5)), 8, "shapes do not fit"),
+    ("chain", ((8, 100), (100, 5), (5,), (8, 5)), 8, "registers hold at most 256"),
+])  # fmt: skip
 def test_a_chain_or_a_softmax_that_does_not_fit_is_refused(session, kernel, shapes, size, message):
     """Before a device would read past an end, or divide by the sum of nothing."""
     featured(session, "kernels")
@@ -772,14 +769,11 @@ def test_closing_twice_is_closing_once(place):
         assert round_trip(again) is None
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        pytest.param((a.values[0], b.values[0]), id=f"{a.id}-and-{b.id}")
-        for a, b in [*combinations(REAL, 2), *((p, p) for p in REAL)]
-        if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
-    ],
-)
+@pytest.mark.parametrize("pair", [
+    pytest.param((a.values[0], b.values[0]), id=f"{a.id}-and-{b.id}")
+    for a, b in [*combinations(REAL, 2), *((p, p) for p in REAL)]
+    if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
+])  # fmt: skip
 def test_different_sessions_at_the_same_time(pair):
     """Each from a thread of its own, ten rounds of everything: no one sees another's data."""
 

@@ -76,36 +76,28 @@ BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    ("libraries", "env", "reason"),
-    [
-        ((), {}, NO_DRIVER),
-        (WHOLE, stub(cuda=100), NO_DEVICE),
-        (WHOLE, stub(cuda=803), MISMATCH),
-        (WHOLE, stub(cuda=803) | {"CUDA_VISIBLE_DEVICES": "-1"}, MISMATCH),  # whatever that hides
-        (WHOLE, stub(cuda=999), UNKNOWN),
-        (WHOLE, stub(cuda=100, nvml=9),
-         (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1])),
-        (WHOLE, stub(cuda=34),
-         ("libcuda.so.1 is the toolkit's stub, not a driver's",
-          "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("libraries", "env", "reason"), [
+    ((), {}, NO_DRIVER), (WHOLE, stub(cuda=100), NO_DEVICE), (WHOLE, stub(cuda=803), MISMATCH),
+    (WHOLE, stub(cuda=803) | {"CUDA_VISIBLE_DEVICES": "-1"}, MISMATCH),  # whatever that hides
+    (WHOLE, stub(cuda=999), UNKNOWN),
+    (WHOLE, stub(cuda=100, nvml=9),
+     (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1])),
+    (WHOLE, stub(cuda=34),
+     ("libcuda.so.1 is the toolkit's stub, not a driver's",
+      "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver")),
+])  # fmt: skip
 def test_a_driver_that_shows_no_device(devices, backend, libraries, env, reason):
     """Both libraries' users read the same true words, and what mends it."""
     assert said(devices, backend, libraries, env) == reason
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    ("text", "reason", "fix"),
-    [
-        ("", "CUDA_VISIBLE_DEVICES is empty: every device is hidden", f"unset it; {LIST}"),
-        ("7", 'CUDA_VISIBLE_DEVICES=7: entry 1 ("7") names no device, so every device is hidden',
-         NAME_SOME),
-        ("0 1", "CUDA_VISIBLE_DEVICES=0 1: CUDA finds no device in it", NAME_SOME),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "reason", "fix"), [
+    ("", "CUDA_VISIBLE_DEVICES is empty: every device is hidden", f"unset it; {LIST}"),
+    ("7", 'CUDA_VISIBLE_DEVICES=7: entry 1 ("7") names no device, so every device is hidden',
+     NAME_SOME),
+    ("0 1", "CUDA_VISIBLE_DEVICES=0 1: CUDA finds no device in it", NAME_SOME),
+])  # fmt: skip
 def test_a_variable_that_hides_every_device_is_the_reason(devices, backend, text, reason, fix):
     """CUDA says "no device" of it; NVML tells which entry is to blame."""
     env = {"CUDA_VISIBLE_DEVICES": text, **stub(cuda=100)}

@@ -73,31 +73,26 @@ def test_a_script_says_all_about_a_device(script):
     assert (device.hardware, device.facts) == (frozenset("xy"), {"type": "other"})
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[[device]]", "needs a ref"),
-        ('[[device]]\nref = "cuda0"\nfault = "fire"', "fault is one of lost, memory, flip"),
-        ('[[device]]\nref = "gpu0"', "is not a device"),
-        ('[[device]]\nref = "cuda0"\nspeed = 1', 'unknown key "speed"'),
-        ("devices = 1", 'unknown key "devices"'),
-        ("device = 1", "device must be a list"),
-        ("device = [1]", "device must be a list"),
-        ("[[device]]\nref = 0", "cannot have ref = 0"),
-        ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
-        *((f'[[device]]\nref = "cuda0"\n{line}', f"cannot have {line}") for line in (
-            "rate = 0", "bandwidth = nan", "latency = -1", "launch = inf", "features = [1]",
-            "name = 1", "noise = 1", "noise = -0.1", "noise_seed = 0.5", "autocorrelation = 1",
-            "period = -1", "drift = -1", "drift_over = 0", "spikes = 1.5", "spike = 0", "modes = 1",
-            "modes = [1, 0]", "throttle = 0", "slow_first = nan",
-        )),
-        ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
-        ('[[device]]\nref = "cuda0"\nhardware = "x"', "cannot have hardware = 'x'"),
-        ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
-        ("log = 1", "log is not a text"),
-        ("[[device", "cannot read the configuration"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), [
+    ("[[device]]", "needs a ref"),
+    ('[[device]]\nref = "cuda0"\nfault = "fire"', "fault is one of lost, memory, flip"),
+    ('[[device]]\nref = "gpu0"', "is not a device"),
+    ('[[device]]\nref = "cuda0"\nspeed = 1', 'unknown key "speed"'),
+    ("devices = 1", 'unknown key "devices"'), ("device = 1", "device must be a list"),
+    ("device = [1]", "device must be a list"), ("[[device]]\nref = 0", "cannot have ref = 0"),
+    ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
+    *((f'[[device]]\nref = "cuda0"\n{line}', f"cannot have {line}") for line in (
+        "rate = 0", "bandwidth = nan", "latency = -1", "launch = inf", "features = [1]",
+        "name = 1", "noise = 1", "noise = -0.1", "noise_seed = 0.5", "autocorrelation = 1",
+        "period = -1", "drift = -1", "drift_over = 0", "spikes = 1.5", "spike = 0", "modes = 1",
+        "modes = [1, 0]", "throttle = 0", "slow_first = nan",
+    )),
+    ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
+    ('[[device]]\nref = "cuda0"\nhardware = "x"', "cannot have hardware = 'x'"),
+    ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
+    ("log = 1", "log is not a text"),
+    ("[[device", "cannot read the configuration"),
+])  # fmt: skip
 def test_a_script_that_is_wrong(script, text, said):
     """It is refused before any device is there; nothing takes the place of one that is missing."""
     with pytest.raises(SourceError) as error:
@@ -289,13 +284,10 @@ def test_spikes_come_as_often_as_asked(script):
     assert 1 <= (np.diff(runs) != 0).sum() < 20
 
 
-@pytest.mark.parametrize(
-    ("more", "found"),
-    [
-        ("drift = 1\ndrift_over = 4", [1, 1.25, 1.5625, 1.953125, 2, 2]),
-        ("throttle_after = 2\nthrottle = 1.5", [1, 1, 1.5, 1.5, 1.5]),
-    ],
-)
+@pytest.mark.parametrize(("more", "found"), [
+    ("drift = 1\ndrift_over = 4", [1, 1.25, 1.5625, 1.953125, 2, 2]),
+    ("throttle_after = 2\nthrottle = 1.5", [1, 1, 1.5, 1.5, 1.5]),
+])  # fmt: skip
 def test_a_drift_ends_and_a_throttle_stays(script, more, found):
     """A command of a second takes what it gained when it starts; a drift is a straight line."""
     assert list(times(script, len(found), more)) == found

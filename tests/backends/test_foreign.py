@@ -106,43 +106,35 @@ def test_a_hostile_message_is_escaped():
     assert said.hint == "`gpumap devices` shows the driver and its memory"
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (RuntimeError("text"), "text"),
-        (RuntimeError(b"bytes\xff", 5), "bytes\ufffd"),
-        (MemoryError(), "MemoryError"),
-        (OSError(13, "Permission denied", "/x\n"), r"[Errno 13] Permission denied: '/x\n'"),
-    ],
-)
+@pytest.mark.parametrize(("error", "said"), [
+    (RuntimeError("text"), "text"), (RuntimeError(b"bytes\xff", 5), "bytes\ufffd"),
+    (MemoryError(), "MemoryError"),
+    (OSError(13, "Permission denied", "/x\n"), r"[Errno 13] Permission denied: '/x\n'"),
+])  # fmt: skip
 def test_words_are_never_empty_and_never_bytes(error, said):
     """Libgpuarray says it in bytes, and some exceptions say nothing but their class."""
     assert said == table.words(error)
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError(), OutOfMemory),
-        (ImportError("libcublas.so.13: cannot open shared object file"), Unsupported),
-        (ModuleNotFoundError("No module named 'x'"), Unsupported),
-        (NotImplementedError("fancy indexing not supported"), Unsupported),
-        (PermissionError(13, "Permission denied"), DeviceError),
-        (RuntimeError("CuPy failed to load libcuda.so.1"), DeviceError),
-        (ValueError(b"Platform ID out of range"), AbsentError),
-    ],
-)
+@pytest.mark.parametrize(("error", "expected"), [
+    (MemoryError(), OutOfMemory),
+    (ImportError("libcublas.so.13: cannot open shared object file"), Unsupported),
+    (ModuleNotFoundError("No module named 'x'"), Unsupported),
+    (NotImplementedError("fancy indexing not supported"), Unsupported),
+    (PermissionError(13, "Permission denied"), DeviceError),
+    (RuntimeError("CuPy failed to load libcuda.so.1"), DeviceError),
+    (ValueError(b"Platform ID out of range"), AbsentError),
+])  # fmt: skip
 def test_pythons_own_as_libraries_use_them(error, expected):
     """A library that raises Python's exceptions means its driver by them."""
     assert type(turned(error)) is expected
 
 
-@pytest.mark.parametrize(
-    "error",
-    [ValueError("mine"), TypeError("mine"), KeyError("mine"), RecursionError("mine"),
-     AssertionError("mine"), KeyboardInterrupt(), Unsupported("ours"),
-     made("somelibrary.Error", "of another library")],
-)  # fmt: skip
+@pytest.mark.parametrize("error", [
+    ValueError("mine"), TypeError("mine"), KeyError("mine"), RecursionError("mine"),
+    AssertionError("mine"), KeyboardInterrupt(), Unsupported("ours"),
+    made("somelibrary.Error", "of another library"),
+])  # fmt: skip
 def test_what_is_no_devices_doing_passes(error):
     with pytest.raises(type(error)) as same, foreign(DEVICE):
         raise error
@@ -180,20 +172,17 @@ WORDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "attributes", "expected"),
-    [
-        *((name, (), {key: number}, expected) for (name, key), every in NUMBERED.items()
-          for number, expected in every.items()),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
-        ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
-        *((name, (text,), {}, expected) for name, every in WORDED.items()
-          for text, expected in every.items()),
-        ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
-         {"base": RuntimeError}, Unsupported),
-        ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "arguments", "attributes", "expected"), [
+    *((name, (), {key: number}, expected) for (name, key), every in NUMBERED.items()
+      for number, expected in every.items()),
+    ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
+    ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
+    *((name, (text,), {}, expected) for name, every in WORDED.items()
+      for text, expected in every.items()),
+    ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
+     {"base": RuntimeError}, Unsupported),
+    ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
+])  # fmt: skip
 def test_what_libraries_raise(name, arguments, attributes, expected):
     """By class, by number or by words; a number or a word that nobody knows is a failure."""
     assert type(turned(made(name, *arguments, **attributes))) is expected

@@ -98,12 +98,10 @@ def test_all_cores_give_the_same_product_as_one(shape):
     assert results[0].tobytes() == results[1].tobytes() == (a @ b).tobytes()
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [KeyError("x"), RuntimeError("x"), OSError("x"), SystemExit(3), KeyboardInterrupt(),
-     OutOfMemory("x"), MemoryError()],
-    ids=lambda f: type(f).__name__,
-)  # fmt: skip
+@pytest.mark.parametrize("failure", [
+    KeyError("x"), RuntimeError("x"), OSError("x"), SystemExit(3), KeyboardInterrupt(),
+    OutOfMemory("x"), MemoryError(),
+], ids=lambda f: type(f).__name__)  # fmt: skip
 @pytest.mark.parametrize("ref", ["cpu0", "cpu"])
 def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
     """Once; the worker lives on, what was queued behind is skipped; no memory has its own name."""

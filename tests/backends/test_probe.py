@@ -66,21 +66,17 @@ fflush(stdout);
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "reason", "code", "fix"),
-    [
-        *((NO_CORE + body, name, "crashed", REMOVE) for body, name in (
-            ("abort();", "SIGABRT"), ("raise(SIGSEGV);", "SIGSEGV"),
-            ("kill(getpid(), 9);", "SIGKILL"))),
-        # megabytes on both streams: the answer has a file of its own
-        (NOISE, "no OpenCL driver is installed", None, None),
-        # no answer is not an empty answer: the last line printed, or the exit code
-        ('fputs("first\\nno licence\\n", stderr); _exit(0);', "the probe failed: no licence", None,
-         None),
-        ("_exit(5);", "the probe failed: exit 5", None, None),
-    ],
-    ids=["abort", "segv", "kill", "noise", "words", "exit"],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "reason", "code", "fix"), [
+    *((NO_CORE + body, name, "crashed", REMOVE) for body, name in (
+        ("abort();", "SIGABRT"), ("raise(SIGSEGV);", "SIGSEGV"),
+        ("kill(getpid(), 9);", "SIGKILL"))),
+    # megabytes on both streams: the answer has a file of its own
+    (NOISE, "no OpenCL driver is installed", None, None),
+    # no answer is not an empty answer: the last line printed, or the exit code
+    ('fputs("first\\nno licence\\n", stderr); _exit(0);', "the probe failed: no licence", None,
+     None),
+    ("_exit(5);", "the probe failed: exit 5", None, None),
+], ids=["abort", "segv", "kill", "noise", "words", "exit"])  # fmt: skip
 def test_a_driver_that_crashes_or_prints_or_ends_the_process(driver, body, reason, code, fix):
     """The signal is the reason; this process lives on, and its answer is not corrupted."""
     probe = probed(OCL_ICD_VENDORS=driver(body))
@@ -107,21 +103,19 @@ def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path):
     assert gone(int(note.read_text()))
 
 
-@pytest.mark.parametrize(
-    ("limit", "cpu", "code"),
-    [(27.0, 10.0, "still-working"), (27.0, 5.0, "no-answer"), (8.0, 3.0, "still-working"),
-     (8.0, 2.9, "no-answer"), (2.5, 1.2, "no-answer")],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "cpu", "code"), [
+    (27.0, 10.0, "still-working"), (27.0, 5.0, "no-answer"), (8.0, 3.0, "still-working"),
+    (8.0, 2.9, "no-answer"), (2.5, 1.2, "no-answer"),
+])  # fmt: skip
 def test_who_used_the_processor_was_working(limit, cpu, code):
     """Importing a library takes a second or two; what hangs has no more."""
     assert _unanswered("pygpu", limit, cpu)[2] == code
 
 
-@pytest.mark.parametrize(
-    ("name", "there", "advised"),
-    [("cupy", False, True), ("pygpu", False, False), ("pygpu", True, True),
-     ("pyopencl", False, False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "there", "advised"), [
+    ("cupy", False, True), ("pygpu", False, False), ("pygpu", True, True),
+    ("pyopencl", False, False),
+])  # fmt: skip
 def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
     """CuPy has no other; an OpenCL library may have one, and the kernel tells whether it is loaded.
 

@@ -51,30 +51,24 @@ def test_a_device_that_is_gone(probe, ref):
         load("pyopencl", here.HOST).open(gone, SystemClock())
 
 
-@pytest.mark.parametrize(
-    ("native", "address"),
-    [
-        (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
-         "0001:c1:00.5"),
-        (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
-         "0000:c1:03.1"),
-        (SimpleNamespace(), None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("native", "address"), [
+    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
+     "0001:c1:00.5"),
+    (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
+     "0000:c1:03.1"),
+    (SimpleNamespace(), None),
+])  # fmt: skip
 def test_a_pci_address_by_the_query_of_each_vendor(native, address):
     """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
     assert address == _pci(native)
 
 
-@pytest.mark.parametrize(
-    ("host", "may"),
-    [
-        (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
-        (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
-        (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
-        (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("host", "may"), [
+    (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
+    (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
+    (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
+    (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
+])  # fmt: skip
 def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
     """PoCL aborts without a core for a worker, and leaves a mask that is narrower."""
     assert may == _may_pin(host)
@@ -83,16 +77,13 @@ def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
 POCL = "Portable Computing Language "
 
 
-@pytest.mark.parametrize(
-    ("platform", "name", "part", "host", "cores"),
-    [
-        (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
-        (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
-        (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
-        # Intel's runtime runs both parts of a device on either core
-        ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("platform", "name", "part", "host", "cores"), [
+    (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
+    (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
+    (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
+    # Intel's runtime runs both parts of a device on either core
+    ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
+])  # fmt: skip
 def test_the_cores_of_a_device_that_is_a_processor(platform, name, part, host, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
     named = SimpleNamespace(name=platform), SimpleNamespace(name=name)

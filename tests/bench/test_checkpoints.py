@@ -176,13 +176,10 @@ def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
     assert refused(path)
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        (network("other"), "FILE is of small, 3 parameters, and not of other, 3"),
-        (network(inputs=3), "FILE is of small, 3 parameters, and not of small, 4"),
-    ],
-)
+@pytest.mark.parametrize(("task", "said"), [
+    (network("other"), "FILE is of small, 3 parameters, and not of other, 3"),
+    (network(inputs=3), "FILE is of small, 3 parameters, and not of small, 4"),
+])  # fmt: skip
 def test_a_checkpoint_of_another_network_is_refused(path, task, said):
     """By its name, which is someone's text, and by how many parameters there are."""
     assert refused(path, task) == (said, f"give one of {task.name}, or none")

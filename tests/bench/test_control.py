@@ -72,11 +72,10 @@ def test_a_control_on_a_lost_device_is_skipped(after):
     assert controls[-1].status == "skipped"
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [(OutOfMemory("no room", "free some"), "skipped", "out-of-memory"),
-     (WrongDataError("an operand arrived wrong"), "failed", "wrong-data")],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "status", "code"), [
+    (OutOfMemory("no room", "free some"), "skipped", "out-of-memory"),
+    (WrongDataError("an operand arrived wrong"), "failed", "wrong-data"),
+])  # fmt: skip
 def test_a_control_that_cannot_be_is_no_failure(error, status, code):
     """What was asked for is measured; but wrong data of its matrices alone fail the run."""
 

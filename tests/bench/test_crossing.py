@@ -28,14 +28,11 @@ def points(*ratios):
     return [Point(10 ** (n + 1), Estimate(*ratio, "1")) for n, ratio in enumerate(ratios)]
 
 
-@pytest.mark.parametrize(
-    ("ratios", "found"),
-    [
-        ([], ()), ([LOSES, LOSES], ()), ([WINS, WINS], ((10, None),)),
-        ([LOSES, WINS], ((100, None),)), ([WINS, LOSES], ((10, 10),)),
-        ([LOSES, WINS, WINS, LOSES, WINS], ((100, 1000), (100000, None))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ratios", "found"), [
+    ([], ()), ([LOSES, LOSES], ()), ([WINS, WINS], ((10, None),)),
+    ([LOSES, WINS], ((100, None),)), ([WINS, LOSES], ((10, 10),)),
+    ([LOSES, WINS, WINS, LOSES, WINS], ((100, 1000), (100000, None))),
+])  # fmt: skip
 def test_a_device_wins_in_ranges(ratios, found):
     """From the smallest to the largest size at which it was seen to; open where it still does."""
     assert found == ranges(points(*ratios))
@@ -59,18 +56,13 @@ MIDDLE, LOW = crossing(LOSES, EVEN), crossing(LOSES, EVEN, side=2)
 HIGH = crossing(EVEN, WINS, side=1)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "found"),
-    [
-        ([LOSES, WINS],
-         (math.sqrt(1000), crossing(LOSES, WINS, side=2), crossing(LOSES, WINS, side=1))),
-        ([LOSES, EVEN, WINS], (MIDDLE, LOW, 10 * HIGH)),
-        ([EVEN, WINS], (10, 0, HIGH)),
-        ([WINS, LOSES], (10, 0, 10)),
-        ([LOSES, EVEN], (MIDDLE, LOW, math.inf)),
-        ([LOSES, LOSES], (math.inf,) * 3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ratios", "found"), [
+    ([LOSES, WINS],
+     (math.sqrt(1000), crossing(LOSES, WINS, side=2), crossing(LOSES, WINS, side=1))),
+    ([LOSES, EVEN, WINS], (MIDDLE, LOW, 10 * HIGH)), ([EVEN, WINS], (10, 0, HIGH)),
+    ([WINS, LOSES], (10, 0, 10)), ([LOSES, EVEN], (MIDDLE, LOW, math.inf)),
+    ([LOSES, LOSES], (math.inf,) * 3),
+])  # fmt: skip
 def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
     """Its interval ends where the line's own does; without a clear winner it has no end."""
     figure = seen(points(*ratios))

@@ -57,14 +57,13 @@ def test_every_case_and_its_reference():
     assert Work(2, 2 * 2 * 64**3, 0, 0) == found[3].work
 
 
-@pytest.mark.parametrize(
-    ("asked", "measured"),
-    [(("solo",), ("solo",)), (("one",), ("one",)), (("one+fetch",), ("one+fetch",)),
-     (("many",), ("solo", "one", "many")),
-     (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
-     (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
-     (("one", "solo"), ("solo", "one")), (CASES, CASES)],
-)  # fmt: skip
+@pytest.mark.parametrize(("asked", "measured"), [
+    (("solo",), ("solo",)), (("one",), ("one",)), (("one+fetch",), ("one+fetch",)),
+    (("many",), ("solo", "one", "many")),
+    (("many+fetch",), ("solo", "one", "one+fetch", "many+fetch")),
+    (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
+    (("one", "solo"), ("solo", "one")), (CASES, CASES),
+])  # fmt: skip
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     """Its reference, and what its ideal stands on; in one order, however they are asked."""
     found = planned(gpu(0), gpu(1), cases=asked)
@@ -83,22 +82,17 @@ def test_each_size_is_a_group():
 MODELS = [gpu(n, name=f"Fake GPU {name}") for n, name in enumerate("ABC")]
 
 
-@pytest.mark.parametrize(
-    ("scripts", "times", "name"),
-    [
-        (MODELS, {"a": 1.0, "b": 1.0, "c": 1.0}, "a"),
-        (MODELS, {"a": 1.09, "b": 1.0, "c": 1.0}, "a"),
-        (MODELS, {"a": 2.0, "b": 1.05, "c": 1.0}, "b"),
-        (MODELS, {"a": 2.0, "b": 1.2, "c": 1.0}, "c"),
-        (MODELS, {"b": 1.0, "c": 1.0}, "b"),  # a failed
-        (MODELS, {}, "a"),
-        # one model: a busy core must not change the ids of rows
-        ((gpu(0), gpu(1)), {"a": 1.125, "b": 1.0}, "a"),
-        ((gpu(0), gpu(1, name="Fake GPU B")), {"a": 1.125, "b": 1.0}, "b"),
-        ((gpu(0), gpu(1, memory=2**20)), {"a": 1.125, "b": 1.0}, "b"),
-        ((gpu(0), replace(gpu(1), ref="opencl0:0")), {"a": 1.125, "b": 1.0}, "b"),
-    ],
-)
+@pytest.mark.parametrize(("scripts", "times", "name"), [
+    (MODELS, {"a": 1.0, "b": 1.0, "c": 1.0}, "a"), (MODELS, {"a": 1.09, "b": 1.0, "c": 1.0}, "a"),
+    (MODELS, {"a": 2.0, "b": 1.05, "c": 1.0}, "b"), (MODELS, {"a": 2.0, "b": 1.2, "c": 1.0}, "c"),
+    (MODELS, {"b": 1.0, "c": 1.0}, "b"),  # a failed
+    (MODELS, {}, "a"),
+    # one model: a busy core must not change the ids of rows
+    ((gpu(0), gpu(1)), {"a": 1.125, "b": 1.0}, "a"),
+    ((gpu(0), gpu(1, name="Fake GPU B")), {"a": 1.125, "b": 1.0}, "b"),
+    ((gpu(0), gpu(1, memory=2**20)), {"a": 1.125, "b": 1.0}, "b"),
+    ((gpu(0), replace(gpu(1), ref="opencl0:0")), {"a": 1.125, "b": 1.0}, "b"),
+])  # fmt: skip
 def test_of_several_models_the_fastest_is_the_reference(scripts, times, name):
     """The first one that no other is more than 10 % faster than; a model has name and memory."""
     assert reference(world(*scripts).bindings, lambda _: times).name == name

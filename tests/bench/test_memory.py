@@ -41,22 +41,19 @@ def lacks(place, need, free=10):
     return f"{place} would need {need}.0 GiB, and has {free}.0 GiB free"
 
 
-@pytest.mark.parametrize(
-    ("memory", "devices", "said"),
-    [
-        ({"cuda:0": 9 * GIB}, [cuda()], []),
-        ({"cuda:0": 9 * GIB + 1}, [cuda()], [lacks("cuda0", 9)]),
-        ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
-        ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
-        ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
-        ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
-         [lacks("the host", 10)]),
-        ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
-        ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
-        ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
-         [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("memory", "devices", "said"), [
+    ({"cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 9 * GIB + 1}, [cuda()], [lacks("cuda0", 9)]),
+    ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
+    ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
+    ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
+     [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
+    ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
+     [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
+])  # fmt: skip
 def test_a_plan_takes_nine_tenths_of_what_is_free(memory, devices, said):
     """On each device and on the host, of which a core is a part; all problems at once."""
     assert said == problems(Plan((), memory), *devices)

@@ -115,11 +115,10 @@ class _Noisy(_Ordered):
         self._clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
 
 
-@pytest.mark.parametrize(
-    ("kind", "precision", "n", "why"),
-    [(Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
-     (Dot, NEVER, 200, "blocks")],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "precision", "n", "why"), [
+    (Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
+    (Dot, NEVER, 200, "blocks"),
+])  # fmt: skip
 def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
     """And at no other moment; it stops at the first look that finds it settled."""
     settings = replace(SETTINGS, precision=precision, blocks=200)
@@ -128,13 +127,10 @@ def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
     assert tuple(range(n)) == row.samples.blocks
 
 
-@pytest.mark.parametrize(
-    ("rate", "settings", "least", "most"),
-    [
-        (2.0**10, replace(SETTINGS, budget=1.0), 1, 1),  # one block at least is whole
-        (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
-    ],
-)
+@pytest.mark.parametrize(("rate", "settings", "least", "most"), [
+    (2.0**10, replace(SETTINGS, budget=1.0), 1, 1),  # one block at least is whole
+    (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
+])  # fmt: skip
 def test_the_budget_ends_the_blocks(rate, settings, least, most):
     """Also between two looks; what there is by then counts, and the reason is said."""
     (row,) = rows_of(gpu(0, rate=rate), params=ONE, settings=settings)
@@ -142,15 +138,11 @@ def test_the_budget_ends_the_blocks(rate, settings, least, most):
     assert least <= row.stop.n <= most
 
 
-@pytest.mark.parametrize(
-    ("answers", "n", "why"),
-    [
-        ([True], 50, "decided"),
-        ([False, True], 100, "decided"),
-        ([False, False], 200, "blocks"),  # precise enough, and not decided
-        ([None], 50, "precision"),  # nothing is requested of these rows
-    ],
-)
+@pytest.mark.parametrize(("answers", "n", "why"), [
+    ([True], 50, "decided"), ([False, True], 100, "decided"),
+    ([False, False], 200, "blocks"),  # precise enough, and not decided
+    ([None], 50, "precision"),  # nothing is requested of these rows
+])  # fmt: skip
 def test_the_time_follows_the_decision(answers, n, why):
     """At an early look the rows are asked for with the wider intervals of that look."""
     asked = []
@@ -270,11 +262,10 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
             assert ("skipped", reason, {}) == (row.status, row.reason, row.metrics)
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "shared"),
-    [(gpu(0), gpu(1), False), (gpu(0), gpu(0), True),
-     (gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), True)],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "two", "shared"), [
+    (gpu(0), gpu(1), False), (gpu(0), gpu(0), True),
+    (gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), True),
+])  # fmt: skip
 def test_shared_hardware_is_flagged(one, two, shared):
     rows = rows_of(one, two, settings=LOOK)
     flagged = {"many", "many+fetch", "many+fetch+threads"} if shared else set()
@@ -306,14 +297,11 @@ def preempted(share):
     return Preempted
 
 
-@pytest.mark.parametrize(
-    ("share", "rate", "marked"),
-    [
-        (0.5, 2.0**24, True), (0.96875, 2.0**24, True), (0.984375, 2.0**24, False),
-        (1.0, 2.0**24, False), (1.5, 2.0**24, False),  # its clock may be finer than the other
-        (0.5, 2.0**31, False),  # a span too short to tell
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("share", "rate", "marked"), [
+    (0.5, 2.0**24, True), (0.96875, 2.0**24, True), (0.984375, 2.0**24, False),
+    (1.0, 2.0**24, False), (1.5, 2.0**24, False),  # its clock may be finer than the other
+    (0.5, 2.0**31, False),  # a span too short to tell
+])  # fmt: skip
 def test_a_core_that_was_elsewhere_is_marked(share, rate, marked):
     """Above two percent of a span; more than a tenth of such samples make a row unstable."""
     (row,) = rows_of(gpu(0, rate=rate), params=ONE, device=preempted(share), settings=LOOK)

@@ -55,17 +55,11 @@ def judged(ratios):
     return found.runs, (found.false, found.passed, found.inconclusive)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "runs", "expected"),
-    [
-        ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)),
-        ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
-        ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)),
-        ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
-        ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
-        ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)),
-        ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
-    ],
-)
+@pytest.mark.parametrize(("ratios", "runs", "expected"), [
+    ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)), ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
+    ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)), ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
+    ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
+    ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)), ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
+])  # fmt: skip
 def test_runs_of_a_against_a_are_judged(ratios, runs, expected):
     assert judged(ratios) == (runs, expected)

@@ -16,36 +16,29 @@ NO_TRANSFERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "sizes"),
-    [
-        (squares, "1024", (1024,)), (squares, "256,1024", (256, 1024)),
-        (squares, " 256 , 8 ", (256, 8)), (squares, "256:4096:x2", (256, 512, 1024, 2048, 4096)),
-        (squares, "1:100:x3,7", (1, 3, 9, 27, 81, 7)), (squares, "64:64:x2", (64,)),
-        (squares, "007", (7,)),
-        (transfers, "small", (Size(400, "small"),)),
-        (transfers, "small,large", (Size(400, "small"), Size(400_000, "large"))),
-        (transfers, "large, 1", (Size(400_000, "large"), Size(1))),
-        (transfers, "4KiB", (Size(4096),)), (transfers, "1MB", (Size(1_000_000),)),
-        (transfers, "64B:1KiB:x2", tuple(map(Size, (64, 128, 256, 512, 1024)))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("read", "text", "sizes"), [
+    (squares, "1024", (1024,)), (squares, "256,1024", (256, 1024)),
+    (squares, " 256 , 8 ", (256, 8)), (squares, "256:4096:x2", (256, 512, 1024, 2048, 4096)),
+    (squares, "1:100:x3,7", (1, 3, 9, 27, 81, 7)), (squares, "64:64:x2", (64,)),
+    (squares, "007", (7,)), (transfers, "small", (Size(400, "small"),)),
+    (transfers, "small,large", (Size(400, "small"), Size(400_000, "large"))),
+    (transfers, "large, 1", (Size(400_000, "large"), Size(1))),
+    (transfers, "4KiB", (Size(4096),)), (transfers, "1MB", (Size(1_000_000),)),
+    (transfers, "64B:1KiB:x2", tuple(map(Size, (64, 128, 256, 512, 1024)))),
+])  # fmt: skip
 def test_sizes_as_they_are_written(read, text, sizes):
     """Single ones, several in their order, a range by a factor; two words of Theano's users."""
     assert sizes == read(text)
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "said"),
-    [
-        *((squares, text, f"'{text}'") for text in NO_SQUARES),
-        (squares, "64,,128", "''"), (squares, "", "''"), (squares, "32:64:x0", "'0'"),
-        (squares, "64,64", "'64,64'"), (squares, "32:64:x2,64", "'32:64:x2,64'"),  # one size twice
-        *((transfers, text, f"'{text}'") for text in NO_TRANSFERS),
-        (transfers, "64B:1K:x2", "'1K'"), (transfers, "400,small", "'400,small'"),
-        (transfers, "small,,large", "an empty size"), (transfers, "", "an empty size"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("read", "text", "said"), [
+    *((squares, text, f"'{text}'") for text in NO_SQUARES),
+    (squares, "64,,128", "''"), (squares, "", "''"), (squares, "32:64:x0", "'0'"),
+    (squares, "64,64", "'64,64'"), (squares, "32:64:x2,64", "'32:64:x2,64'"),  # one size twice
+    *((transfers, text, f"'{text}'") for text in NO_TRANSFERS),
+    (transfers, "64B:1K:x2", "'1K'"), (transfers, "400,small", "'400,small'"),
+    (transfers, "small,,large", "an empty size"), (transfers, "", "an empty size"),
+])  # fmt: skip
 def test_what_is_no_size(read, text, said):
     """The message names the part that is wrong, the hint is the fix."""
     with pytest.raises(QuestionError, match=re.escape(said)) as error:

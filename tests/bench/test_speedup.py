@@ -42,33 +42,30 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 TWO = (gpu(0), gpu(1))
 
 
-@pytest.mark.parametrize(
-    ("scripts", "solo", "one", "many", "expected"),
-    [
-        # two equal devices
-        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.0, {"speedup": 2.0, "ideal": 2.0, "efficiency": 1.0}),
-        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.25,
-         {"speedup": 1.6, "ideal": 2.0, "efficiency": 0.8}),
-        # two names on one device: it can do no better than itself
-        ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-        # two devices on one card
-        ((gpu(0, hardware=("card",)), gpu(1, hardware=("card",))), (1.0, 1.0), 2.0, 2.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-        # a shares with b, b with c: all three take turns, d does not
-        ((gpu(0, hardware=("x",)), gpu(1, hardware=("x", "y")), gpu(2, hardware=("y",)), gpu(3)),
-         (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
-         {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
-        # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
-        ((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 2.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-        # nearly equal: nothing is said of a balance
-        ((gpu(0), gpu(1)), (1.0, 1.0625), 2.0, 1.0625,
-         {"speedup": 2 / 1.0625, "ideal": 2 / 1.0625, "efficiency": 1.0}),
-        # unequal names on one device: the faster of them stands for it
-        ((gpu(0), gpu(0), gpu(1)), (1.0, 2.0, 2.0), 3.0, 3.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scripts", "solo", "one", "many", "expected"), [
+    # two equal devices
+    ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.0, {"speedup": 2.0, "ideal": 2.0, "efficiency": 1.0}),
+    ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.25,
+     {"speedup": 1.6, "ideal": 2.0, "efficiency": 0.8}),
+    # two names on one device: it can do no better than itself
+    ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
+    # two devices on one card
+    ((gpu(0, hardware=("card",)), gpu(1, hardware=("card",))), (1.0, 1.0), 2.0, 2.0,
+     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
+    # a shares with b, b with c: all three take turns, d does not
+    ((gpu(0, hardware=("x",)), gpu(1, hardware=("x", "y")), gpu(2, hardware=("y",)), gpu(3)),
+     (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
+     {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
+    # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
+    ((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 2.0,
+     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
+    # nearly equal: nothing is said of a balance
+    ((gpu(0), gpu(1)), (1.0, 1.0625), 2.0, 1.0625,
+     {"speedup": 2 / 1.0625, "ideal": 2 / 1.0625, "efficiency": 1.0}),
+    # unequal names on one device: the faster of them stands for it
+    ((gpu(0), gpu(0), gpu(1)), (1.0, 2.0, 2.0), 3.0, 3.0,
+     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
+])  # fmt: skip
 def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
     """Ideal is T(one) over the busiest hardware; efficiency is the speed-up over the ideal."""
     found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
@@ -105,11 +102,10 @@ def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
     assert ("ideal_balanced" in found) is unequal
 
 
-@pytest.mark.parametrize(
-    ("solo", "one", "missing"),
-    [((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
-     ((1.0, 1.0), None, {"ideal", "speedup", "efficiency"})],
-)  # fmt: skip
+@pytest.mark.parametrize(("solo", "one", "missing"), [
+    ((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
+    ((1.0, 1.0), None, {"ideal", "speedup", "efficiency"}),
+])  # fmt: skip
 def test_what_is_not_measured_is_not_said(solo, one, missing):
     """Without the solo time of every device there is no ideal; without a reference no speed-up."""
     found = gains(TWO, solo, one, 1.0, BOTH)
@@ -126,11 +122,10 @@ def test_ratios_are_taken_block_by_block():
     assert exactly(1.0) == found["efficiency"]
 
 
-@pytest.mark.parametrize(
-    ("over", "under", "expected"),
-    [({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
-     ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("over", "under", "expected"), [
+    ({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
+    ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None),
+])  # fmt: skip
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
     found = ratio(over, under, 0.95)
     assert expected is None if found is None else found.value == expected
@@ -146,19 +141,13 @@ def test_a_rate_swaps_the_ends_of_its_time():
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 
 
-@pytest.mark.parametrize(
-    ("spans", "share"),
-    [
-        ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0),
-        ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),
-        ({"a": (0.0, 4.0), "b": (1.0, 2.0)}, 1.0),
-        ({"a": (0.0, 1.0), "b": (1.0, 2.0)}, 0.0),
-        ({"a": (0.0, 1.0), "b": (3.0, 4.0)}, 0.0),
-        ({"a": (0.0, 1.0), "b": (0.5, 0.5)}, 0.0),
-        ({"a": (0.0, 4.0), "b": (1.0, 5.0), "c": (2.0, 4.0)}, 1.0),
-        ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("spans", "share"), [
+    ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0), ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),
+    ({"a": (0.0, 4.0), "b": (1.0, 2.0)}, 1.0), ({"a": (0.0, 1.0), "b": (1.0, 2.0)}, 0.0),
+    ({"a": (0.0, 1.0), "b": (3.0, 4.0)}, 0.0), ({"a": (0.0, 1.0), "b": (0.5, 0.5)}, 0.0),
+    ({"a": (0.0, 4.0), "b": (1.0, 5.0), "c": (2.0, 4.0)}, 1.0),
+    ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
+])  # fmt: skip
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
     """How long all worked at once; disjoint spans give 0, never less."""
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)

@@ -63,11 +63,10 @@ def test_a_compared_row_stands_on_its_ratios():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("reference", "own"),
-    [(None, [2.0, 3.0]), (samples([4.0], blocks=[9]), [2.0, 3.0]),
-     (samples([4.0, 4.0]), [2.0, 0.0]), (samples([0.0, 4.0]), [2.0, 3.0])],
-)  # fmt: skip
+@pytest.mark.parametrize(("reference", "own"), [
+    (None, [2.0, 3.0]), (samples([4.0], blocks=[9]), [2.0, 3.0]),
+    (samples([4.0, 4.0]), [2.0, 0.0]), (samples([0.0, 4.0]), [2.0, 3.0]),
+])  # fmt: skip
 def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
     """Its reference is lost, shares no block with it, or a clock saw no time pass."""
     found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
@@ -94,16 +93,13 @@ def test_where_no_row_is_compared_the_times_settle_it():
         assert outlook(GROUP, found, QUIET).settled == settled
 
 
-@pytest.mark.parametrize(
-    ("values", "precision", "enough"),
-    [
-        ([1.0] * 20, 0.02, True), ([1.0] * 20, 0.0, True), ([0.0] * 20, 0.02, True),
-        ([1.0] * 19, 0.02, False),  # too few, however equal
-        (noise(0.01), 0.02, True), (noise(0.01), 0.001, False), (noise(0.2), 0.02, False),
-        (drift(), 0.02, False), (drift(), 10.0, False),  # forty values that are not worth twenty
-        ([0.0] * 8 + [1.0] * 12, 0.02, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("values", "precision", "enough"), [
+    ([1.0] * 20, 0.02, True), ([1.0] * 20, 0.0, True), ([0.0] * 20, 0.02, True),
+    ([1.0] * 19, 0.02, False),  # too few, however equal
+    (noise(0.01), 0.02, True), (noise(0.01), 0.001, False), (noise(0.2), 0.02, False),
+    (drift(), 0.02, False), (drift(), 10.0, False),  # forty values that are not worth twenty
+    ([0.0] * 8 + [1.0] * 12, 0.02, False),
+])  # fmt: skip
 def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, enough):
     """Half its interval within the precision, and twenty independent samples."""
     assert enough == done(ratios(values), precision, 0.95)
@@ -128,17 +124,14 @@ def test_a_time_is_of_this_run_and_a_ratio_is_not():
 HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]
 
 
-@pytest.mark.parametrize(
-    ("values", "odd", "raised"),
-    [
-        ([1.0] * 40, 0, False), ([1.0] * 19, 0, False), ([1.0] * 5, 0, False),
-        (noise(0.01), 0, False), (noise(0.01), 6, False), (noise(0.01), 7, True),
-        (noise(0.01, 6), 2, False), (noise(0.01, 6), 3, True),
-        (noise(0.5), 0, False),  # wide is not unstable
-        (drift(), 0, True),
-        (random.Random(1).sample(HEAPS, 40), 0, True),  # noqa: S311 - noise
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("values", "odd", "raised"), [
+    ([1.0] * 40, 0, False), ([1.0] * 19, 0, False), ([1.0] * 5, 0, False),
+    (noise(0.01), 0, False), (noise(0.01), 6, False), (noise(0.01), 7, True),
+    (noise(0.01, 6), 2, False), (noise(0.01, 6), 3, True),
+    (noise(0.5), 0, False),  # wide is not unstable
+    (drift(), 0, True),
+    (random.Random(1).sample(HEAPS, 40), 0, True),  # noqa: S311 - noise
+])  # fmt: skip
 def test_a_row_is_unstable(values, odd, raised):
     """Whose samples correlate and are worth too little, are marked, or have two modes."""
     assert unstable(ratios(values), odd, 1) is raised

@@ -37,18 +37,12 @@ def clock():
     return FakeClock()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "idle", "most", "rounds"),
-    [
-        (SHORTEST, 0.0, 1 << 20, 1),
-        (1.0, 0.0, 1 << 20, 1),
-        (2.0**-11, 0.0, 1 << 20, 3),
-        (2.0**-20, 0.0, 1 << 20, 1153),
-        (2.0**-10, 2.0**-10, 1 << 20, 108),
-        (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
-        (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
-    ],
-)
+@pytest.mark.parametrize(("seconds", "idle", "most", "rounds"), [
+    (SHORTEST, 0.0, 1 << 20, 1), (1.0, 0.0, 1 << 20, 1), (2.0**-11, 0.0, 1 << 20, 3),
+    (2.0**-20, 0.0, 1 << 20, 1153), (2.0**-10, 2.0**-10, 1 << 20, 108),
+    (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
+    (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
+])  # fmt: skip
 def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, most, rounds):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
     series = Series(_Work(clock, seconds, idle=idle))
@@ -100,11 +94,10 @@ class _Slowing(_Work):
         self.times[0] *= 0.9
 
 
-@pytest.mark.parametrize(
-    ("times", "warmup"),
-    [([1.0], 10), ([1.0] * 4 + [0.5], 12), ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
-     ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15)],
-)  # fmt: skip
+@pytest.mark.parametrize(("times", "warmup"), [
+    ([1.0], 10), ([1.0] * 4 + [0.5], 12), ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
+    ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15),
+])  # fmt: skip
 def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
     """The last five samples against the five before; two percent are no news."""
     series = Series(_Work(clock, *times))
@@ -112,20 +105,15 @@ def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
     assert (warmup, False) == (series.warmup, series.capped)
 
 
-@pytest.mark.parametrize(
-    ("work", "times", "cap", "warmup", "capped"),
-    [
-        (_Work, [1.0], 0.5, 2, False),  # windows of one
-        (_Work, [1.0], 2.0, 2, False),
-        (_Work, [1.0], 5.0, 4, False),
-        (_Work, [1.0], 9.0, 8, False),  # windows of four fit
-        (_Work, [1.0], 100.0, 10, False),
-        (_Slowing, [1.0], 6.0, 9, True),
-        (_Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
-        (_Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
-        (_Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
-    ],
-)
+@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), [
+    (_Work, [1.0], 0.5, 2, False),  # windows of one
+    (_Work, [1.0], 2.0, 2, False), (_Work, [1.0], 5.0, 4, False),
+    (_Work, [1.0], 9.0, 8, False),  # windows of four fit
+    (_Work, [1.0], 100.0, 10, False), (_Slowing, [1.0], 6.0, 9, True),
+    (_Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
+    (_Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
+    (_Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
+])  # fmt: skip
 def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     """From now on; it is flagged where every later sample of long enough windows is faster."""
     clock.sleep(100.0)

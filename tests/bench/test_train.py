@@ -69,11 +69,10 @@ def job(rule, names, **others):
     return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
 
 
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
-     (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "found"), [
+    (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
+    (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9]),
+])  # fmt: skip
 def test_it_is_trained_on_1_2_4_and_all_names(names, found):
     assert counts(names) == found
     if names <= 8:
@@ -81,11 +80,10 @@ def test_it_is_trained_on_1_2_4_and_all_names(names, found):
         assert [case.names for case in cases] == [tuple("abcdefgh"[:n]) for n in found]
 
 
-@pytest.mark.parametrize(
-    ("scaling", "batches", "parts"),
-    [(Scaling("weak", 24), [24, 48, 72], (24, 24, 24)),
-     (Scaling("strong", 25), [25, 25, 25], (9, 8, 8))],
-)  # fmt: skip
+@pytest.mark.parametrize(("scaling", "batches", "parts"), [
+    (Scaling("weak", 24), [24, 48, 72], (24, 24, 24)),
+    (Scaling("strong", 25), [25, 25, 25], (9, 8, 8)),
+])  # fmt: skip
 def test_weak_and_strong_batches(scaling, batches, parts):
     """Weak: as many examples for each device; strong: one batch, in parts as even as can be."""
     params = asked(scaling=scaling)
@@ -242,20 +240,16 @@ def test_what_bsp_moves(names, algorithm, average):
 
 
 @pytest.mark.parametrize("names", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    ("rule", "by_hand"),
-    [
-        # all but the first one, who has the centre, send and take an array, once in tau steps
-        (Chosen("easgd", tau=1), lambda n: 2 * (n - 1)),
-        (Chosen("easgd", tau=10), lambda n: 2 * (n - 1) / 10),
-        # each pushes an array by chance: what is to be expected of a step
-        (Chosen("gosgd", chance=0.0), lambda _: 0),
-        (Chosen("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
-        (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
-        (Chosen("bsp"), lambda n: 2 * (n - 1)),
-    ],
-    ids=lambda each: None if callable(each) else str(each),
-)
+@pytest.mark.parametrize(("rule", "by_hand"), [
+    # all but the first one, who has the centre, send and take an array, once in tau steps
+    (Chosen("easgd", tau=1), lambda n: 2 * (n - 1)),
+    (Chosen("easgd", tau=10), lambda n: 2 * (n - 1) / 10),
+    # each pushes an array by chance: what is to be expected of a step
+    (Chosen("gosgd", chance=0.0), lambda _: 0),
+    (Chosen("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
+    (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
+    (Chosen("bsp"), lambda n: 2 * (n - 1)),
+], ids=lambda each: None if callable(each) else str(each))  # fmt: skip
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))

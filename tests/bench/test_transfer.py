@@ -61,11 +61,10 @@ def test_the_cases():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("numbers", "pairs"),
-    [((0,), []), ((0, 1), ["a>b", "b>a"]), ((0, 0), ["a>b"]),
-     ((0, 0, 0, 1), ["a>d", "d>a", "a>b"])],
-)  # fmt: skip
+@pytest.mark.parametrize(("numbers", "pairs"), [
+    ((0,), []), ((0, 1), ["a>b", "b>a"]), ((0, 0), ["a>b"]),
+    ((0, 0, 0, 1), ["a>d", "d>a", "a>b"]),
+])  # fmt: skip
 def test_pairs_are_of_devices(numbers, pairs):
     """Names of one device tell the same; one such pair shows what a copy inside it costs."""
     found = cases(*map(gpu, numbers), cases=("d2d",))

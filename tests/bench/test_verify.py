@@ -71,16 +71,12 @@ def test_what_is_allowed_passes_and_no_more(size, dtype, place):
         assert not p.expected.check(out).passed
 
 
-@pytest.mark.parametrize(
-    ("dtype", "sums", "read", "write", "least"),
-    [
-        ("float64", 16 * 2**-52, 0.0, 2**-52, 2**-1022),
-        ("float32", 16 * 2**-23, 0.0, 2**-23, 2**-126),
-        ("float16", 64 * 2**-23, 0.0, 2**-10, 2**-14),
-        ("bfloat16", 64 * 2**-23, 0.0, 2**-7, 2**-126),
-        ("tf32", 16 * 2**-23, 2**-10, 2**-23, 2**-126),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "sums", "read", "write", "least"), [
+    ("float64", 16 * 2**-52, 0.0, 2**-52, 2**-1022),
+    ("float32", 16 * 2**-23, 0.0, 2**-23, 2**-126), ("float16", 64 * 2**-23, 0.0, 2**-10, 2**-14),
+    ("bfloat16", 64 * 2**-23, 0.0, 2**-7, 2**-126),
+    ("tf32", 16 * 2**-23, 2**-10, 2**-23, 2**-126),
+])  # fmt: skip
 def test_each_arithmetic_has_its_own_allowance(dtype, sums, read, write, least):
     """A sum's grows with the root of its terms; what is read and written is rounded once."""
     of_terms = allowance(dtype, 100, 0.0, 5.0)
@@ -132,11 +128,10 @@ GOOD, BETTER = (Check("m", passed=True, max_error=error, bound=1.0) for error in
 BAD, WORST = (Check("m", passed=False, max_error=error, bound=1.0) for error in (5.0, math.inf))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "shown"),
-    [(GOOD, BETTER, GOOD), (BETTER, GOOD, GOOD), (GOOD, BAD, BAD), (BAD, BETTER, BAD),
-     (BAD, WORST, WORST), (WORST, BAD, WORST)],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "shown"), [
+    (GOOD, BETTER, GOOD), (BETTER, GOOD, GOOD), (GOOD, BAD, BAD), (BAD, BETTER, BAD),
+    (BAD, WORST, WORST), (WORST, BAD, WORST),
+])  # fmt: skip
 def test_of_two_checks_the_worse_is_shown(first, second, shown):
     assert shown == worse(first, second)
 

@@ -9,11 +9,10 @@ from benchmarks.decisions import crossed, decided, placed, stopped
 RUNS = range(1000, 1200)  # other seeds than those of a record
 
 
-@pytest.mark.parametrize(
-    ("kind", "least", "most_flagged"),
-    [("normal", 0.92, 0.04), ("lognormal", 0.92, 0.04), ("pareto", 0.92, 0.04),
-     ("spikes", 0.92, 1.0), ("ar 0.5", 0.90, 1.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "least", "most_flagged"), [
+    ("normal", 0.92, 0.04), ("lognormal", 0.92, 0.04), ("pareto", 0.92, 0.04),
+    ("spikes", 0.92, 1.0), ("ar 0.5", 0.90, 1.0),
+])  # fmt: skip
 @pytest.mark.parametrize("blocks", [40, 80])
 def test_intervals_hold_and_flags_are_rare(kind, least, most_flagged, blocks):
     """Of medians and ratios, with the stopping rule; bounds less what 200 runs leave to chance."""

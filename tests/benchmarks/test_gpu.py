@@ -42,14 +42,11 @@ def timed(low, high, **more):
     return report(row(metrics={"time": estimate(low, high)}), **more)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
-        ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
-        ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "expected"), [
+    ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
+    ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
+    ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
+])  # fmt: skip
 def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
     """Ends count as inside; what is no number, or not there, is never an overlap."""
     assert judge.relation(estimate(*first), estimate(*second)) == expected
@@ -73,24 +70,20 @@ FEW = row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"
 QUEUED = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
 
 
-@pytest.mark.parametrize(
-    ("after", "before", "word"),
-    [
-        (report(row()), [row()], judge.PASSED),
-        (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
-        # apart by more than clocks and heat make of it: no failure; a script has no speed
-        (timed(3.0, 4.0), [BEFORE], judge.MOVED),
-        (timed(2.01, 2.02), [BEFORE], judge.MOVED),
-        (timed(1.521, 1.531), [BEFORE], judge.PASSED),
-        (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
-        # of few samples: no ends to compare; what stands in for a device has none to lose
-        (report(FEW), [BEFORE], judge.FAILED),
-        (report(FEW, simulated=True), [BEFORE], judge.PASSED),
-        # a row that only one of them has cannot agree; nor can nothing
-        (report(row()), [], judge.FAILED),
-        (report(row()), [row(), row("other")], judge.FAILED),
-    ],
-)
+@pytest.mark.parametrize(("after", "before", "word"), [
+    (report(row()), [row()], judge.PASSED),
+    (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
+    # apart by more than clocks and heat make of it: no failure; a script has no speed
+    (timed(3.0, 4.0), [BEFORE], judge.MOVED), (timed(2.01, 2.02), [BEFORE], judge.MOVED),
+    (timed(1.521, 1.531), [BEFORE], judge.PASSED),
+    (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
+    # of few samples: no ends to compare; what stands in for a device has none to lose
+    (report(FEW), [BEFORE], judge.FAILED),
+    (report(FEW, simulated=True), [BEFORE], judge.PASSED),
+    # a row that only one of them has cannot agree; nor can nothing
+    (report(row()), [], judge.FAILED),
+    (report(row()), [row(), row("other")], judge.FAILED),
+])  # fmt: skip
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
     verdict = judge.repeated(after, before)
     assert verdict.word == word
@@ -113,36 +106,29 @@ def left_out(code, **params):
     return report(row(), {**skipped(code), "params": params})
 
 
-@pytest.mark.parametrize(
-    ("found", "word"),
-    [
-        (report(QUEUED), judge.PASSED),
-        # a sweep may lack sizes where time is short; what was asked for may not
-        (left_out("budget", pattern="ladder"), judge.PASSED),
-        (left_out("budget", beside="ladder"), judge.PASSED),
-        (left_out("budget", pattern="alone"), judge.FAILED),
-        (left_out("same-device", pattern="alone"), judge.PASSED),
-        # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
-        (report(row(), skipped("budget")), judge.FAILED),
-        (report(row(), skipped("budget"), simulated=True), judge.PASSED),
-        (report(skipped("budget"), simulated=True), judge.FAILED),
-        # no report, no row, no check, no time, an exit code: none of them is a pass
-        ({}, judge.FAILED),
-        (report(), judge.FAILED),
-        (report(skipped("one-device")), judge.FAILED),
-        (report(row(), code=3), judge.FAILED),
-        (report(row(), skipped("stopped")), judge.FAILED),
-        (report(row(passed=False)), judge.FAILED),
-        (report(row(check=None)), judge.FAILED),
-        (report(row(metrics={})), judge.FAILED),
-        (timed(NAN, 1.0), judge.FAILED),
-        (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
-        # what the device cannot do, if that is all that is wrong
-        (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-        (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
-         judge.FAILED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "word"), [
+    (report(QUEUED), judge.PASSED),
+    # a sweep may lack sizes where time is short; what was asked for may not
+    (left_out("budget", pattern="ladder"), judge.PASSED),
+    (left_out("budget", beside="ladder"), judge.PASSED),
+    (left_out("budget", pattern="alone"), judge.FAILED),
+    (left_out("same-device", pattern="alone"), judge.PASSED),
+    # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
+    (report(row(), skipped("budget")), judge.FAILED),
+    (report(row(), skipped("budget"), simulated=True), judge.PASSED),
+    (report(skipped("budget"), simulated=True), judge.FAILED),
+    # no report, no row, no check, no time, an exit code: none of them is a pass
+    ({}, judge.FAILED), (report(), judge.FAILED), (report(skipped("one-device")), judge.FAILED),
+    (report(row(), code=3), judge.FAILED),
+    (report(row(), skipped("stopped")), judge.FAILED),
+    (report(row(passed=False)), judge.FAILED), (report(row(check=None)), judge.FAILED),
+    (report(row(metrics={})), judge.FAILED), (timed(NAN, 1.0), judge.FAILED),
+    (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
+    # what the device cannot do, if that is all that is wrong
+    (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
+     judge.FAILED),
+])  # fmt: skip
 def test_what_was_not_measured_and_verified_fails(found, word):
     """Flags and skips are counted; what one name cannot show is no failure."""
     assert judge.measured(found).word == word
@@ -151,13 +137,12 @@ def test_what_was_not_measured_and_verified_fails(found, word):
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
 
 
-@pytest.mark.parametrize(
-    ("code", "out", "word"),
-    [(0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
-     (0, contest(0.97, simulated=True), judge.PASSED),
-     (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
-     (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED)],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "out", "word"), [
+    (0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
+    (0, contest(0.97, simulated=True), judge.PASSED),
+    (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
+    (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED),
+])  # fmt: skip
 def test_contests_are_right_and_meet_their_targets(code, out, word):
     verdict = judge.raced(Done(code, 1.0, out))
     assert verdict.word == word
@@ -180,26 +165,23 @@ def mapped(*entries, code=0, notes=()):
     return {"exit_code": code, "errors": [], "map": {"entries": entries, "notes": notes}}
 
 
-@pytest.mark.parametrize(
-    ("judged", "found", "word"),
-    [
-        # a name without a device, or no name at all, is a no
-        (judge.accepted, mapped(NAME), judge.PASSED),
-        (judge.accepted, mapped(NAME, code=3), judge.FAILED),
-        (judge.accepted, mapped(), judge.FAILED),
-        (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
-        # shared hardware: a note of `check`, its refusal, a flag on every row of two names
-        (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
-        (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
-        (partial(judge.refused, code="distinct"),
-         report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
-        (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
-        (partial(judge.flagged, flag="shared-hardware"),
-         report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
-        (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
-        (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judged", "found", "word"), [
+    # a name without a device, or no name at all, is a no
+    (judge.accepted, mapped(NAME), judge.PASSED),
+    (judge.accepted, mapped(NAME, code=3), judge.FAILED),
+    (judge.accepted, mapped(), judge.FAILED),
+    (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
+    # shared hardware: a note of `check`, its refusal, a flag on every row of two names
+    (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
+    (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
+    (partial(judge.refused, code="distinct"),
+     report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
+    (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
+    (partial(judge.flagged, flag="shared-hardware"),
+     report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
+    (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
+    (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
+])  # fmt: skip
 def test_what_check_and_its_rows_must_say(judged, found, word):
     """Every name is mapped, and hardware that two names share is told."""
     assert judged(found).word == word
@@ -224,14 +206,13 @@ def copies(low, nbytes=2**26, **more):
         yield row(id_, bench="transfer", params=params, metrics=metrics, **extra)
 
 
-@pytest.mark.parametrize(
-    ("rows", "word"),
-    [(copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
-     (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
-     (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
-     (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
-     ((), judge.FAILED)],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "word"), [
+    (copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
+    (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
+    (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
+    (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
+    ((), judge.FAILED),
+])  # fmt: skip
 def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
     assert judge.pinned([{"rows": list(rows)}]).word == word
@@ -249,17 +230,13 @@ BAD = '<testcase classname="t" name="test_d[cupy-cuda0]"><{} message="no"/></tes
 NAMED = ("t::test_d[cupy-cuda0]: no",)
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "backend", "word", "why"),
-    [
-        ("", 0, "cupy", judge.PASSED, None),
-        ("", 0, "numpy", judge.PASSED, None),
-        ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
-        ("", 1, "cupy", judge.FAILED, None),
-        (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
-        (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
-    ],
-)
+@pytest.mark.parametrize(("more", "code", "backend", "word", "why"), [
+    ("", 0, "cupy", judge.PASSED, None), ("", 0, "numpy", judge.PASSED, None),
+    ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
+    ("", 1, "cupy", judge.FAILED, None),
+    (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
+    (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
+])  # fmt: skip
 def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
     """Where everything was skipped there is no pass; one that fails is named."""
     junit = tmp_path / "junit.xml"

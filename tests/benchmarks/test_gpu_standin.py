@@ -36,11 +36,10 @@ def test_two_devices(folder, tmp_path):
 STEPS = "check,copies,dot,transfer,dot-large,chain,train"
 
 
-@pytest.mark.parametrize(
-    ("fault", "failing"),
-    [("wrong-byte:transfer-cost", {"transfer"}), ("wrong-byte:copies", {"copies"}),
-     ("lost:chain", {"chain"}), ("memory:256", {"dot-large"}), ("hang:train", {"train"})],
-)  # fmt: skip
+@pytest.mark.parametrize(("fault", "failing"), [
+    ("wrong-byte:transfer-cost", {"transfer"}), ("wrong-byte:copies", {"copies"}),
+    ("lost:chain", {"chain"}), ("memory:256", {"dot-large"}), ("hang:train", {"train"}),
+])  # fmt: skip
 def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
     code, found = steps_of(folder, tmp_path, "--only", STEPS, fault=fault)
     assert {s["key"] for s in found["steps"] if s["verdict"] == "failed"} == failing

@@ -25,11 +25,10 @@ def asked_for(monkeypatch, *options):
     return main()
 
 
-@pytest.mark.parametrize(
-    ("target", "ratio", "missed"),
-    [({"least": 2.0}, 2.0, False), ({"least": 2.1}, 2.0, True), ({"most": 0.5}, 0.5, False),
-     ({"most": 0.4}, 0.5, True), ({}, 2.0, False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("target", "ratio", "missed"), [
+    ({"least": 2.0}, 2.0, False), ({"least": 2.1}, 2.0, True), ({"most": 0.5}, 0.5, False),
+    ({"most": 0.4}, 0.5, True), ({}, 2.0, False),
+])  # fmt: skip
 def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     """`least` is how many times as fast as the peer, `most` what share of its cost."""
     result = scripted(**target)
@@ -99,18 +98,15 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
-        (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
-        (("--only", ""), "argument --only: no part is called ''"),
-        *((("--pairs", text), f"argument --pairs: '{text}' is no whole number from 1 on")
-          for text in ("0", "-3", "x")),
-        (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
-        (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "told"), [
+    (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
+    (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
+    (("--only", ""), "argument --only: no part is called ''"),
+    *((("--pairs", text), f"argument --pairs: '{text}' is no whole number from 1 on")
+      for text in ("0", "-3", "x")),
+    (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
+    (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
+])  # fmt: skip
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)

@@ -48,13 +48,11 @@ def test_a_shared_array_is_where_it_was_asked_for(context, target):
         assert (-context.shared(values, target=target)).numpy().tobytes() == (-values).tobytes()
 
 
-@pytest.mark.parametrize(
-    "source",
-    [numbers(6, 4)[::2], numbers(4, 6).T, numbers(4, 6)[:, ::-1], numbers(4, 6).astype(">f4"),
-     numbers(4, 6).astype(">f8")[1:, ::2], np.asfortranarray(numbers(4, 6)), numbers(3),
-     np.float32(2.5), numbers(0, 5), numbers(2, 3, 4)],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("source", [
+    numbers(6, 4)[::2], numbers(4, 6).T, numbers(4, 6)[:, ::-1], numbers(4, 6).astype(">f4"),
+    numbers(4, 6).astype(">f8")[1:, ::2], np.asfortranarray(numbers(4, 6)), numbers(3),
+    np.float32(2.5), numbers(0, 5), numbers(2, 3, 4),
+], ids=str)  # fmt: skip
 def test_any_layout_may_be_shared(context, source):
     """Strides, byte order, no elements, no axes: what arrives is in C order, for this machine."""
     found = context.shared(source, target="dev0").numpy()
@@ -100,13 +98,11 @@ def test_strict_finds_every_implicit_transfer(strict):
     assert moved(strict, implicit=True) == []
 
 
-@pytest.mark.parametrize(
-    "use",
-    [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
-     lambda x: x.context.shared(x, target="dev1"),
-     lambda x: x.context.shared([x, x], target="dev1")],
-    ids=["exp", "asarray", "sum", "norm", "shared", "list"],
-)  # fmt: skip
+@pytest.mark.parametrize("use", [
+    np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
+    lambda x: x.context.shared(x, target="dev1"),
+    lambda x: x.context.shared([x, x], target="dev1"),
+], ids=["exp", "asarray", "sum", "norm", "shared", "list"])  # fmt: skip
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
     use(context.shared(numbers(2, 2), target="dev0"))
@@ -117,43 +113,39 @@ def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     use(strict.shared(numbers(2, 2), target="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("error", "python", "makes"),
-    [
-        (gpumap.TargetError, LookupError, [
-            lambda c: c.shared([1.0], target="dev7"),
-            lambda c: c.shared([1.0], target="cuda0"),
-            lambda c: c.shared([1.0], target="\x1b[2J"),
-            lambda c: c.shared([1.0], target=[]),
-            lambda c: one(c).transfer(None),
-        ]),
-        (gpumap.DtypeError, TypeError, [
-            lambda c: c.shared([1, 2], target="dev0"),
-            lambda c: c.shared(["a"], target="cpu"),
-            lambda c: one(c) + numbers(2, dtype="f8"),
-            lambda c: one(c) + 10**400,
-            lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
-            lambda c: one(c) + np.ma.array(numbers(2)),
-        ]),
-        (gpumap.ShapeError, ValueError, [
-            lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
-            lambda c: gpumap.dot(one(c), numbers(2)),
-            lambda c: one(c, 2, 3) + numbers(3, 2),
-            lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"),
-            lambda c: c.shared([[1.0], 2.0], "dev0"),
-        ]),
-        (gpumap.ContextError, Exception, [
-            lambda c: c.wait(None),
-            lambda c: c.fetched(numbers(2)),
-            lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
-            lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
-        ]),
-        (gpumap.Unsupported, Exception, [
-            lambda c: pickle.dumps(one(c)), lambda c: copy.deepcopy(one(c)), copy.copy,
-        ]),
-    ],
-    ids=lambda each: getattr(each, "__name__", ""),
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "python", "makes"), [
+    (gpumap.TargetError, LookupError, [
+        lambda c: c.shared([1.0], target="dev7"),
+        lambda c: c.shared([1.0], target="cuda0"),
+        lambda c: c.shared([1.0], target="\x1b[2J"),
+        lambda c: c.shared([1.0], target=[]),
+        lambda c: one(c).transfer(None),
+    ]),
+    (gpumap.DtypeError, TypeError, [
+        lambda c: c.shared([1, 2], target="dev0"),
+        lambda c: c.shared(["a"], target="cpu"),
+        lambda c: one(c) + numbers(2, dtype="f8"),
+        lambda c: one(c) + 10**400,
+        lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
+        lambda c: one(c) + np.ma.array(numbers(2)),
+    ]),
+    (gpumap.ShapeError, ValueError, [
+        lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
+        lambda c: gpumap.dot(one(c), numbers(2)),
+        lambda c: one(c, 2, 3) + numbers(3, 2),
+        lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"),
+        lambda c: c.shared([[1.0], 2.0], "dev0"),
+    ]),
+    (gpumap.ContextError, Exception, [
+        lambda c: c.wait(None),
+        lambda c: c.fetched(numbers(2)),
+        lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
+        lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
+    ]),
+    (gpumap.Unsupported, Exception, [
+        lambda c: pickle.dumps(one(c)), lambda c: copy.deepcopy(one(c)), copy.copy,
+    ]),
+], ids=lambda each: getattr(each, "__name__", ""))  # fmt: skip
 def test_what_is_wrong_is_named_with_a_fix(context, error, python, makes):
     """Own errors, that are Python's own kinds too; nothing in them acts on a terminal."""
     for make in makes:
@@ -175,12 +167,11 @@ def test_more_than_the_host_holds_is_said(context, target):
     assert context.shared(numbers(2), target=target).numpy().shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
-     lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
-     lambda a: a.context.synchronize()],
-)  # fmt: skip
+@pytest.mark.parametrize("use", [
+    lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
+    lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
+    lambda a: a.context.synchronize(),
+])  # fmt: skip
 def test_a_closed_context_is_said(context, use):
     """Whatever is asked of it; what is left can still be looked at."""
     array = one(context, 2, 2)
@@ -192,15 +183,12 @@ def test_a_closed_context_is_said(context, use):
     context.close()
 
 
-@pytest.mark.parametrize(
-    ("map_", "more", "error"),
-    [
-        ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
-        *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
-        *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
-        *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
-    ],
-)
+@pytest.mark.parametrize(("map_", "more", "error"), [
+    ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
+    *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
+    *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
+    *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
+])  # fmt: skip
 def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
     with pytest.raises(error) as caught:
         gpumap.open(map_, **{"backend": "fake"} | more)

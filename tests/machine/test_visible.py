@@ -30,41 +30,33 @@ def test_a_variable_that_hides_nothing_it_names(text, known, shown):
     assert explain(text, known, shown) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "shown", "words"),
-    [
-        ("0,7,1", TWO, 1, f'entry 2 ("7") {LATER}'),
-        ("0,7,1", TWO, None, f'entry 2 ("7") {LATER}'),
-        ("0,7,1", NOTHING, 1, f'entry 2 ("7") {LATER}'),
-        ("0,2,-1,1", Known(3), 2, f'entry 3 ("-1") {LATER}'),
-        ("0,7", TWO, 1, 'entry 2 ("7") names no device'),
-        ("0,2", TWO, 1, 'entry 2 ("2") names no device'),
-        ("-1", TWO, 0, f'entry 1 ("-1") {ALL}'),
-        ("-1", NOTHING, 0, f'entry 1 ("-1") {ALL}'),
-        ("a", NOTHING, 0, f'entry 1 ("a") {ALL}'),
-        (",0", NOTHING, 0, f'entry 1 ("") {ALL}'),
-        ("9" * 5000, TWO, 0, f'entry 1 ("{"9" * 72}…") {ALL}'),
-        ("0" * 20 + "7", TWO, 0, f'entry 1 ("{"0" * 20}7") {ALL}'),
-        ("٣", TWO, 0, f'entry 1 ("٣") {ALL}'),
-        ("7", NOTHING, 0, "CUDA finds no device in it"),
-        ("GPU-nonexistent", TWO, 0, f'entry 1 ("GPU-nonexistent") {ALL}'),
-        ("GPU-nonexistent", NOTHING, 0, "CUDA finds no device in it"),
-        ("GPU-89", TWO, 0, 'entry 1 ("GPU-89") fits 2 devices, so every device is hidden'),
-        ("0,0", TWO, 0, 'entries 1 and 2 ("0") are one device, which hides every device'),
-        ("1,0,01", NOTHING, 0, 'entries 1 and 3 ("01") are one device, which hides every device'),
-        (f"GPU-8932,{A}", TWO, 0, f'entries 1 and 2 ("{A}") are one device, which hides every device'),  # noqa: E501
-        ("0,7,0", TWO, 1, f'entry 2 ("7") {LATER}'),  # the second 0 is not read any more
-        ("7,0,0", TWO, 0, f'entry 1 ("7") {ALL}'),  # nor are those behind what names nothing
-        ("7,0,0", TWO, None, f'entry 1 ("7") {ALL}'),
-        ("0 1", TWO, 1, 'entry 1 ("0 1") is read as 0'),
-        ("1gpu", NOTHING, 1, 'entry 1 ("1gpu") is read as 1'),
-        ("0 1", TWO, 0, "CUDA finds no device in it"),
-        ("0,1", TWO, 1, "CUDA shows 1 of these 2 devices"),
-        (f"{PART},{PART[:-1]}2", CUT, 1,
-         "CUDA shows 1 of these 2 devices: a process sees one MIG instance"),
-        ("\x1b[2J\n", TWO, 0, f'entry 1 ("\\x1b[2J") {ALL}'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "known", "shown", "words"), [
+    ("0,7,1", TWO, 1, f'entry 2 ("7") {LATER}'), ("0,7,1", TWO, None, f'entry 2 ("7") {LATER}'),
+    ("0,7,1", NOTHING, 1, f'entry 2 ("7") {LATER}'),
+    ("0,2,-1,1", Known(3), 2, f'entry 3 ("-1") {LATER}'),
+    ("0,7", TWO, 1, 'entry 2 ("7") names no device'),
+    ("0,2", TWO, 1, 'entry 2 ("2") names no device'),
+    ("-1", TWO, 0, f'entry 1 ("-1") {ALL}'), ("-1", NOTHING, 0, f'entry 1 ("-1") {ALL}'),
+    ("a", NOTHING, 0, f'entry 1 ("a") {ALL}'), (",0", NOTHING, 0, f'entry 1 ("") {ALL}'),
+    ("9" * 5000, TWO, 0, f'entry 1 ("{"9" * 72}…") {ALL}'),
+    ("0" * 20 + "7", TWO, 0, f'entry 1 ("{"0" * 20}7") {ALL}'),
+    ("٣", TWO, 0, f'entry 1 ("٣") {ALL}'), ("7", NOTHING, 0, "CUDA finds no device in it"),
+    ("GPU-nonexistent", TWO, 0, f'entry 1 ("GPU-nonexistent") {ALL}'),
+    ("GPU-nonexistent", NOTHING, 0, "CUDA finds no device in it"),
+    ("GPU-89", TWO, 0, 'entry 1 ("GPU-89") fits 2 devices, so every device is hidden'),
+    ("0,0", TWO, 0, 'entries 1 and 2 ("0") are one device, which hides every device'),
+    ("1,0,01", NOTHING, 0, 'entries 1 and 3 ("01") are one device, which hides every device'),
+    (f"GPU-8932,{A}", TWO, 0, f'entries 1 and 2 ("{A}") are one device, which hides every device'),
+    ("0,7,0", TWO, 1, f'entry 2 ("7") {LATER}'),  # the second 0 is not read any more
+    ("7,0,0", TWO, 0, f'entry 1 ("7") {ALL}'),  # nor are those behind what names nothing
+    ("7,0,0", TWO, None, f'entry 1 ("7") {ALL}'), ("0 1", TWO, 1, 'entry 1 ("0 1") is read as 0'),
+    ("1gpu", NOTHING, 1, 'entry 1 ("1gpu") is read as 1'),
+    ("0 1", TWO, 0, "CUDA finds no device in it"),
+    ("0,1", TWO, 1, "CUDA shows 1 of these 2 devices"),
+    (f"{PART},{PART[:-1]}2", CUT, 1,
+     "CUDA shows 1 of these 2 devices: a process sees one MIG instance"),
+    ("\x1b[2J\n", TWO, 0, f'entry 1 ("\\x1b[2J") {ALL}'),
+])  # fmt: skip
 def test_what_is_hidden_is_said(text, known, shown, words):
     """By NVIDIA's rules as far as NVML can judge the entries, and never against CUDA's count."""
     mask = explain(text, known, shown)

@@ -169,13 +169,10 @@ def test_pushes_are_one_behind_the_other(four):
         assert abs(each - wanted).max() <= 4 * EPS * 1000
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(names, marks=skipped(*dict.fromkeys(names)))
-        for names in (*((name, name) for name in REAL), ("numpy", "pyopencl"))
-    ],
-)
+@pytest.mark.parametrize("names", [
+    pytest.param(names, marks=skipped(*dict.fromkeys(names)))
+    for names in (*((name, name) for name in REAL), ("numpy", "pyopencl"))
+])  # fmt: skip
 def test_a_copy_stands_between_what_is_before_and_behind_it(names):
     size = 100_000
     with opened(*names) as (one, two):
@@ -282,13 +279,10 @@ def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(names, marks=skipped("pyopencl"))
-        for names in (("numpy", "pyopencl"), ("pyopencl", "numpy", "numpy"))
-    ],
-)
+@pytest.mark.parametrize("names", [
+    pytest.param(names, marks=skipped("pyopencl"))
+    for names in (("numpy", "pyopencl"), ("pyopencl", "numpy", "numpy"))
+])  # fmt: skip
 def test_a_team_of_several_libraries(names, algorithm):
     examples, counts = Examples(NET, COUNT, SEED), CUTS[len(names)]
     with opened(*names) as sessions:
