@@ -5,6 +5,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pytest
 from buffers import sent
+from tables import tables
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeBackend
@@ -12,6 +13,8 @@ from gpumap.backends.fake_clock import FakeClock
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError, Unsupported
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
+
+TABLES = tables(__file__)
 
 MACHINE = topology.read()
 # Dyadic numbers: their sums are exact. 64 KiB take 1/16 s, a product of 16 is 2 * 16**3 / 2**16.
@@ -73,26 +76,7 @@ def test_a_script_says_all_about_a_device(script):
     assert (device.hardware, device.facts) == (frozenset("xy"), {"type": "other"})
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("[[device]]", "needs a ref"),
-    ('[[device]]\nref = "cuda0"\nfault = "fire"', "fault is one of lost, memory, flip"),
-    ('[[device]]\nref = "gpu0"', "is not a device"),
-    ('[[device]]\nref = "cuda0"\nspeed = 1', 'unknown key "speed"'),
-    ("devices = 1", 'unknown key "devices"'), ("device = 1", "device must be a list"),
-    ("device = [1]", "device must be a list"), ("[[device]]\nref = 0", "cannot have ref = 0"),
-    ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
-    *((f'[[device]]\nref = "cuda0"\n{line}', f"cannot have {line}") for line in (
-        "rate = 0", "bandwidth = nan", "latency = -1", "launch = inf", "features = [1]",
-        "name = 1", "noise = 1", "noise = -0.1", "noise_seed = 0.5", "autocorrelation = 1",
-        "period = -1", "drift = -1", "drift_over = 0", "spikes = 1.5", "spike = 0", "modes = 1",
-        "modes = [1, 0]", "throttle = 0", "slow_first = nan",
-    )),
-    ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
-    ('[[device]]\nref = "cuda0"\nhardware = "x"', "cannot have hardware = 'x'"),
-    ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
-    ("log = 1", "log is not a text"),
-    ("[[device", "cannot read the configuration"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), TABLES["wrong"])
 def test_a_script_that_is_wrong(script, text, said):
     """It is refused before any device is there; nothing takes the place of one that is missing."""
     with pytest.raises(SourceError) as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import here
 import pytest
+from tables import tables
 
 from gpumap.backends import foreign as table
 from gpumap.backends import load
@@ -21,6 +22,7 @@ from gpumap.errors import AbsentError, DeviceError, DeviceLost, Exit, OutOfMemor
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
 
+TABLES = tables(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
 CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
 CUDA_OF_THE_TABLE = 13_000
@@ -141,51 +143,17 @@ def test_what_is_no_devices_doing_passes(error):
     assert same.value is error
 
 
-NUMBERED = {
-    ("cupy_backends.cuda.api.runtime.CUDARuntimeError", "status"): {
-        2: OutOfMemory, 700: DeviceLost, 214: DeviceLost, 219: DeviceError, 801: Unsupported,
-        4711: DeviceError,
-    },
-    ("cupy_backends.cuda.api.driver.CUDADriverError", "status"): {719: DeviceLost},
-    ("pynvml.NVMLError", "value"): {15: DeviceLost},
-    ("pyopencl._cl.Error", "code"): {
-        -2: DeviceLost, -36: DeviceLost, -4: OutOfMemory, -5: OutOfMemory, -6: OutOfMemory,
-        -61: OutOfMemory, -1001: AbsentError, -3: Unsupported, -11: DeviceError, -9999: DeviceError,
-    },
-}  # fmt: skip
-WORDED = {
-    "cupy_backends.cuda.libs.cublas.CUBLASError": {
-        "CUBLAS_STATUS_ALLOC_FAILED": OutOfMemory, "CUBLAS_STATUS_EXECUTION_FAILED": DeviceError,
-        "CUBLAS_STATUS_NOT_SUPPORTED": Unsupported,
-    },
-    "cupy_backends.cuda.libs.curand.CURANDError": {"CURAND_STATUS_ALLOCATION_FAILED": OutOfMemory},
-    "cupy.cuda.cufft.CuFFTError": {"CUFFT_ALLOC_FAILED": OutOfMemory},
-    "cupy_backends.cuda.libs.nccl.NcclError": {"NCCL_ERROR_SYSTEM_ERROR": DeviceError},
-    "cupy_backends.cuda.libs.nvrtc.NVRTCError": {"NVRTC_ERROR_COMPILATION (6)": DeviceError},
-    "pygpu.gpuarray.UnsupportedException": {b"Can't get unique ID on OpenCL": Unsupported},
-    "pygpu.gpuarray.GpuArrayException": {
-        b"clCreateBuffer: Invalid buffer size": OutOfMemory,
-        b"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: text": OutOfMemory,
-        b"cuMemcpy: CUDA_ERROR_ILLEGAL_ADDRESS: memory": DeviceLost,
-        b"clSetKernelArg: Invalid memory object": DeviceError,
-    },
-}  # fmt: skip
+@pytest.mark.parametrize(("name", "key", "number", "expected"), TABLES["numbered"])
+def test_a_number_decides(name, key, number, expected):
+    assert type(turned(made(name, **{key: number}))).__name__ == expected
 
 
-@pytest.mark.parametrize(("name", "arguments", "attributes", "expected"), [
-    *((name, (), {key: number}, expected) for (name, key), every in NUMBERED.items()
-      for number, expected in every.items()),
-    ("cupy_backends.cuda.api.runtime.CUDARuntimeError", (), {}, DeviceError),
-    ("cupy.cuda.memory.OutOfMemoryError", (), {"base": MemoryError}, OutOfMemory),
-    *((name, (text,), {}, expected) for name, every in WORDED.items()
-      for text, expected in every.items()),
-    ("cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError", ("nvrtc",),
-     {"base": RuntimeError}, Unsupported),
-    ("pygpu.gpuarray.GpuArrayException", (b"Missing Blas library", 5), {}, Unsupported),
-])  # fmt: skip
-def test_what_libraries_raise(name, arguments, attributes, expected):
-    """By class, by number or by words; a number or a word that nobody knows is a failure."""
-    assert type(turned(made(name, *arguments, **attributes))) is expected
+@pytest.mark.parametrize(("name", "text", "expected"), TABLES["worded"])
+def test_a_word_decides(name, text, expected):
+    """What nobody knows is a failure; libgpuarray's are bytes."""
+    said = text.encode() if name.startswith("pygpu") else text
+    assert type(turned(made(name, said))).__name__ == expected
+    assert type(turned(made("cupy_backends.cuda.api.runtime.CUDARuntimeError"))) is DeviceError
 
 
 @pytest.mark.parametrize("statuses", [OPENCL, CUDA, NVML])

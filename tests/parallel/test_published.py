@@ -3,10 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 
 from gpumap.errors import SourceError
 from gpumap.parallel import published
 from gpumap.parallel.published import cell, chosen, judged, shipped, table
+
+TABLES = tables(__file__)
 
 SEED = """\
 AlexNet-128b 20.50 10.35+0.78 5.13+0.54 2.63+0.61
@@ -98,24 +101,7 @@ def test_without_one_device_there_is_no_speed_up():
     assert [c.nbytes for c in table(text, "t.csv").cells] == [4 * 138_357_544, 7]
 
 
-GOOD = "network,devices,train_s\n"
-
-
-@pytest.mark.parametrize(("text", "problems"), [
-    ("", ["line 1: no column network, devices, train_s"]),
-    ("# only a source\n", ["line 2: no column network, devices, train_s"]),
-    ("network,devices\n", ["line 1: no column train_s"]),
-    ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
-    ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
-    (GOOD, ["line 1: there is no cell"]),
-    (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
-    (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
-        "line 2: a network or a column is missing", 'line 3: devices is "0"',
-        'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
-    ]),
-    (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
-    (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "problems"), TABLES["unreadable"])
 def test_a_table_that_cannot_be_read(text, problems):
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")
