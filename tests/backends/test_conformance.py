@@ -105,7 +105,6 @@ def poisoned(shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1,), (1000,), (3, 5), (64, 64), (2, 3, 4)])
 def test_what_goes_up_comes_down(session, rng, dtype, shape):
-    """Every byte comes back; the buffer knows its shape, type, size and session."""
     array = random(rng, shape, dtype)
     buffer = sent(session, array)
     assert (buffer.shape, buffer.dtype, buffer.nbytes) == (shape, np.dtype(dtype), array.nbytes)
@@ -196,7 +195,6 @@ def test_more_than_there_is(session, shape):
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned", "mapped"])
 def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
-    """What a device does not have is Unsupported, and never another kind."""
     if memory != "pageable" and memory not in session.features:
         with pytest.raises(Unsupported, match=f"{memory} host memory is not there on"):
             session.host((4,), "float32", memory)
@@ -307,7 +305,6 @@ def assert_product(session, rng, sizes, dtype, transpose, alpha, beta):
 @pytest.mark.parametrize("transpose", TURNS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s)))
 def test_products_of_every_shape(session, rng, sizes, transpose, dtype):
-    """Against a float64 reference, as close as the number of terms allows."""
     featured(session, dtype)
     assert_product(session, rng, sizes, dtype, transpose, 1.0, 0.0)
 
@@ -342,7 +339,6 @@ def test_float32_products_are_float32(session, rng):
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])
 @pytest.mark.parametrize("dtype", DTYPES[:2])
 def test_alpha_and_beta(session, rng, alpha, beta, dtype):
-    """Out = alpha a.b + beta out; with beta 0 the NaN that `out` held are gone."""
     featured(session, dtype)
     for transpose in TURNS:
         assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))

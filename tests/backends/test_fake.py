@@ -56,7 +56,6 @@ def test_without_a_script_there_are_two_of_each_kind(script):
 
 
 def test_a_script_says_all_about_a_device(script):
-    """Every field, with the identity in the one spelling that a map's has."""
     text = """
         [[device]]
         ref = "opencl1:2.3"
@@ -104,7 +103,6 @@ def test_the_clock_stands_still():
 
 
 def test_every_command_takes_what_the_script_says(script):
-    """Launch on the host's side, the rest on the device's; exactly."""
     backend = script(EXACT)
     session, clock = opened(backend), backend.clock()
     a = np.zeros((16, 16), "f4")  # 1 KiB: 2**-10 s
@@ -179,7 +177,6 @@ def faulty(script, fault, after=0):
 
 
 def test_lost(script):
-    """After so many commands that went well, every other one fails."""
     session = faulty(script, "lost", 2)
     buffer = session.empty((4,), "uint8")
     for _ in range(2):
@@ -289,7 +286,6 @@ def test_the_first_of_each_command_is_slow(script):
 
 
 def test_the_log_has_a_line_for_each_command(script, tmp_path):
-    """Device, command, scripted start and seconds; a fault's command too."""
     session = opened(script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n'))
     assert (tmp_path / "log").read_text() == ""
     buffer = sent(session, np.zeros(1 << 16, "u1"))

@@ -114,7 +114,6 @@ def test_a_hostile_message_is_escaped():
     (OSError(13, "Permission denied", "/x\n"), r"[Errno 13] Permission denied: '/x\n'"),
 ])  # fmt: skip
 def test_words_are_never_empty_and_never_bytes(error, said):
-    """Libgpuarray says it in bytes, and some exceptions say nothing but their class."""
     assert said == table.words(error)
 
 
@@ -165,7 +164,6 @@ def test_a_number_has_one_meaning(statuses):
 
 
 def test_every_outcome_is_one_that_measuring_expects():
-    """A device that fails or cannot; each with something to do about it."""
     outcomes = {t for t in TABLE.values() if isinstance(t, table.Outcome)}
     outcomes |= {o for t in TABLE.values() if isinstance(t, table.Statuses) for o in t.names}
     outcomes |= {o for t in TABLE.values() if isinstance(t, table.Words) for _, o in t.signs}
@@ -176,7 +174,6 @@ def test_every_outcome_is_one_that_measuring_expects():
 
 @pytest.mark.parametrize("library", ["pyopencl", "pygpu"])
 def test_every_exception_of_a_library_has_a_line(library):
-    """Its own have one root; what else it defines is named as a caller's mistake."""
     installed(library)
     classes, _ = walked(library)
     assert without_a_line(classes) == set()
@@ -235,7 +232,6 @@ def test_every_exception_of_cupy_has_a_line(cupy):
 
 
 def test_every_status_of_cuda_has_a_line(cupy):  # noqa: ARG001 - it skips
-    """The same numbers and names as those of the runtime that CuPy brings."""
     from cupy_backends.cuda.api import runtime
 
     said = {n: str(runtime.CUDARuntimeError(n)).partition(":") for n in CUDA_STATUSES}
@@ -292,7 +288,6 @@ def test_the_names_that_the_cuda_driver_has():
 
 
 def test_every_status_of_nvml_has_a_line():
-    """The same numbers and names as pynvml's; its classes derive from one."""
     try:
         pynvml = _pynvml()
     except NvmlUnavailable as error:

@@ -65,7 +65,6 @@ def test_blas_has_one_thread_while_any_session_is_open(order):
 @pytest.mark.skipif(not MACHINE.pinnable, reason="this system cannot pin threads")
 @pytest.mark.parametrize("n", range(min(CORES, 2)))
 def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
-    """The work runs on that core alone; the thread that queues it stays where it was."""
     mask, seen = os.sched_getaffinity(0), []
     with opened(f"cpu{n}") as session:
         session._queue(lambda: seen.append(os.sched_getaffinity(0)))
@@ -201,7 +200,6 @@ def three():
     ("nbytes", "workers"), [(2 * BLOCK - 1, 0), (2 * BLOCK + 1, 2), (3 * BLOCK, 3), (4 * BLOCK, 3)]
 )
 def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypatch):
-    """On the way there, inside, and back, whatever they make of so many bytes."""
     blocks = []
     rows = numpy._copy_rows
     monkeypatch.setattr(numpy, "_copy_rows", lambda *a: (blocks.append(a[2]), rows(*a)))

@@ -222,7 +222,6 @@ def pocl():
 
 
 def test_a_platform_without_devices(pocl, tmp_path):
-    """It is named, and the fix says what hides its devices: a variable, or its cache."""
     del pocl
     for devices in ("", "nonsense"):
         probe = probed(POCL_DEVICES=devices)

@@ -119,7 +119,6 @@ def all_small():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sizes_around_tiles(session, dtype):
-    """Each of the three around each edge, with every way to turn the factors."""
     if dtype not in {"float32", *session.features}:
         pytest.skip(f"{session.device.id} has no {dtype}")
     rng = np.random.default_rng(7)
@@ -129,7 +128,6 @@ def test_sizes_around_tiles(session, dtype):
 
 
 def test_any_shape(session):
-    """Two hundred of them over all ways, up to several blocks in each direction."""
     rng = np.random.default_rng(8)
     for number in range(200 // len(WAYS)):
         sizes = tuple(int(n) for n in np.exp(rng.uniform(0, np.log(800), 3)))

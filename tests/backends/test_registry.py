@@ -49,7 +49,6 @@ def test_a_probe_always_answers(name):
 
 
 def test_loading_a_backend_loads_no_library():
-    """Neither numpy nor a GPU library is imported before a device is looked for."""
     code = (
         "import sys; from gpumap.backends import REGISTRY, load; from gpumap.backends.base "
         "import Host; [load(n, Host({}, None)) for n in REGISTRY];"

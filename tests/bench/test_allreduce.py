@@ -87,8 +87,6 @@ def test_bandwidths_follow_from_the_time():
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_sum_that_is_wrong_has_no_figures(name):
-    """Here the first element of whatever comes from the host is lost on its way."""
-
     class Lossy(FakeSession):
         def upload(self, source, target, repeat=1):
             spoilt = np.array(source)
@@ -139,7 +137,6 @@ def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
     (LibraryRanks((), None), "ring", "ring is there with --comm local or mpi only"),
 ])  # fmt: skip
 def test_an_algorithm_that_was_asked_for_and_is_not_there_has_a_row(ranks, name, said):
-    """It is skipped, with the reason, beside what is there; unasked it has none."""
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400),)
     found = plan(bindings, ranks, Params(sizes, (name, *ranks.algorithms), ladder=()))
     unasked = plan(bindings, ranks, Params(sizes, ladder=()))

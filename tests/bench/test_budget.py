@@ -57,7 +57,6 @@ def controlled(params=PARAMS):
 
 
 def test_a_case_needs_its_reference_and_its_controls():
-    """Those of its own devices: another device's control tells nothing of it."""
     alone, both = ["product a"], ["product a", "product b"]
     assert controlled() == [
         ["one a", *alone], ["one a", "many a+b", *both], ["solo a", "solo b", *both],
@@ -73,7 +72,6 @@ def test_a_case_needs_its_reference_and_its_controls():
 
 
 def test_the_pace_is_the_fastest_that_was_seen():
-    """By operations and by bytes; of what is not known nothing is expected."""
     pace = Pace()
     product, copy = (Case("x", "", {}, (), Work(1, n, b)) for n, b in ((100, 0), (0, 50)))
     assert (pace.expected(product), pace.before(product, 0.5)) == (0.0, 10 * 0.5)
@@ -168,5 +166,4 @@ def test_a_group_that_insists_is_measured():
 
 
 def test_a_control_that_no_case_needs_comes_last():
-    """It is measured where there is time, and is no row that was left out."""
     assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]

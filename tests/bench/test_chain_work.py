@@ -73,7 +73,6 @@ def test_a_few_units_in_the_last_place_are_rounding(data):
 
 
 def test_operations_add_up_and_data_are_seeded():
-    """A row of the chain is a row of each of its operations; another seed is other data."""
     one, same, other = (Data(100, "float32", seed) for seed in (1, 1, 2))
     assert np.array_equal(one.x, same.x)
     assert (one.x != other.x).all()
@@ -83,7 +82,6 @@ def test_operations_add_up_and_data_are_seeded():
 
 @pytest.mark.parametrize("op", [*EVERY, "separate"])
 def test_a_job_is_right_only_when_it_was_done(op):
-    """Poisoned before; with its own result, which no other job makes right."""
     session = world(gpu()).sessions["a"]
     placed = Placed("a", session, Data(100, "float32", 1), slice(0, 100))
     work, beside = (DeviceRound([Job.of(placed, op)]) for _ in range(2))
@@ -93,7 +91,6 @@ def test_a_job_is_right_only_when_it_was_done(op):
 
 
 def test_the_host_has_all_cores_and_its_clock():
-    """Each round asks for them once, and takes what its operations take."""
     found, cores, data = world(gpu()), _Cores(), Data(1000, "float32", 1)
     work = HostRound(data, "chain", found.clock, cores)
     work.poison()

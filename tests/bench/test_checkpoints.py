@@ -64,7 +64,6 @@ def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, numbers):
 
 
 def test_it_is_a_file_that_numpy_reads(path):
-    """Whoever has no gpumap gets at the parameters, and at what they are of."""
     with np.load(path, allow_pickle=False) as found:
         about = json.loads(str(found["about"]))
         assert found["parameters"].tolist() == LEARNED.tolist()
@@ -142,7 +141,6 @@ FOREIGN = {  # and what the message has
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_what_is_no_checkpoint_is_refused(tmp_path, monkeypatch, name):
-    """The message has its name, why, and how to write one; nothing that is in it runs."""
     monkeypatch.chdir(tmp_path)
     data, said = FOREIGN[name]
     path = tmp_path / "learned.npz"
@@ -181,7 +179,6 @@ def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
     (network(inputs=3), "FILE is of small, 3 parameters, and not of small, 4"),
 ])  # fmt: skip
 def test_a_checkpoint_of_another_network_is_refused(path, task, said):
-    """By its name, which is someone's text, and by how many parameters there are."""
     assert refused(path, task) == (said, f"give one of {task.name}, or none")
     save(path, network("small\x1b[2J\n"), LEARNED, 1)
     assert "small\\x1b[2J\\n" in refused(path)[0]

@@ -64,7 +64,6 @@ def proved(rows):
 @FEW
 @given(first=NOISE, second=NOISE, rate=RATES, blocks=BLOCKS, shared=st.booleans())
 def test_products_on_noisy_devices(first, second, rate, blocks, shared):
-    """Equal or unequal devices, or two names of one; few blocks or many."""
     here = world(gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
     proved(measured(dot_on(here), here, blocks))
 

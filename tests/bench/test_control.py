@@ -43,7 +43,6 @@ def test_every_group_has_a_control_for_each_device():
 
 
 def test_the_plan_takes_what_is_really_allocated(counted):
-    """On each device exactly: controls' matrices stay while those of other sizes come and go."""
     params = Params((512, 64), cases=("many",))
     benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
     assert benchmark.plan.memory.items() - counted.highest.items() == {
@@ -77,8 +76,6 @@ def test_a_control_on_a_lost_device_is_skipped(after):
     (WrongDataError("an operand arrived wrong"), "failed", "wrong-data"),
 ])  # fmt: skip
 def test_a_control_that_cannot_be_is_no_failure(error, status, code):
-    """What was asked for is measured; but wrong data of its matrices alone fail the run."""
-
     class Crowded(FakeSession):
         def empty(self, shape, dtype):
             if shape == (SIZE, SIZE):
@@ -91,7 +88,6 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
 
 
 def test_a_control_whose_matrices_arrive_wrong_has_failed():
-    """That what was asked for is right beside it makes no difference: the run must fail."""
     _, _, controls = measured(gpu(0, fault="wrong-product"))
     assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}
     assert all(row.metrics == {} for row in controls)

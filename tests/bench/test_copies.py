@@ -54,7 +54,6 @@ def test_a_wrong_copy_is_found(command, sync, features, fault, offset):
 
 @pytest.mark.parametrize("command", [None, "upload", "download"])
 def test_both_ways_checks_both(command):
-    """The upload on one queue, the download on another: either may be wrong."""
     fault = {"fault": "nothing", "fault_in": command, "fault_after": 4} if command else {}
     here, back = world(gpu(0, **fault), gpu(0)), world(gpu(0, **fault))
     work = BothWays(cut(here, "a", 1), cut(back, "a", 2))
@@ -65,7 +64,6 @@ def test_both_ways_checks_both(command):
 
 
 def test_rounds_that_share_their_memory_do_not_spoil_each_others_check():
-    """Another round came after: then this one copies once more before it looks."""
     here = world(gpu(0), gpu(1))
     a, b = cut(here, "a", 1), cut(here, "b", 2)
     both = HostCopy([b], "h2d", sync=True), PairCopy(a, b, sync=True)
@@ -74,7 +72,6 @@ def test_rounds_that_share_their_memory_do_not_spoil_each_others_check():
 
 
 def test_sync_waits_after_each_round_and_queued_after_all():
-    """On a device whose host time is nothing, the clock shows when it was waited for."""
     here = world(gpu(0, latency=1.0), gpu(1))
     a = cut(here, "a", 1)
     start = here.clock.now()

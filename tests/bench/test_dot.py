@@ -39,7 +39,6 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
 
 
 def test_every_case_and_its_reference():
-    """Solo rows first; what is fetched is held against what is fetched."""
     found = planned(gpu(0), gpu(1)).cases
     one, fetched = "dot.one[{0}]", "dot.one+fetch[{0}]"
     expected = [
@@ -65,13 +64,11 @@ def test_every_case_and_its_reference():
     (("one", "solo"), ("solo", "one")), (CASES, CASES),
 ])  # fmt: skip
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
-    """Its reference, and what its ideal stands on; in one order, however they are asked."""
     found = planned(gpu(0), gpu(1), cases=asked)
     assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
 
 
 def test_each_size_is_a_group():
-    """In the order that the user wrote; the largest buffer is one matrix of the largest."""
     found = planned(gpu(0), sizes=(128, 64))
     sizes = [{case.params["size"] for case in group.cases} for group in found.groups]
     assert [{128}, {64}] == sizes
@@ -173,7 +170,6 @@ FEW = ("many", "one+fetch", "solo")
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases, dtype):
-    """On each device exactly, over the pilot and every size, whatever the cases."""
     here, params = world(*scripts, kind=counted), Params(sizes, dtype, cases)
     pilot(here.bindings, here.sessions, here.clock, params)
     benchmark = dot_on(here, params)
@@ -186,7 +182,6 @@ def test_the_plan_takes_what_is_really_allocated(counted, scripts, sizes, cases,
     ("cases", "landings"), [(("one",), 0), (("solo",), 0), (("one+fetch",), 2), (CASES, 2)]
 )
 def test_the_host_has_room_for_what_is_fetched(cases, landings):
-    """A matrix for each name that is fetched, beside the references."""
     bare, found = (planned(gpu(0), gpu(1), cases=each).memory for each in (("solo",), cases))
     assert landings * 64 * 64 * 4 == found["host"] - bare["host"]
 
@@ -204,7 +199,6 @@ def test_each_name_has_matrices_of_its_own():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_poisoned_round_is_wrong_until_it_is_done(name):
-    """Every result is NaN, on the device and on the host; only the work mends that."""
     (work,) = rounds(name, sizes=(300,))
     work.queue()
     work.finish()

@@ -226,7 +226,6 @@ def test_a_count_that_does_not_come_back_right_is_no_proof(fault):
 
 
 def test_four_bytes_come_back():
-    """Whatever the size; the whole comes only when it must, to name a byte."""
     ends = broken()
     work = h2d(ends)
     work.poison()
@@ -288,7 +287,6 @@ class _Remembering(_Broken):
 
 
 def test_right_bytes_that_were_in_the_landing_prove_nothing():
-    """The device's own copy is proved by what comes back: over bytes that are all wrong."""
     assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
@@ -310,7 +308,6 @@ def test_the_last_byte_of_a_pair_is_wrong_whatever_both_have_there(apart):
 
 
 def test_bytes_of_an_earlier_check_do_not_help_a_fetch_that_brings_nothing():
-    """The landing is poisoned before the device's bytes are fetched to be compared."""
     ends = broken()
     assert verified(d2h(ends)).passed
     assert not spoilt(h2d(ends), ends, upload=flipped(0), download=nothing).passed

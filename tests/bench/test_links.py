@@ -50,7 +50,6 @@ def test_without_both_there_is_none(facts):
 
 
 def test_copies_both_ways_have_the_link_twice():
-    """And copies between devices go another way, of which nothing is known."""
     here = world(gpu(0))
     benchmark = copies_on(here, 400)
     linked, one_way = (Binding("a", ONE),), limit([ONE]).value

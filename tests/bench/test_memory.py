@@ -55,7 +55,6 @@ def lacks(place, need, free=10):
      [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
 ])  # fmt: skip
 def test_a_plan_takes_nine_tenths_of_what_is_free(memory, devices, said):
-    """On each device and on the host, of which a core is a part; all problems at once."""
     assert said == problems(Plan((), memory), *devices)
 
 

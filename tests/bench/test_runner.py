@@ -66,7 +66,6 @@ def test_every_case_has_a_row_with_what_was_measured():
 
 
 def test_blocks_alternate():
-    """A block holds every case once in seeded order, the next one in reverse."""
     benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
     rows = list(runner.run())
     assert {1} == {row.samples.iterations_per_sample for row in rows}
@@ -120,7 +119,6 @@ class _Noisy(_Ordered):
     (Dot, NEVER, 200, "blocks"),
 ])  # fmt: skip
 def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
-    """And at no other moment; it stops at the first look that finds it settled."""
     settings = replace(SETTINGS, precision=precision, blocks=200)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=kind, settings=settings)
     assert (n, why) == (row.stop.n, row.stop.why)
@@ -132,7 +130,6 @@ def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
     (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
 ])  # fmt: skip
 def test_the_budget_ends_the_blocks(rate, settings, least, most):
-    """Also between two looks; what there is by then counts, and the reason is said."""
     (row,) = rows_of(gpu(0, rate=rate), params=ONE, settings=settings)
     assert (row.status, row.stop.why, row.flags) == ("ok", "budget", ())
     assert least <= row.stop.n <= most
@@ -144,7 +141,6 @@ def test_the_budget_ends_the_blocks(rate, settings, least, most):
     ([None], 50, "precision"),  # nothing is requested of these rows
 ])  # fmt: skip
 def test_the_time_follows_the_decision(answers, n, why):
-    """At an early look the rows are asked for with the wider intervals of that look."""
     asked = []
 
     def decided(rows):
@@ -158,7 +154,6 @@ def test_the_time_follows_the_decision(answers, n, why):
 
 
 def test_each_group_is_looked_around_for_itself():
-    """From its first block on: what the machine did before is no news of its rows."""
     looks = (Around(foreign=float(n)) for n in range(9))
     _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
     rows = list(runner.run())
@@ -191,7 +186,6 @@ LOST = Reason("device-lost", "cuda1 no longer answers")
 
 @pytest.mark.parametrize("after", [0, 1, 20, 50, 100])
 def test_a_lost_device_takes_only_its_own_rows(after):
-    """Whenever it is lost, what runs without it is measured to the end."""
     rows = rows_of(gpu(0), gpu(1, fault="lost", fault_after=after))
     for row in rows:
         if "b" in row.case.names:
@@ -212,7 +206,6 @@ def test_samples_before_a_loss_within_a_size_are_kept():
 
 
 def test_no_memory_is_a_failed_row():
-    """With the device's own words."""
     rows = rows_of(gpu(0), gpu(1, memory=1000))
     codes = [row.reason.code for row in rows if row.status == "failed"]
     assert codes == ["out-of-memory"] * 4
@@ -220,8 +213,6 @@ def test_no_memory_is_a_failed_row():
 
 @pytest.mark.parametrize("after", range(5, 60, 5))
 def test_what_is_not_supported_in_any_phase(after):
-    """Verifying, calibrating, warming, measuring, and the last look at the data."""
-
     class Sudden(FakeSession):
         def _take(self, *arguments):
             if self.commands >= after:

@@ -40,7 +40,6 @@ def copies(here):
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
-    """What another case left in the same buffers is no result of this one."""
     here = slow(2)
     benchmark = dot_on(here, kind=_Noted)
     rows_on(here, benchmark)
@@ -62,7 +61,6 @@ class _Spoilt(Dot):
 
 
 def test_nothing_is_compared_with_a_reference_that_went_wrong():
-    """Its own row has failed; the others keep what they have by themselves."""
     here = world(gpu(0), gpu(1))
     rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, _Spoilt))}
     assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
@@ -73,7 +71,6 @@ def test_nothing_is_compared_with_a_reference_that_went_wrong():
 @pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((64, 32))), copies])
 @pytest.mark.parametrize("budget", [0.77, 2.3, 7.3, 31.0])
 def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
-    """A run that begins an hour later measures and leaves out the same rows."""
     settings = replace(SETTINGS, budget=budget, blocks=100, precision=-1.0)
     ended = []
     for start in (0.0, 4096.0):
@@ -85,7 +82,6 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
 
 
 def test_a_case_that_cannot_be_measured_says_why():
-    """With the reason of its plan, and never that there was no time."""
     here = world(gpu(0, features=()))
     skipped = [row for row in rows_on(here, copies(here)) if row.case.skip is not None]
     assert {row.case.params["memory"] for row in skipped} == {"pinned", "mapped"}
@@ -134,7 +130,6 @@ def test_nothing_is_decided_by_a_ratio_that_is_refused():
 
 
 def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is():
-    """Each block with its own samples; the share that was done, up to all of it."""
     here, observer = slow(), Silent()
     settings = replace(SETTINGS, blocks=40, whole=True)
     (row,) = rows_on(here, dot_on(here, ONE), settings, observer)

@@ -121,7 +121,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
 @pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
 @pytest.mark.parametrize("where", ["upload", "download", "copy"])
 def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
-    """As with data, where every byte is compared: the same rows fail, by the same byte."""
     scripts = [gpu(n, fault=fault, fault_in=where, features=("events",)) for n in (0, 1)]
     own = {"upload": "h2d", "download": "d2h", "copy": "d2d"}[where]
     for before, after in with_and_without(transfer, *scripts):
@@ -142,7 +141,6 @@ def test_what_goes_wrong_later_is_told():
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])
 @pytest.mark.parametrize("size", [64, 4096])
 def test_a_wrong_product_is_told(fault, size):
-    """With data and without; also where its factors came wrong to the device."""
     here = opened(gpu(0, fault=fault, fault_in="upload"), gpu(1))
     for row in rows_on(here, dot(here, sizes=(size,)), LONG):
         assert row.status == ("failed" if "a" in row.case.names else "ok")

@@ -17,7 +17,6 @@ def measured(**settings):
 
 
 def test_each_device_has_a_group_of_two():
-    """A, and B that is held against it; a second name of a device adds nothing."""
     planned = plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
     assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
         [("a", (name,)), ("b", (name,))] for name in "ab"

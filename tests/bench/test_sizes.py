@@ -40,7 +40,6 @@ def test_sizes_as_they_are_written(read, text, sizes):
     (transfers, "small,,large", "an empty size"), (transfers, "", "an empty size"),
 ])  # fmt: skip
 def test_what_is_no_size(read, text, said):
-    """The message names the part that is wrong, the hint is the fix."""
     with pytest.raises(QuestionError, match=re.escape(said)) as error:
         read(text)
     assert all(each.hint for each in error.value.diagnostics)

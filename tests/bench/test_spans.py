@@ -47,7 +47,6 @@ def marked(**times):
 
 
 def test_a_part_begins_with_the_first_and_ends_with_the_last():
-    """A device may have several commands in a round, queued in turns with others."""
     one, two = _Session([1.0, 2.0, 4.0]), _Session([1.5, 3.0], spent=1.25)
     spans = Spans()
     spans.begin("a", one)

@@ -75,7 +75,6 @@ def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
 
 
 def test_fetching_is_held_against_fetching():
-    """And Theano's ratio, with the fetches against none, has a name of its own."""
     found = gains(TWO, (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
     assert exactly(1.25) == found["speedup"]
     assert exactly(0.625) == found["efficiency"] == found["speedup_over_one"]
@@ -133,7 +132,6 @@ def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
 
 
 def test_a_rate_swaps_the_ends_of_its_time():
-    """The shortest time is the highest rate; no time at all is no finite rate."""
     time = Estimate(2.0, 0.0, 4.0, "s")
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
     # whatever the time
@@ -149,13 +147,11 @@ def test_a_rate_swaps_the_ends_of_its_time():
     ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
 ])  # fmt: skip
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
-    """How long all worked at once; disjoint spans give 0, never less."""
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)
     assert overlap(samples(1.0), 0.95) is None  # nothing was tracked
 
 
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():
-    """Relative to the same case without: with a thread for each device, too."""
     bindings = world(gpu(0), gpu(1)).bindings
     names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
     cases = {name: Case("dot", name, {}, bindings, Work(products=2), "one") for name in names}

@@ -52,7 +52,6 @@ def samples(seconds, blocks=None):
 
 
 def test_a_compared_row_stands_on_its_ratios():
-    """Block by block, where both were measured; the reference and others on their times."""
     found = {
         ONE.id: samples([4.0, 6.0, 8.0], blocks=[0, 1, 3]),
         MANY.id: samples([2.0, 1.0, 2.0], blocks=[0, 2, 3]),
@@ -68,7 +67,6 @@ def test_a_compared_row_stands_on_its_ratios():
     (samples([4.0, 4.0]), [2.0, 0.0]), (samples([0.0, 4.0]), [2.0, 3.0]),
 ])  # fmt: skip
 def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
-    """Its reference is lost, shares no block with it, or a clock saw no time pass."""
     found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
     assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
 
@@ -101,7 +99,6 @@ def test_where_no_row_is_compared_the_times_settle_it():
     ([0.0] * 8 + [1.0] * 12, 0.02, False),
 ])  # fmt: skip
 def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, enough):
-    """Half its interval within the precision, and twenty independent samples."""
     assert enough == done(ratios(values), precision, 0.95)
 
 

@@ -99,7 +99,6 @@ class _Slowing(_Work):
     ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15),
 ])  # fmt: skip
 def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
-    """The last five samples against the five before; two percent are no news."""
     series = Series(_Work(clock, *times))
     warm_up(series, clock, cap=1e6)
     assert (warmup, False) == (series.warmup, series.capped)
@@ -146,7 +145,6 @@ def test_one_long_look_is_looked_at_twice(clock):
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
-    """With the one before it that does not count: by that a budget is planned."""
     series = Series(_Work(clock, 2.0**-12, idle=2.0**-20))
     calibrate(series, clock)
     rounds = series.iterations_per_sample

@@ -96,7 +96,6 @@ def test_weak_and_strong_batches(scaling, batches, parts):
 
 
 def test_each_case_is_held_against_its_own_on_one_device():
-    """A gradient against a gradient, a step against a step; of each network its own."""
     found = planned(4, asked(*ALL, tasks=(TASK, Layers(replace(NET, name="other")))))
     cases = {case.id: case for case in found.cases}
     assert [group.key for group in found.groups] == ["small", "other"]
@@ -128,7 +127,6 @@ def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
 
 @pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
 def test_fewer_examples_than_devices_are_refused(names, batch):
-    """A device would have nothing to do; with a batch that is enough as the fix."""
     bindings = world(*(gpu(n) for n in range(names))).bindings
     with pytest.raises(QuestionError, match=f"{batch} examples for {names} devices") as raised:
         check_asked(bindings, asked(scaling=Scaling("strong", batch)))
@@ -150,7 +148,6 @@ def test_sessions_without_kernels_are_skipped():
 
 @pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
 def test_a_speed_up_is_that_of_examples(scaling):
-    """Not of rounds: one of two has twice the examples, one of easgd those of tau steps."""
     by_id = {row.case.id: row for row in measured(2, asked(*ALL, scaling=scaling))}
     for row in by_id.values():
         rate = row.metrics["examples_per_s"].value
@@ -165,7 +162,6 @@ def test_a_speed_up_is_that_of_examples(scaling):
 
 
 def test_the_phases_of_scripted_devices_are_the_time():
-    """All of it, of every row, for the examples that phases stand for."""
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
         assert spent(row) == pytest.approx(row.metrics["time"].value * per_phase(row), rel=1e-9)
@@ -293,7 +289,6 @@ def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, ex
 
 
 def test_what_trained_to_no_number_is_not_learned():
-    """Neither a loss nor parameters of it, also where rounds are too few to show it."""
     params = asked(*ALL, tasks=(DEEP,), rate=1e30, learn=480, cases=("step",))
     found, benchmark = training(2, params)
     benchmark.trained = DEEP.initial(1)
@@ -305,7 +300,6 @@ def test_what_trained_to_no_number_is_not_learned():
 
 
 def test_the_last_training_is_what_is_kept():
-    """By the last rule on all devices: its parameters are those whose loss the row has."""
     params = asked(*ALL, learn=960, cases=("step",))
     found, benchmark = training(2, params)
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))

@@ -73,7 +73,6 @@ def test_pairs_are_of_devices(numbers, pairs):
 
 @pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
 def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
-    """One copy after the other; nothing of them is modelled."""
     wanted = params(SMALL, Size(4096), cases=("d2d",), ladder=(64,))
     _, benchmark = made(*map(gpu, range(count)), params=wanted)
     found = [case.params for case in benchmark.plan.cases]
@@ -97,7 +96,6 @@ def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
 
 
 def test_an_id_has_the_bytes_and_not_their_name():
-    """`small` is another word for 400; the names of a pair have an order."""
     ids = [made(gpu(0), params=params(size))[1].plan.cases[0].id for size in (SMALL, Size(400))]
     pair = made(gpu(0), gpu(1), params=params(cases=("d2d",)))[1].plan.cases[0].id
     keys = "backend=fake,bytes=400,memory={},mode=sync,names={},pattern=alone"
@@ -120,7 +118,6 @@ def test_the_memory_that_is_needed():
 @pytest.mark.parametrize("features", [(), ("pinned",), ("kernels", "pinned", "mapped")])
 @pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
 def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
-    """With the way back on a second session; a counter is a few bytes."""
     scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, Size(4096))
     here, benchmark = made(*scripts, params=params(*wanted, ladder=ladder), kind=counted)
     run(here, benchmark)
@@ -130,7 +127,6 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
 
 
 def test_mapped_memory_is_each_sizes_own():
-    """It changes sides as a whole; of other memory every size has the first bytes."""
     _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(ladder=(64, 4096)))
     group = benchmark.plan.groups[-1]
     benchmark.begin(group)
@@ -148,7 +144,6 @@ def test_mapped_memory_is_each_sizes_own():
 
 @pytest.mark.parametrize("memory", ["pinned", "mapped"])
 def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
-    """With the reason, at the sizes that it is too little for; all else is measured."""
     script = gpu(0, features=("kernels", memory), locked=1000)
     rows = rows_on(*made(script, params=params(SMALL, Size(4096))))
     special = [row for row in rows if row.case.params["memory"] == memory]
@@ -165,7 +160,6 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
     [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
 )
 def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, wrong):
-    """In each direction, pair and kind of memory; and such a row has no figures."""
     features = ("kernels", "pinned", "mapped")
     here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features), gpu(1))
     failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
@@ -242,7 +236,6 @@ def models(*scripts, cases=("h2d", "d2h"), ladder=(*LADDER, HELD_BACK), settings
 
 
 def test_latency_and_bandwidth_are_the_scripted_ones():
-    """Within 1 %, the half size within 2 %; a size that was held back is predicted."""
     found = models(gpu(0, features=("pinned",)), gpu(1, features=()), cases=("h2d", "d2d"))
     ways = [("h2d", "a", "pageable"), ("h2d", "a", "pinned"), ("h2d", "b", "pageable"),
             ("d2d", "a>b", "device"), ("d2d", "b>a", "device")]  # fmt: skip
@@ -262,7 +255,6 @@ def test_latency_and_bandwidth_are_the_scripted_ones():
 
 
 def test_a_device_of_two_regimes_has_two():
-    """Small copies by one way, large ones by another."""
     large = {"large_from": 262144, "large_latency": 40e-6, "large_bandwidth": 10e9}
     fit = models(gpu(0, features=(), **FIVE_US, **large))["h2d", "a", "pageable", "sync"]
     assert (fit.fits, fit.regimes) == (True, 2)

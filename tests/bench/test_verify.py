@@ -140,7 +140,6 @@ def test_of_two_checks_the_worse_is_shown(first, second, shown):
     ("size", "dtype"), [(512, "float32"), (1500, "float64"), (3000, "float16")]
 )
 def test_the_host_memory_is_planned(size, dtype):
-    """What making factors and checking a product takes, and no more than planned."""
     a, b, _ = made(size, dtype)
     out = np.zeros((size, size), numpy_dtype(dtype))
     tracemalloc.start()

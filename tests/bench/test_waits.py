@@ -39,7 +39,6 @@ class Late(FakeSession):
     "benchmark", [partial(dot_on, params=Params((300,))), lambda here: copies_on(here, 400, 5000)]
 )
 def test_every_case_is_right_though_its_device_is_late(benchmark, features):
-    """Each result, poison and proof is waited for before it is used."""
     here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
     rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}

@@ -11,7 +11,7 @@ from standin import ROOT
 
 from benchmarks.gpu import judge, record, software, steps, suite
 from benchmarks.gpu.markdown import figure, markdown
-from benchmarks.gpu.process import Done, run
+from benchmarks.gpu.process import Done
 
 NAN = float("nan")
 
@@ -48,7 +48,6 @@ def timed(low, high, **more):
     ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
 ])  # fmt: skip
 def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
-    """Ends count as inside; what is no number, or not there, is never an overlap."""
     assert judge.relation(estimate(*first), estimate(*second)) == expected
     assert judge.relation(estimate(1, 2), {"value": 1.0}) == "unknown"
     assert judge.relation({"low": None, "high": None}, estimate(1, 2)) == "unknown"
@@ -130,7 +129,6 @@ def left_out(code, **params):
      judge.FAILED),
 ])  # fmt: skip
 def test_what_was_not_measured_and_verified_fails(found, word):
-    """Flags and skips are counted; what one name cannot show is no failure."""
     assert judge.measured(found).word == word
     verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
     assert verdict.word == judge.PASSED
@@ -183,7 +181,6 @@ def mapped(*entries, code=0, notes=()):
     (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
 ])  # fmt: skip
 def test_what_check_and_its_rows_must_say(judged, found, word):
-    """Every name is mapped, and hardware that two names share is told."""
     assert judged(found).word == word
 
 
@@ -238,7 +235,6 @@ NAMED = ("t::test_d[cupy-cuda0]: no",)
     (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
 ])  # fmt: skip
 def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
-    """Where everything was skipped there is no pass; one that fails is named."""
     junit = tmp_path / "junit.xml"
     junit.write_text(JUNIT.format(more=more))
     verdict = suite.judged(Done(code, 1.0), junit, backend, {})
@@ -262,7 +258,6 @@ def test_tests_that_were_killed_leave_those_that_had_passed(tmp_path):
 
 
 def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
-    """With the reason; one that asks for it by importorskip says so itself."""
     (tmp_path / "test_a.py").write_text("from hypothesis import given")
     (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
     lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
@@ -310,7 +305,6 @@ def setup(tmp_path, count=1):
 
 @pytest.mark.parametrize(("count", "pairs"), [(1, 0), (2, 2), (4, 12)])
 def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
-    """Products and copies on each, in keys that are each other's unlike."""
     keys = [step.key for step in steps.steps(setup(tmp_path, count))]
     assert sum(key.startswith("dot:") for key in keys) == pairs
     assert sum(key.startswith("transfer:") for key in keys) == pairs
@@ -328,17 +322,6 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
                      "dot-large-again", "transfer-large-again"]  # fmt: skip
     for key in again:
         assert found[key].arguments == found[key.removesuffix("-again")].arguments
-
-
-def test_types_are_those_that_the_help_names():
-    assert steps.dtypes("float32, float64 or bfloat16.") == ("bfloat16",)
-    assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
-
-
-def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
-    code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
-    done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
-    assert (done.exit_code, done.out) == (None, "on\n")
 
 
 def held(**more):
@@ -412,7 +395,6 @@ def gpu(folder, *arguments, **env):
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path):
-    """Why there is none is CuPy's own word, and the exit code is 3."""
     done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr

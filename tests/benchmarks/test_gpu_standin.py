@@ -26,7 +26,6 @@ def steps_of(folder, out, *arguments, devices=1, fault=""):
 
 
 def test_two_devices(folder, tmp_path):
-    """Every step passes: pairs, one to all, all to one, and peers in both directions."""
     code, found = steps_of(folder, tmp_path, devices=2)
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}
     assert (code, bad, found["simulated"]) == (0, {}, True)
@@ -50,7 +49,6 @@ def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
 
 @pytest.mark.parametrize("after", range(5))
 def test_a_kill_loses_nothing(folder, tmp_path, after):
-    """Each step that had ended is in the record, whenever it comes."""
     command = gpu_command(tmp_path, "--only", "check,copies,dot,memory,dot-large,chain")
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment(folder), stdout=subprocess.PIPE, text=True,

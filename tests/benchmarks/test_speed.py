@@ -61,7 +61,6 @@ def test_a_peer_multiplies_when_it_is_asked_to():
 
 
 def test_rows_that_are_added_are_rows(tmp_path):
-    """As many as were asked for, each with an id of its own; the report is read back."""
     many = growth._with_rows(growth._measured(tmp_path), 30)
     ids = [row["id"] for row in many["measurements"]]
     assert len(set(ids)) == len(ids) == 30
@@ -69,7 +68,6 @@ def test_rows_that_are_added_are_rows(tmp_path):
 
 
 def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
-    """Each line has both sides and the ratio; the file has what was printed."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     out = tmp_path / "speed.md"
     options = ("--only", "launches", "--pairs", "1", "--out", str(out))

@@ -173,7 +173,6 @@ def test_more_than_the_host_holds_is_said(context, target):
     lambda a: a.context.synchronize(),
 ])  # fmt: skip
 def test_a_closed_context_is_said(context, use):
-    """Whatever is asked of it; what is left can still be looked at."""
     array = one(context, 2, 2)
     context.close()
     with pytest.raises(gpumap.ContextError, match="closed"):
@@ -200,7 +199,6 @@ def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
     [("fake", None, "fake"), ("fake", "numpy", "numpy"), ("", None, "numpy")],
 )
 def test_the_environment_may_name_the_backend(monkeypatch, variable, argument, backend):
-    """As for the commands; the argument comes before it, and an empty variable is none."""
     monkeypatch.setenv("GPUMAP_BACKEND", variable)
     with gpumap.open("a->cpu0", backend=argument) as context:
         assert context.bindings[0].device.backend == backend

@@ -28,7 +28,6 @@ def test_the_most_bytes_decide(operands, target):
 
 @given(OPERANDS, st.randoms(use_true_random=False))
 def test_it_runs_where_an_operand_holds_most(operands, rng):
-    """On the host only where no operand is on a device; the order decides ties alone."""
     target, held = place(operands), {}
     for name, device, nbytes in operands:
         if name != HOST:

@@ -78,7 +78,6 @@ def test_a_key_that_is_there_twice():
 
 @pytest.mark.parametrize(("text", "said"), TABLES["said"])
 def test_what_is_said_of_a_session_that_can_be_read(text, said):
-    """What is left to bench train, ignored, or another thing than with Theano-MPI."""
     session = told(text)
     assert [part in note.message for part, note in zip(said, session.notes, strict=True)] == (
         [True] * len(said)

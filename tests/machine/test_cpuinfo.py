@@ -16,7 +16,6 @@ GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\
     ("\x00\x01rubbish without a colon", None),
 ])  # fmt: skip
 def test_model(sketch, text, expected):
-    """The model is what the architecture at hand calls it, else unknown."""
     assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
 
 

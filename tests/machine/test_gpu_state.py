@@ -61,7 +61,6 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     (TOLD, {"end": NvmlError()}, (STATE,)),
 ])  # fmt: skip
 def test_what_is_not_told_is_none(answers, failing, found):
-    """Also by a driver that is not there or goes away: which is not the same as idle."""
     with Gpus([device()], Library(answers, **failing)) as gpus:
         assert gpus.read() == found
         assert gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
@@ -69,7 +68,6 @@ def test_what_is_not_told_is_none(answers, failing, found):
 
 
 def test_only_cuda_devices_of_the_map_are_asked():
-    """Found by address or UUID, never by number; what is not found is not there."""
     wanted = [device(0), device(1, pci=None, uuid="GPU-b"), device(2), device(0, Kind.CPU)]
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
     with Gpus(wanted, Library(answers)) as gpus:

@@ -105,7 +105,6 @@ def test_a_driver_that_does_not_answer(code, reason, fix):
 
 
 def test_shut_down_after_a_failure():
-    """NVML is shut down also when a query that everything needs fails."""
     library = Library({"DeviceGetCount": NvmlError(999)})
     with pytest.raises(NvmlUnavailable, match="NVML: code 999"):
         gpus(library)

@@ -37,7 +37,6 @@ def seen(*looks, foreign=None, **lines):
 
 
 def test_who_took_how_much():
-    """The three that took most, first of all the one that took most of all; all count."""
     before = {(n, 1.0): 10.0 for n in range(1, 6)}
     after = {(1, 1.0): 10.0, (2, 1.0): 10.05, (3, 1.0): 10.2, (4, 1.0): 10.1, (5, 1.0): 10.15}
     found = seen(before, after, p3=("python", "train.py"), p4=("b",), p5=("c",))

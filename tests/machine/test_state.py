@@ -29,7 +29,6 @@ def test_shares_are_of_the_time_since_the_last_look(desktop):
 
 
 def test_governor_clocks_come_first(desktop):
-    """The governor's clocks are preferred, and only those of processors that are ours."""
     desktop.status("1-2").file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", "3100000")
     desktop.file(f"{CPU}/cpu5/cpufreq/scaling_cur_freq", "800000")
     assert Watch(desktop.root).read().clocks_hz == {"cpu:1": 3.1e9}
@@ -104,7 +103,6 @@ def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy,
 
 
 def test_each_look_is_for_the_time_since_the_last(neighbours):
-    """What was before is not told again, nor after a time too short to tell."""
     assert neighbours(1.0, 0.0, 400, 0) == seen(4.0, 0.0)
     assert neighbours(2.0, 2.0, 200, 600) == seen(0.0, 0.0)
     neighbours(0.1, 0.0, 40, 0)

@@ -141,7 +141,6 @@ def test_parts_of_a_batch_sum_up_to_it(last, counts):
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_loss_is_finite_unless_an_output_is_not(last):
-    """Certain and wrong is a large loss; what is no number makes none of it."""
     net = network(last=last, widths=(1, 2))
     wrong, y = np.array([[0, 1]], np.float32), np.array([[1, 0]], np.float32)
     assert net.loss(wrong, y) == pytest.approx(-np.log(1e-7), rel=1e-3)

@@ -155,7 +155,6 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
 
 
 def test_pushes_are_one_behind_the_other(four):
-    """What was received is sent on in the same step: in the order of the pushes."""
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     crew = team(four[:3])
@@ -276,23 +275,3 @@ def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
     assert loss_of(NET.initial(SEED)) > 2 * single
     assert single == pytest.approx(0.2015, abs=0.0005)
     assert all(loss_of(each) == pytest.approx(single, rel=0.01) for each in (*every, *centre))
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("names", [
-    pytest.param(names, marks=skipped("pyopencl"))
-    for names in (("numpy", "pyopencl"), ("pyopencl", "numpy", "numpy"))
-])  # fmt: skip
-def test_a_team_of_several_libraries(names, algorithm):
-    examples, counts = Examples(NET, COUNT, SEED), CUTS[len(names)]
-    with opened(*names) as sessions:
-        crew = team(sessions, algorithm)
-        crew.begin(NET.initial(SEED))
-        train(crew, Chosen("bsp").of(len(names), SEED), examples, counts, STEPS)
-        first, *others = held(crew)
-        assert near(first, alone(examples, 24, STEPS))
-        assert all(other.tobytes() == first.tobytes() for other in others)
-        for chosen in (Chosen("easgd", tau=2), Chosen("gosgd", chance=0.9)):
-            rule = chosen.of(len(names), SEED)
-            assert "staged" in train(crew, rule, examples, counts, 10)
-            assert all(np.isfinite(each).all() for each in held(crew))

@@ -57,7 +57,6 @@ def test_a_side_is_the_exact_one():
 
 
 def test_another_seed_or_number_is_another_example():
-    """None shares a number with its neighbours, nor is it shifted into them."""
     net = network(inputs=9)
     x, _ = Examples(net, 10, 1).batch(np.arange(200))
     other, _ = Examples(net, 10, 2).batch(np.arange(200))
@@ -121,12 +120,3 @@ def test_all_targets_occur(inputs, units):
     assert (y.sum(axis=0) > 0).all()
     middle = np.full((2, 20), 0.5, np.float32)  # where all directions lie alike
     assert softmax._targets(middle).tolist() == [[1.0] + [0.0] * (units - 1)] * 2
-
-
-def test_what_is_learnt_of_some_is_true_of_others():
-    """A linear fit of the sides of 2000 examples tells those of 2000 others."""
-    examples = Examples(network("sigmoid", 10, 1), 10, 1)
-    x, y = examples.batch(np.arange(2000))
-    fit, *_ = np.linalg.lstsq(x - 0.5, y[:, 0] - 0.5, rcond=None)
-    other, sides = examples.batch(np.arange(2000, 4000))
-    assert (((other - 0.5) @ fit > 0) == (sides[:, 0] > 0.5)).mean() > 0.95
