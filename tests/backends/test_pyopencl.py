@@ -330,3 +330,16 @@ def test_parts_of_one_device_share_a_context(parts):
     assert one.copy(source, target) == ("same" if same else "peer")
     assert one.context == two.context
     assert (got(target) == np.arange(1000)).all()
+
+
+def test_a_copy_waits_for_what_its_target_still_does(parts):
+    """A long product that was queued into the target before the copy cannot overwrite it."""
+    (one, two), n = parts, 384
+    source, factor = (sent(session, np.ones((n, n), "f4")) for session in parts)
+    target = two.empty((n, n), "float32")
+    two.gemm(factor, factor, target)  # compiles
+    one.synchronize()
+    two.synchronize()
+    two.gemm(factor, factor, target)
+    one.copy(source, target)
+    assert (got(target) == 1).all()

@@ -6,6 +6,7 @@ import sys
 
 import here
 import pytest
+from refusals import refusal
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.backends.base import Host
@@ -24,9 +25,7 @@ def test_every_kind_has_a_default_that_drives_it():
 
 @pytest.mark.parametrize(("name", "shown"), [("torch", "torch"), ("", ""), ("\x1b[1m", r"\x1b[1m")])
 def test_a_name_that_is_none(name, shown):
-    with pytest.raises(QuestionError) as error:
-        load(name, HOST)
-    (found,) = error.value.diagnostics
+    found = refusal(QuestionError, load, name, HOST)
     assert f'no backend is called "{shown}"' == found.message
     assert f"choose one of {', '.join(REGISTRY)}" == found.hint
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
 from gpumap.bench.checkpoints import _FIX, load, save
-from gpumap.errors import Exit, QuestionError, SourceError
+from gpumap.errors import QuestionError, SourceError
 from gpumap.parallel.network import Layer, Network
 from gpumap.parallel.tasks import Layers
 
@@ -42,12 +43,8 @@ def path(tmp_path):
 
 
 def refused(path, task=TASK):
-    with pytest.raises(QuestionError) as error:
-        load(path, task)
-    (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
+    diagnostic = refusal(QuestionError, load, path, task)
     assert diagnostic.message.isprintable()
-    assert diagnostic.hint
     return diagnostic.message.replace(str(path), "FILE"), diagnostic.hint
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from refusals import refusal
 from tables import tables
 
 from gpumap.errors import SourceError
@@ -31,11 +32,7 @@ def told(text):
 
 
 def refused(text):
-    with pytest.raises(SourceError) as caught:
-        told(text)
-    (problem,) = caught.value.diagnostics
-    assert problem.hint
-    return problem.message
+    return refusal(SourceError, told, text).message
 
 
 def test_the_example_of_theano_mpi():

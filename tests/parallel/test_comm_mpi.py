@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mpi_jobs import tmpdir
+from refusals import refusal
 
 from gpumap.errors import AbsentError, DtypeError, ShapeError
 from gpumap.parallel.algorithms import schedule
@@ -42,9 +43,7 @@ def test_every_rank_has_the_exact_sum(ranks):
 
 def test_without_mpi4py_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(AbsentError) as raised:
-        load()
-    (said,) = raised.value.diagnostics
+    said = refusal(AbsentError, load)
     assert said.message.startswith("MPI cannot be used: ")
     assert "openmpi-bin" in said.hint
 
@@ -78,8 +77,5 @@ class Alone:
 ])  # fmt: skip
 def test_an_array_that_does_not_fit(ranks, array, error, said):
     """Before a byte is sent: the other ranks would wait for ever."""
-    with pytest.raises(error) as raised:
-        MpiExchange(schedule("ring", ranks, 8), Alone(), array)
-    (told,) = raised.value.diagnostics
-    assert said in told.message
-    assert told.hint
+    plan = schedule("ring", ranks, 8)
+    assert said in refusal(error, MpiExchange, plan, Alone(), array).message
