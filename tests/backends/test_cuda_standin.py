@@ -10,8 +10,11 @@ import sys
 
 import pytest
 from standin import FOLDER, ROOT, environment, gpu_command, needs_standin, went_well
+from tables import tables
 
 from benchmarks.gpu import judge
+
+PROGRAMS = tables(__file__)
 
 pytestmark = needs_standin
 LIMIT = 300
@@ -45,32 +48,9 @@ def rows_of(report):
     return [row for row in report["measurements"] if row["status"] != "skipped"]
 
 
-LISTED = """
-import inspect, json, sys, cupy
-names = {"cupy.empty": cupy.empty, "cupy.ndarray": cupy.ndarray, "cupy.RawModule": cupy.RawModule,
-         "cupy.get_default_memory_pool": cupy.get_default_memory_pool}
-classes = [cupy.ndarray]
-for module, (*named, more) in cupy.MODULES.items():
-    names |= {f"{module}.{one.__name__}": one for one in named}
-    names |= {f"{module}.{key}": value for key, value in more.items()}
-for name, found in list(names.items()):
-    if inspect.isclass(found):
-        names |= {f"{name}.{m}": f for m, f in vars(found).items()
-                  if not m.startswith("_") and callable(getattr(found, m))}
-def told(found):
-    if isinstance(found, staticmethod):
-        found = found.__func__
-    if not callable(found):
-        return found
-    given = inspect.signature(found).parameters.values()
-    return [p.name for p in given if p.name != "self" and p.kind is not p.VAR_POSITIONAL]
-json.dump({name: told(found) for name, found in names.items()}, sys.stdout)
-"""
-
-
 def test_every_name_is_one_of_the_installed_cupy(folder):
     """With the parameters that it has there, in their order, and constants of the same value."""
-    own = _python(["-c", LISTED], environment(folder))
+    own = _python(["-c", PROGRAMS["listed"]], environment(folder))
     env = {**os.environ, "PYTHONPATH": ""}
     real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
     assert sorted(set(own) - set(real)) == []

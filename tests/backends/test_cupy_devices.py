@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tables import tables
 
 from gpumap.backends import cuda_reasons, cupy_devices
 from gpumap.backends.base import Host
@@ -19,6 +20,8 @@ from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind
+
+TABLES = tables(__file__)
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
@@ -185,15 +188,9 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
     assert probe.fix == f"set CUDA_VISIBLE_DEVICES=1,0, or unset it; {LIST}"
 
 
-@pytest.mark.parametrize(("capability", "count", "megahertz", "arithmetic", "published"), [
-    ((8, 0), 108, 1410, "float16", 312e12),  # A100
-    ((8, 0), 108, 1410, "tf32", 156e12),
-    ((8, 6), 84, 1740, "float16", 149.7e12),  # A40
-    ((8, 6), 84, 1740, "tf32", 74.8e12),
-    ((8, 9), 142, 2520, "bfloat16", 362e12),  # L40S
-    ((8, 9), 142, 2520, "tf32", 183e12),
-    ((9, 0), 132, 1830, "bfloat16", 989e12),  # H100
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("capability", "count", "megahertz", "arithmetic", "published"), TABLES["rates"]
+)
 def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     monkeypatch, capability, count, megahertz, arithmetic, published
 ):

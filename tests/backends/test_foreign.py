@@ -27,33 +27,6 @@ DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "c
 CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
 CUDA_OF_THE_TABLE = 13_000
 
-# Every exception class of some packages, with what it derives from; and the files of modules
-# that cannot be imported, for their own library is not there.
-WALK = """
-import importlib, json, pkgutil, sys, warnings
-from importlib.util import find_spec
-warnings.simplefilter("ignore")
-files = []
-for root in sys.argv[1:]:
-    path = importlib.import_module(root).__path__
-    for module in pkgutil.walk_packages(path, root + ".", onerror=lambda name: None):
-        try:
-            importlib.import_module(module.name)
-        except Exception:
-            files.append(find_spec(module.name).origin)
-def name(kind):
-    return f"{kind.__module__}.{kind.__qualname__}"
-found = {
-    name(thing): [name(kind) for kind in thing.__mro__]
-    for module in list(sys.modules.values())
-    for thing in list(getattr(module, "__dict__", {}).values())
-    if isinstance(thing, type) and issubclass(thing, Exception)
-    and not issubclass(thing, Warning)  # it does not end anything
-    and thing.__module__.partition(".")[0] in sys.argv[1:]
-}
-print("\\n" + json.dumps([found, files]))
-"""
-
 
 def installed(name):
     if find_spec(name) is None:
@@ -64,7 +37,7 @@ def installed(name):
 def walked(*roots):
     """Return each exception class of the packages with its bases, and the unreadable files."""
     done = subprocess.run(
-        [sys.executable, "-c", WALK, *roots], capture_output=True, text=True, check=True
+        [sys.executable, "-c", TABLES["walk"], *roots], capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+from tables import tables
 
 from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import Host
@@ -20,21 +21,12 @@ from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
+PROGRAMS = tables(__file__)
+
 MACHINE = topology.read()
 CC = shutil.which("cc")
 REMOVE = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
 POCL = 'platform 0 "Portable Computing Language"'
-DRIVER = """
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
-static void act(void) { %s }
-void *clGetExtensionFunctionAddress(const char *name) { act(); return 0; }
-int clIcdGetPlatformIDsKHR(unsigned n, void **p, unsigned *m) { act(); return -1001; }
-int clGetPlatformIDs(unsigned n, void **p, unsigned *m) { act(); return -1001; }
-"""
 
 
 def probed(name="pyopencl", time_limit=60.0, **env):
@@ -52,7 +44,7 @@ def driver(tmp_path):
 
     def build(body):
         source, library = tmp_path / "driver.c", tmp_path / "driver.so"
-        source.write_text(DRIVER % body)
+        source.write_text(PROGRAMS["driver"] % body)
         subprocess.run([CC, "-shared", "-fPIC", "-w", "-o", library, source], check=True)
         return str(library)
 
@@ -60,10 +52,6 @@ def driver(tmp_path):
 
 
 NO_CORE = "struct rlimit no = {0, 0}; setrlimit(RLIMIT_CORE, &no); "
-NOISE = """
-for (int i = 0; i < 30000; i++) { puts("{\\"usable\\": true}"); fputs("noise ", stderr); }
-fflush(stdout);
-"""
 
 
 @pytest.mark.parametrize(("body", "reason", "code", "fix"), [
@@ -71,7 +59,7 @@ fflush(stdout);
         ("abort();", "SIGABRT"), ("raise(SIGSEGV);", "SIGSEGV"),
         ("kill(getpid(), 9);", "SIGKILL"))),
     # megabytes on both streams: the answer has a file of its own
-    (NOISE, "no OpenCL driver is installed", None, None),
+    (PROGRAMS["noise"], "no OpenCL driver is installed", None, None),
     # no answer is not an empty answer: the last line printed, or the exit code
     ('fputs("first\\nno licence\\n", stderr); _exit(0);', "the probe failed: no licence", None,
      None),

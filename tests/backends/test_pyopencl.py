@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from buffers import got, sent
 from large_pages import asked_for_large
+from tables import tables
 
 from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import SystemClock
@@ -22,6 +23,8 @@ from gpumap.backends.pyopencl_memory import Moments, PyopenclShared
 from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS
+
+PROGRAMS = tables(__file__)
 
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
@@ -70,39 +73,10 @@ def test_a_drivers_error_is_one_of_ours(session):
             session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
 
 
-OPENED = """
-import os, resource
-from pathlib import Path
-from gpumap.backends.base import Host, SystemClock
-from gpumap.backends.pyopencl import PyopenclBackend
-from gpumap.errors import OutOfMemory
-from gpumap.machine import topology
-backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
-session = backend.open(backend.inventory().devices[0], SystemClock())
-size = 1 << 22
-kept = session.empty((size,), "float32")
-"""
-FILLED = """
-every = [kept]
-session.run("fill", kept, 1.0, size=size)
-session.synchronize()
-used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
-try:
-    while len(every) < 40:
-        every.append(session.empty((size,), "float32"))
-        session.run("fill", every[-1], 1.0, size=size)
-except OutOfMemory as error:
-    print(error)
-session.copy(kept, every[-1])
-session.close()
-"""
-
-
 def ran(text):
     done = subprocess.run(
-        [sys.executable, "-c", OPENED + text], capture_output=True, text=True, timeout=100,
-        check=False,
+        [sys.executable, "-c", PROGRAMS["opened"] + text], capture_output=True, text=True,
+        timeout=100, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -112,7 +86,7 @@ def test_a_processor_without_memory_says_so(backend):
     """And goes on with what it has: PoCL alone would end the process at the first use."""
     if "gpu" in backend.found[0].facts.values():
         pytest.skip("its memory is not this process's")
-    assert ran(FILLED).startswith("opencl")
+    assert ran(PROGRAMS["filled"]).startswith("opencl")
 
 
 @pytest.mark.parametrize("register", [16, 32])
@@ -273,27 +247,11 @@ def test_clocks_that_drift_are_brought_together_again():
     assert both.looks == 2
 
 
-DROPPED = """
-for _ in range(20):
-    session.run("fill", kept, 1.0, size=size)
-    session.run("exp_each", kept, kept, size=size)
-for _ in range(3):
-    passing = session.empty((size,), "float32")
-    session.copy(kept, passing)
-    session.run("add", kept, passing, kept, size=size)
-    session.prepare("exp_each", passing, passing, size=size)()
-    square = kept.reshape((2048, 2048))
-    session.gemm(square, square, passing.reshape((2048, 2048)))
-    del passing
-session.run("fill", kept, 1.0, size=size)
-"""
-
-
 @pytest.mark.parametrize("end", ["session.synchronize()", "session.close()", "pass"])
 @pytest.mark.usefixtures("backend")
 def test_what_is_queued_needs_no_name_for_its_buffers(end):
     """Their memory stays until the device is done with it, also when the program ends before."""
-    assert ran(DROPPED + end) == ""
+    assert ran(PROGRAMS["dropped"] + end) == ""
 
 
 def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from standin import ROOT
@@ -325,25 +326,7 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
 
 
 def held(**more):
-    step = {
-        "key": "dot-again", "what": "products", "limit_s": 60.0, "elapsed_s": 1.25, "exit_code": 0,
-        "command": "python3 -m gpumap bench dot --map 'a->cuda0'",
-        "verdict": "passed", "why": ["fine | really\nfine"], "said": "",
-        "rows": [row(), skipped("one-device")],
-        "comparison": list(judge.compare([row()], [row()])), "compared": ["first", "second"],
-    }  # fmt: skip
-    return {
-        "verdict": "passed", "started": "2026-01-02T03:04:05Z", "ended": "2026-01-02T03:05:05Z",
-        "elapsed_s": 60.0, "simulated": False, "python": "3.12.1", "map": "a->cuda0",
-        "gpumap": {"version": "1", "commit": None, "changed": None},
-        "devices": [{"ref": "cuda0", "name": "GPU <b>", "pci": None, "uuid": None,
-                     "memory_total_bytes": 2**30, "driver": "580, CUDA 13.0"}],
-        "backends": [{"name": "cupy", "version": "14.2.0", "reason": None}],
-        "environment": {"CUDA_VISIBLE_DEVICES": "0"}, "fingerprint": None,
-        "libraries": [{"name": "pytest", "version": None, "why": "", "level": "tests",
-                       "reason": "the tests"}],
-        "planned": ["dot-again"], "steps": [step], **more,
-    }  # fmt: skip
+    return json.loads(Path(__file__).with_name("record.json").read_text()) | more
 
 
 def test_markdown_shows_what_the_record_holds():

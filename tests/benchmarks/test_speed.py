@@ -4,11 +4,14 @@ import re
 import sys
 
 import pytest
+from tables import tables
 
 from benchmarks.speed import contest, growth, peers, pytorch
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.contest import Contest, held
 from gpumap.model import Kind
+
+TABLES = tables(__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -96,15 +99,7 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize(("options", "told"), [
-    (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
-    (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
-    (("--only", ""), "argument --only: no part is called ''"),
-    *((("--pairs", text), f"argument --pairs: '{text}' is no whole number from 1 on")
-      for text in ("0", "-3", "x")),
-    (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
-    (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
-])  # fmt: skip
+@pytest.mark.parametrize(("options", "told"), TABLES["wrong"])
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)

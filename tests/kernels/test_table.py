@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 
 from gpumap.kernels import table
 from gpumap.kernels.table import COUNTS, KERNELS
+
+TABLES = tables(__file__)
 
 BYTES = st.binary(min_size=1, max_size=200)
 
@@ -73,21 +76,7 @@ def test_the_type_of_a_call_is_its_buffers(dtype):
     assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)
 
 
-SHARE, COUNTER = "buffers of one call share a type", "a counter is a buffer of uint32"
-
-
-@pytest.mark.parametrize(("kernel", "given_", "size", "message"), [
-    ("differ", [("uint8", 9), ("float32", 9), ("uint32", 1)], 9, f"differ: {SHARE}"),
-    ("differ", [("uint8", 9), ("uint8", 9), ("uint8", 4)], 9, f"differ: {COUNTER}"),
-    ("differ", [("uint8", 9), ("uint8", 9), ("uint32", 0)], 9, f"differ: {COUNTER}"),
-    ("differ", [("uint8", 9), ("uint8", 8), ("uint32", 1)], 9,
-     "differ: a buffer has fewer than 9 elements"),
-    ("differ", [("uint8", COUNTS + 1), ("uint8", COUNTS + 1), ("uint32", 1)], COUNTS + 1,
-     "differ: one call counts at most 2147483648 elements"),
-    ("differ", [("uint8", 9), ("uint8", 9)], 9, "zip"),
-    *(("sum", [("float32", 9), ("float32", 0)], size, "sum: there is no room for the result")
-      for size in (0, 9)),  # that of nothing has a result, too
-])  # fmt: skip
+@pytest.mark.parametrize(("kernel", "given_", "size", "message"), TABLES["refused"])
 def test_a_call_that_does_not_fit_is_refused(kernel, given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):
