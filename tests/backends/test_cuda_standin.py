@@ -125,9 +125,8 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
 
 def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
     """Copies of 400 bytes arrive; the larger matrices beside them do not."""
-    code, report = measured(
-        "transfer-cost", "--sizes", "small", "--no-model", "--budget", "3", fault="wrong-byte"
-    )
+    command = ("transfer-cost", "--sizes", "small", "--cases", "h2d", "--no-model")
+    code, report = measured(*command, "--precision", "99%", "--budget", "12", fault="wrong-byte")
     found = {row["bench"]: row["status"] for row in report["measurements"]}
     assert (code, found) == (4, {"transfer": "ok", "control": "failed"})
 
