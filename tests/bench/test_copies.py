@@ -2,7 +2,7 @@
 
 import pytest
 from buffers import verified
-from worlds import gpu, noting, world
+from worlds import gpu, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
@@ -93,15 +93,6 @@ def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes()
     other.finish()
     one._copy = lambda *_: None
     assert not one.check().passed
-
-
-def test_both_devices_of_a_pair_are_waited_for():
-    kind, heard = noting("synchronize")
-    work = copying(world(gpu(0), gpu(1), kind=kind), "copy", sync=False)
-    work.queue()
-    heard.clear()
-    work.finish()
-    assert sorted(heard) == [("synchronize", "cuda:0"), ("synchronize", "cuda:1")]
 
 
 class _Flipping(FakeSession):

@@ -156,29 +156,3 @@ def test_the_host_memory_is_planned(size, dtype):
 @pytest.mark.parametrize(("error", "passed"), [(1.0, True), (math.nextafter(1.0, 2.0), False)])
 def test_an_error_may_be_all_that_rounding_allows(error, passed):
     assert judged("m", error) == Check("m", passed, error, 1.0)
-
-
-class _Late:
-    """A result on a device whose copies arrive when they are waited for."""
-
-    def __init__(self, native):
-        self.native, self.shape, self.dtype = native, native.shape, native.dtype
-        self.session, self._due = self, []
-
-    def __getitem__(self, rows):
-        part = _Late(self.native[rows])
-        part.session = self.session
-        return part
-
-    def download(self, source, target):
-        self._due.append((source.native, target))
-
-    def synchronize(self):
-        for source, target in self._due:
-            target[...] = source
-        self._due.clear()
-
-
-def test_a_result_is_compared_when_it_has_arrived():
-    p = Planted(2 * ROWS + 30, "float64")
-    assert p.expected.check(_Late(rounded(p.exact, "float64"))).passed

@@ -15,6 +15,7 @@ from gpumap.parallel.network import (
     Layer,
     Network,
     Replica,
+    _applied,
     layers,
     outputs,
     reference,
@@ -59,7 +60,7 @@ def bounded(net, parameters, x, y, share):
         off = off @ abs(w) + (shape[0] + 4) * EPS * (abs(a) @ abs(w) + abs(b))
         if layer.activation == "relu":
             assert (abs(sums) > off).all()
-        activations.append(applied(layer.activation, sums))
+        activations.append(_applied(layer.activation, sums))
         errors.append(carried(layer.activation, activations[-1], off))
     delta, off = (activations[-1] - y) * share, errors[-1] * share
     if net.last.activation == "sigmoid":
@@ -84,19 +85,6 @@ def bounded(net, parameters, x, y, share):
                 off = off + abs(delta) * (2 * abs(a) * before + 4 * EPS)
                 delta = delta * (1 - a * a)
     return reference(net, parameters, x, y, share), bound
-
-
-def applied(activation, sums):
-    if activation == "softmax":
-        each = np.exp(sums - sums.max(axis=1, keepdims=True))
-        return each / each.sum(axis=1, keepdims=True)
-    every = {
-        "linear": lambda s: s,
-        "relu": lambda s: np.maximum(s, 0),
-        "tanh": np.tanh,
-        "sigmoid": lambda s: 1 / (1 + np.exp(-s)),
-    }
-    return every[activation](sums)
 
 
 def carried(activation, a, off):
