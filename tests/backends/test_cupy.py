@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock, Mock
 
 import here
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,34 +63,16 @@ def test_a_type_without_kernels_is_unsupported():
         Kernels(session).prepared([("fill", "bfloat16", (), 4)], 1, {})
 
 
-class _Session:
-    """A session of CuPy's, in host memory."""
-
-    features = frozenset()
-
-    def __init__(self, number, memory, backend="cupy"):
-        self.ordinal, self.stream, self._memory = number, 1000 + number, memory
-        device = device_of(FakeDevice(f"cuda{number}"))
-        self.device = SimpleNamespace(id=device.id, ref=device.ref, backend=backend)
-
-    def empty(self, shape, _):
-        address = len(self._memory) + 1
-        self._memory[address] = np.full(shape, np.nan, np.float32)
-        return SimpleNamespace(address=address, shape=shape)
-
-    def upload(self, source, target):
-        self._memory[target.address][:] = source
-
-    def download(self, source, target):
-        target[:] = self._memory[source.address]
-
-    def synchronize(self):
-        """Do nothing: a copy is there when it returns."""
+def session(number, backend="cupy"):
+    device = device_of(FakeDevice(f"cuda{number}"))
+    return SimpleNamespace(
+        ordinal=number, device=SimpleNamespace(id=device.id, ref=device.ref, backend=backend)
+    )
 
 
 @pytest.mark.parametrize(("sessions", "said"), [
-    ([_Session(0, {}), _Session(1, {}, "fake")], "cuda1 is driven by fake"),
-    ([_Session(0, {}), _Session(0, {})], "has two names, and NCCL takes a device once"),
+    ([session(0), session(1, "fake")], "cuda1 is driven by fake"),
+    ([session(0), session(0)], "has two names, and NCCL takes a device once"),
 ])  # fmt: skip
 def test_what_nccl_would_hang_on_is_refused(sessions, said):
     assert said in refusal(QuestionError, cupy_nccl.Nccl, sessions).message

@@ -83,20 +83,6 @@ def test_a_core_that_is_not_there_is_not_pinned():
         assert not session.pinned
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (2, 7, 9), (64, 64, 64), (101, 33, 57)])
-def test_all_cores_give_the_same_product_as_one(shape):
-    """Row blocks do not change a single bit of integers, also with fewer rows than cores."""
-    rng = np.random.default_rng(1)
-    a, b = rng.integers(-8, 8, shape[:2]).astype("f4"), rng.integers(-8, 8, shape[1:]).astype("f4")
-    results = []
-    for ref in ("cpu0", "cpu"):
-        with opened(ref) as session:
-            out = session.empty((shape[0], shape[2]), "float32")
-            session.gemm(sent(session, a), sent(session, b), out)
-            results.append(got(out))
-    assert results[0].tobytes() == results[1].tobytes() == (a @ b).tobytes()
-
-
 @pytest.mark.parametrize("failure", [
     KeyError("x"), RuntimeError("x"), OSError("x"), SystemExit(3), KeyboardInterrupt(),
     OutOfMemory("x"), MemoryError(),

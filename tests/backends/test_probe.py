@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from unittest.mock import Mock
 
 import psutil
@@ -16,11 +15,11 @@ from tables import tables
 from gpumap.backends import probe as module
 from gpumap.backends import pyopencl_devices
 from gpumap.backends.base import Host
-from gpumap.backends.probe import _decoded, _encoded, _ended, _unanswered, probe_in_child
+from gpumap.backends.probe import _ended, _unanswered, probe_in_child
 from gpumap.backends.pyopencl_devices import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Probe
 
 PROGRAMS = tables(__file__)
 
@@ -240,15 +239,3 @@ def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
     assert probed("numpy").reason == (
         "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'inventory'"
     )
-
-
-def test_an_answer_is_the_same_on_both_sides():
-    device = Device(
-        id="opencl:0:0.1", kind=Kind.OPENCL, ref=DeviceRef(Kind.OPENCL, 0, 0, 1),
-        name="\x1b[31m\ud800名", backend="pyopencl", pci="0000:09:00.0", memory_total=2**40,
-        units=4, cores=(0, 1), hardware=frozenset({"core:0", "core:1"}), facts={"type": "gpu"},
-    )  # fmt: skip
-    probe = Probe("pyopencl", True, "1", None, None, (device,), ("a", "b"))  # noqa: FBT003
-    assert probe == _decoded(_encoded(probe))
-    empty = replace(probe, devices=(), notes=())
-    assert empty == _decoded(_encoded(empty))

@@ -9,7 +9,7 @@ from gpumap.bench.base import Series
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.scripted import lighten
-from gpumap.bench.stopping import FEWEST, Pace, needed, units
+from gpumap.bench.stopping import FEWEST, needed, units
 from gpumap.model import Case, Group, Work
 
 SIZE = 64
@@ -69,20 +69,6 @@ def test_a_case_needs_its_reference_and_its_controls():
     ordered = [[case.name for case in unit] for unit in units(Group(cases, order=((3,), (1, 2))))]
     assert plain == [["a"], ["b"], ["c"], ["d"]]
     assert ordered == [["d"], ["b", "c"], ["a"]]
-
-
-def test_the_pace_is_the_fastest_that_was_seen():
-    pace = Pace()
-    product, copy = (Case("x", "", {}, (), Work(1, n, b)) for n, b in ((100, 0), (0, 50)))
-    assert (pace.expected(product), pace.before(product, 0.5)) == (0.0, 10 * 0.5)
-    pace.saw(product, 10.0)
-    pace.saw(product, 4.0)
-    pace.saw(copy, 5.0)
-    pace.saw(copy, 0.0)
-    assert (pace.expected(product), pace.expected(copy)) == (4.0, 5.0)
-    assert pace.expected(Case("x", "", {}, (), Work(1, 50, 20))) == 2.0 + 2.0
-    assert pace.before(product, 0.5) == 3 * 4.0 + 10 * 4.0
-    assert pace.before(product, 6.0) == 3 * 4.0 + 10 * (6.0 + 4.0)
 
 
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():

@@ -3,8 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 
 from gpumap.bench.phases import EXCHANGE, PHASES, phases
+
+TABLES = tables(__file__)
 
 SECONDS = st.integers(0, 1 << 20).map(lambda ticks: ticks / 64)  # exact in binary
 BEGAN = 8.0
@@ -88,17 +91,7 @@ def steps(*workers):
             zip(names, zip(*workers, strict=True), strict=True)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("early", "late", "expected"), [
-    # input 1, copy 1, compute 2 and 5; exchange 1, update 1, none behind
-    ((1.0, 2.0, 4.0, 8.0, 9.0, 9.0), (1.0, 2.0, 7.0, 8.0, 9.0, 9.0),
-     {"input": 1.0, "transfer": 1.0, "compute": 3.5, "sync": 1.5, "comm": 1.0, "update": 1.0}),
-    # parameters are averaged behind an update, which is longer of one worker
-    ((0.0, 0.0, 1.0, 1.0, 2.0, 5.0), (0.0, 0.0, 1.0, 1.0, 4.0, 5.0),
-     {"update": 2.0, "sync": 1.0, "comm": 1.0}),
-    # an algorithm may be done with one while another is still to come: that is no exchange
-    ((0.0, 0.0, 1.0, 2.0, 2.0, 2.0), (0.0, 0.0, 3.0, 4.0, 4.0, 4.0),
-     {"sync": 1.5, "comm": 0.5}),
-], ids=["before the update", "behind it", "done before the last is ready"])  # fmt: skip
+@pytest.mark.parametrize(("early", "late", "expected"), TABLES["steps"])
 def test_the_early_wait_for_the_late_and_then_all_exchange(early, late, expected):
     """Two workers, a step; without steps there is nothing."""
     found = phases(steps(early, late), 0.0, 2)

@@ -3,12 +3,10 @@
 import tracemalloc
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake_script import FakeHost
-from gpumap.backends.hollow import Hollow, hollow_array
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
@@ -192,21 +190,3 @@ def test_what_is_to_be_learned_is_computed(learn):
     steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
-
-
-def test_a_hollow_array_is_one_in_all_but_its_data():
-    array = hollow_array((1 << 20, 1 << 20), "float32")
-    part = array[3:9].reshape(-1)
-    array.fill(1.0)
-    assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
-    assert isinstance(part, Hollow)
-    assert isinstance(array.T, Hollow)
-    # only a light session is hollow, and only for what is large
-    (session,) = world(gpu(0)).sessions.values()
-    before = [is_hollow(session, HOLDS + 1), is_hollow(session, 1 << 60)]
-    lighten(session)
-    assert before == [False, False]
-    assert [is_hollow(session, n) for n in (HOLDS, HOLDS + 1)] == [False, True]
-    assert isinstance(session.host((HOLDS,), "uint8", "pinned"), np.ndarray)
-    assert not isinstance(session.host((HOLDS,), "uint8", "pinned"), Hollow)
-    assert isinstance(session.host((HOLDS + 1,), "uint8", "pinned"), Hollow)

@@ -1,11 +1,14 @@
 """What several devices gain, and what their placement could: from samples that are given."""
 
 import pytest
+from tables import tables
 from worlds import TOL, gpu, world
 
 from gpumap.bench.figures import overlap, per_time, ratio
 from gpumap.bench.speedup import Figures
 from gpumap.model import Case, Estimate, Group, Samples, Work
+
+TABLES = tables(__file__)
 
 BLOCKS = tuple(range(6))
 
@@ -42,33 +45,11 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 TWO = (gpu(0), gpu(1))
 
 
-@pytest.mark.parametrize(("scripts", "solo", "one", "many", "expected"), [
-    # two equal devices
-    ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.0, {"speedup": 2.0, "ideal": 2.0, "efficiency": 1.0}),
-    ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.25,
-     {"speedup": 1.6, "ideal": 2.0, "efficiency": 0.8}),
-    # two names on one device: it can do no better than itself
-    ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-    # two devices on one card
-    ((gpu(0, hardware=("card",)), gpu(1, hardware=("card",))), (1.0, 1.0), 2.0, 2.0,
-     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-    # a shares with b, b with c: all three take turns, d does not
-    ((gpu(0, hardware=("x",)), gpu(1, hardware=("x", "y")), gpu(2, hardware=("y",)), gpu(3)),
-     (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
-     {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
-    # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
-    ((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 2.0,
-     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-    # nearly equal: nothing is said of a balance
-    ((gpu(0), gpu(1)), (1.0, 1.0625), 2.0, 1.0625,
-     {"speedup": 2 / 1.0625, "ideal": 2 / 1.0625, "efficiency": 1.0}),
-    # unequal names on one device: the faster of them stands for it
-    ((gpu(0), gpu(0), gpu(1)), (1.0, 2.0, 2.0), 3.0, 3.0,
-     {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-])  # fmt: skip
+@pytest.mark.parametrize(("scripts", "solo", "one", "many", "expected"), TABLES["gains"])
 def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
     """Ideal is T(one) over the busiest hardware; efficiency is the speed-up over the ideal."""
-    found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
+    devices = [gpu(**script) for script in scripts]
+    found = gains(devices, solo, one, many, dict.fromkeys("abcd"[: len(devices)], (0.0, 1.0)))
     figures = {name: exactly(value) for name, value in expected.items()}
     rest = {"time": exactly(many, "s"), "rate": exactly(1024 / many, "FLOP/s")}
     assert rest | figures | {"overlap": exactly(1.0)} == found
@@ -139,13 +120,7 @@ def test_a_rate_swaps_the_ends_of_its_time():
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 
 
-@pytest.mark.parametrize(("spans", "share"), [
-    ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0), ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),
-    ({"a": (0.0, 4.0), "b": (1.0, 2.0)}, 1.0), ({"a": (0.0, 1.0), "b": (1.0, 2.0)}, 0.0),
-    ({"a": (0.0, 1.0), "b": (3.0, 4.0)}, 0.0), ({"a": (0.0, 1.0), "b": (0.5, 0.5)}, 0.0),
-    ({"a": (0.0, 4.0), "b": (1.0, 5.0), "c": (2.0, 4.0)}, 1.0),
-    ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(("spans", "share"), TABLES["overlaps"])
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)
     assert overlap(samples(1.0), 0.95) is None  # nothing was tracked

@@ -296,14 +296,6 @@ def test_products_without_elements(context, a, b):
     assert np.array_equal(found, np.ones(a, np.float32) @ np.ones(b, np.float32))
 
 
-def test_the_names_of_the_package():
-    assert gpumap.__all__ == sorted(gpumap.__all__)
-    assert all(getattr(gpumap, name) is not None for name in gpumap.__all__)
-    assert set(gpumap.__all__) <= set(dir(gpumap))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = gpumap.nothing
-
-
 def test_no_attribute_can_be_assigned(context):
     array = context.shared(PAIR, target="dev0")
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 from nvml_library import Library, NvmlError
+from tables import tables
 
 from gpumap.machine.gpu_state import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
+
+TABLES = tables(__file__)
 
 
 def device(index=0, kind=Kind.CUDA, **facts):
@@ -39,21 +42,14 @@ def test_the_state_of_a_device():
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(("bits", "words"), [
-    (0, ()), (0x1 | 0x2, ()),
-    (0x1 | 0x40, ("heat, slowed by the hardware",)),
-    (0x8 | 0x80, ("hardware slowdown", "power brake")),
-    (0x20, ("heat, slowed by the driver",)),
-    (0x10 | 0x100, ("sync boost", "display clocks")),
-    (1 << 40, ("reason 0x10000000000",)),
-])  # fmt: skip
+@pytest.mark.parametrize(("bits", "words"), TABLES["reasons"])
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it
         answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
         with Gpus([device()], Library(answers)) as gpus:
-            assert gpus.read()[0].throttle == words
-            assert gpus.throttled() == ({"cuda:0": words} if words else {})
+            assert gpus.read()[0].throttle == tuple(words)
+            assert gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
 
 
 @pytest.mark.parametrize(("answers", "failing", "found"), [

@@ -254,12 +254,7 @@ def test_every_worker_draws_the_same(name, workers, seed):
         assert all(other == first for other in others)
 
 
-def test_a_rule_has_the_numbers_that_were_asked_for():
-    given_ = {"average": "parameters", "alpha": 0.1, "tau": 7, "chance": 0.2}
-    bsp, easgd, gosgd = (Chosen(name, **given_).of(3, 5) for name in RULES)
-    assert (bsp.name, bsp.workers, bsp.average) == ("bsp", 3, "parameters")
-    assert (easgd.name, easgd.workers, easgd.alpha, easgd.tau) == ("easgd", 3, 0.1, 7)
-    assert (gosgd.name, gosgd.workers, gosgd.chance, gosgd.seed) == ("gosgd", 3, 0.2, 5)
+def test_another_seed_draws_other_pushes_and_the_same_one_the_same():
     rules = [Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2)]
     one, same, other = ([tuple(rule.after(step)) for step in range(50)] for rule in rules)
     assert one == same != other

@@ -81,13 +81,7 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
     assert found.others == ()
 
 
-@pytest.mark.parametrize("lines", [
-    "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
-    "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
-    "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
-    "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
-    "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
-])  # fmt: skip
+@pytest.mark.parametrize("lines", TABLES["modelless"])
 def test_without_what_it_takes_there_is_no_model(lines):
     found = table(HEADER + lines, "t.csv")
     assert (found.models, found.fitted, found.others) == ((), (), ())
