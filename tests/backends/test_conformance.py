@@ -13,6 +13,7 @@ import here
 import numpy as np
 import pytest
 from buffers import got, sent, verified
+from tables import tables
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
@@ -596,20 +597,11 @@ def test_infinity_stays_behind_a_relu_that_let_nothing_through(session):
     assert got(buffer).tolist() == [0, np.inf, 0, 3, 0]
 
 
-@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), [
-    *(("softmax", shapes, size, "softmax: shapes do not fit") for shapes, size in [
-        (((8, 5), (8, 4)), 8), (((8, 5), (8, 5)), 7), (((8,), (8,)), 8), (((8, 0), (8, 0)), 8)
-    ]),
-    ("chain", ((8, 10), (10, 5), (5,), (8, 5)), 7, "shapes do not fit"),
-    ("chain", ((8, 9), (10, 5), (5,), (8, 5)), 8, "shapes do not fit"),
-    ("chain", ((8, 10), (10, 5), (4,), (8, 5)), 8, "shapes do not fit"),
-    ("chain", ((8, 10), (50,), (5,), (8, 5)), 8, "shapes do not fit"),
-    ("chain", ((8, 100), (100, 5), (5,), (8, 5)), 8, "registers hold at most 256"),
-])  # fmt: skip
+@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), tables(__file__)["refused"])
 def test_a_chain_or_a_softmax_that_does_not_fit_is_refused(session, kernel, shapes, size, message):
     """Before a device would read past an end, or divide by the sum of nothing."""
     featured(session, "kernels")
-    buffers = [session.empty(shape, "float32") for shape in shapes]
+    buffers = [session.empty(tuple(shape), "float32") for shape in shapes]
     with pytest.raises(ValueError, match=message):
         session.run(kernel, *buffers, size=size)
 

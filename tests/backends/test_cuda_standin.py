@@ -86,19 +86,10 @@ def test_the_conformance_suite(folder):
     assert int(counts.split(" passed")[0].split()[-1]) >= 940
 
 
-COMMANDS = (
-    ("bench", "dot", "--size", "64,256", "--budget", "2"),
-    *(("bench", "dot", "--size", "64", "--budget", "2", "--dtype", dtype)
-      for dtype in ("float16", "bfloat16", "tf32", "float64")),
-    ("bench", "chain", "--budget", "3"),
-    ("bench", "train", "--budget", "6"),
-    ("transfer-cost", "--sizes", "small,large", "--budget", "6"),
-    ("bench", "allreduce", "--comm", "nccl", "--budget", "3"),
-)  # fmt: skip
-
-
 @pytest.mark.timeout(LIMIT)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(w for w in c if w[0] != "-"))
+@pytest.mark.parametrize(
+    "command", PROGRAMS["commands"], ids=lambda c: "-".join(w for w in c if w[0] != "-")
+)
 def test_a_command_measures_nothing_and_verifies_all(measured, command):
     """Every row is right, and marked: none may pass for a measurement."""
     code, report = measured(*command, devices=2 if "nccl" in command else 1)

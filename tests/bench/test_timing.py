@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 from worlds import gpu, world
 
 from gpumap.backends.base import SystemClock
@@ -13,6 +14,8 @@ from gpumap.backends.fake_clock import FakeClock
 from gpumap.bench.base import Part, Series, Spans, Taken, calibrate, sample, warm_up
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.model import SHORTEST
+
+TABLES = tables(__file__)
 
 
 class _Work:
@@ -100,29 +103,19 @@ class _Slowing(_Work):
         self.times[0] *= 0.9
 
 
-@pytest.mark.parametrize(("times", "warmup"), [
-    ([1.0], 10), ([1.0] * 4 + [0.5], 12), ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
-    ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15),
-])  # fmt: skip
+@pytest.mark.parametrize(("times", "warmup"), TABLES["warm"])
 def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
     series = Series(_Work(clock, *times))
     warm_up(series, clock, cap=1e6)
     assert (warmup, False) == (series.warmup, series.capped)
 
 
-@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), [
-    (_Work, [1.0], 0.5, 2, False),  # windows of one
-    (_Work, [1.0], 2.0, 2, False), (_Work, [1.0], 5.0, 4, False),
-    (_Work, [1.0], 9.0, 8, False),  # windows of four fit
-    (_Work, [1.0], 100.0, 10, False), (_Slowing, [1.0], 6.0, 9, True),
-    (_Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
-    (_Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
-    (_Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
-])  # fmt: skip
+@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), TABLES["capped"])
 def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     """From now on; it is flagged where every later sample of long enough windows is faster."""
     clock.sleep(100.0)
-    series = Series(work(clock, *times))
+    kind = {"work": _Work, "slowing": _Slowing}[work]
+    series = Series(kind(clock, *times))
     warm_up(series, clock, cap)
     assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 

@@ -152,21 +152,14 @@ def test_a_shell_reads_the_same(pieces):
     assert by_bash("".join(pieces)) == {each.key: list(each.words) for each in found}
 
 
-BASH = """
-source /dev/stdin
-for key in RULE DEVICES MODELFILE; do
-    declare -n value=$key
-    (( ${#value[@]} )) && printf '%s %s\\n' $key ${#value[@]} && printf '%s\\n' "${value[@]}"
-    [[ $(declare -p $key 2>/dev/null) == *'=()' ]] && echo $key 0
-    unset -n value
-done
-true
-"""
-
-
 def by_bash(text):
     done = subprocess.run(
-        ["bash", "-c", BASH], input=text + "\n", env={}, capture_output=True, text=True, check=True
+        ["bash", "-c", TABLES["bash"]],
+        input=text + "\n",
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr == ""
     lines, found = iter(done.stdout.splitlines()), {}

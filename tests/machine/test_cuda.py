@@ -80,13 +80,6 @@ def test_no_text_breaks_it_and_none_reaches_a_terminal(text, known, shown):
     assert mask is None or (mask.reason.isprintable() and mask.fix.isprintable())
 
 
-ASK = """
-import json
-from dataclasses import asdict
-from gpumap.machine.cuda import driver
-found = driver()
-print(json.dumps(found and asdict(found)))
-"""
 NAMES = ("Stub \x1b[2J0", "Stub \x1b[2J1")  # escaped where they are shown
 
 
@@ -95,7 +88,7 @@ def asked(gpumap, stubs):
     """Ask the driver in a new process: a library stays loaded."""
 
     def ask(*libraries, **env):
-        answer = gpumap.run([sys.executable, "-c", ASK], **stubs(*libraries), **env)
+        answer = gpumap.run([sys.executable, "-c", TABLES["ask"]], **stubs(*libraries), **env)
         assert answer.err == ""
         return json.loads(answer.out)
 

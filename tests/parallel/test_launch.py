@@ -2,24 +2,12 @@
 
 import pytest
 from refusals import refusal
+from tables import tables
 
 from gpumap.errors import QuestionError
 from gpumap.parallel.launch import VARIABLES, Launch, launched, without_ranks
 
-# as `mpirun -n 4`, `mpiexec -n 4` of MPICH, `srun -n 4` and `torchrun --nproc-per-node 2` set them
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_NODE_RANK": "1", "PMIX_RANK": "3",
-}  # fmt: skip
-MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
-SLURM = {
-    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_NTASKS": "4",
-    "SLURM_JOB_ID": "77",
-}  # fmt: skip
-TORCHRUN = {
-    "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
-    "MASTER_ADDR": "10.0.0.1",
-}  # fmt: skip
+OPEN_MPI, MPICH, SLURM, TORCHRUN = tables(__file__).values()
 
 
 @pytest.mark.parametrize(("env", "rank"), [

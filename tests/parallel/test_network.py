@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import got, opened, places
+from tables import tables
 
 from gpumap.errors import QuestionError
 from gpumap.parallel.network import (
@@ -223,16 +224,9 @@ def test_parameters_to_begin_with_are_seeded():
         assert not one[biases].any()
 
 
-@pytest.mark.parametrize(("inputs", "given_", "said", "fix"), [
-    (4, (), "a layer of nothing", "in one layer or more"),
-    (0, (Layer(1, "sigmoid"),), "a layer of nothing", "give inputs and units of 1 or more"),
-    (4, (Layer(0, "relu"), Layer(1, "sigmoid")), "a layer of nothing", "1 or more"),
-    (4, (Layer(1, "relu"),), "relu does not belong there", "choose sigmoid, softmax"),
-    (4, (Layer(3, "softmax"), Layer(1, "sigmoid")), "softmax does not", "linear, relu, tanh"),
-    (4, (Layer(3, "sine"), Layer(1, "sigmoid")), "sine does not", "linear, relu, tanh"),
-])  # fmt: skip
+@pytest.mark.parametrize(("inputs", "given_", "said", "fix"), tables(__file__)["refused"])
 def test_what_cannot_be_trained_is_refused(inputs, given_, said, fix):
     with pytest.raises(QuestionError, match=said) as raised:
-        Network("mine", inputs, given_)
+        Network("mine", inputs, tuple(Layer(*each) for each in given_))
     assert "mine" in str(raised.value)
     assert fix in raised.value.fixes[0]

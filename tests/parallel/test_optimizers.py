@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions import got, opened, places, sent
+from tables import tables
 
 from gpumap.errors import QuestionError
 from gpumap.parallel.optimizers import (
@@ -261,18 +262,7 @@ def test_another_seed_draws_other_pushes_and_the_same_one_the_same():
     assert isinstance(next(push for step in one for push in step), Push)
 
 
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(("wrong", "said", "fix"), [
-    *(({"name": name, key: value}, f"{value}.* make no rule", "alpha and p of 0 to 1, tau of 1")
-      for name in RULES
-      for key, values in {"alpha": (-0.1, 1.1, NAN), "chance": (-0.1, 1.5, NAN), "tau": (0, -3)}
-      .items() for value in values),
-    *(({"name": name}, f"no rule is called '{name}'", "choose bsp, easgd, gosgd")
-      for name in ("", "BSP", "asgd")),
-    ({"name": "bsp", "average": "losses"}, "no average of 'losses'", "gradients, parameters"),
-])  # fmt: skip
+@pytest.mark.parametrize(("wrong", "said", "fix"), tables(__file__)["refused"])
 def test_what_makes_no_rule_is_refused(wrong, said, fix):
     with pytest.raises(QuestionError, match=said) as raised:
         Chosen(**wrong).of(2, 1)
