@@ -9,25 +9,16 @@ from tables import tables
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeBackend
-from gpumap.backends.fake_clock import FakeClock
-from gpumap.errors import DeviceLost, OutOfMemory, SourceError, Unsupported
+from gpumap.errors import DeviceLost, SourceError
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
 
 TABLES = tables(__file__)
 
 MACHINE = topology.read()
+
+
 # Dyadic numbers: their sums are exact. 64 KiB take 1/16 s, a product of 16 is 2 * 16**3 / 2**16.
-EXACT = """
-[[device]]
-ref = "cuda0"
-launch = 0.25
-latency = 0.5
-bandwidth = 1048576
-rate = 65536
-"""
-
-
 @pytest.fixture
 def script(tmp_path):
     def make(text):
@@ -85,25 +76,8 @@ def test_a_script_that_is_wrong(script, text, said):
         FakeBackend(Host({"GPUMAP_FAKE": "/nowhere/none"}, MACHINE))
 
 
-def test_the_clock_stands_still():
-    """Only what is scripted takes time; jobs start at one moment, and end with the longest."""
-    clock, starts = FakeClock(), []
-    clock.sleep(0.5)
-    clock.reach(0.25)
-    assert (clock.now(), clock.now()) == (0.5, 0.5)
-    clock.reach(2.0)
-
-    def job(seconds):
-        starts.append(clock.now())
-        clock.sleep(seconds)
-
-    clock.together([lambda: job(0.5), lambda: job(2.0), lambda: job(0.25)])
-    clock.together([])
-    assert (starts, clock.now()) == ([2.0, 2.0, 2.0], 4.0)
-
-
 def test_every_command_takes_what_the_script_says(script):
-    backend = script(EXACT)
+    backend = script(TABLES["exact"])
     session, clock = opened(backend), backend.clock()
     a = np.zeros((16, 16), "f4")  # 1 KiB: 2**-10 s
     buffer, out = session.empty(a.shape, "float32"), session.empty(a.shape, "float32")
@@ -184,22 +158,6 @@ def test_lost(script):
     for _ in range(2):
         with pytest.raises(DeviceLost, match="cuda0 no longer answers"):
             session.upload(np.zeros(4, "u1"), buffer)
-
-
-def test_what_a_device_has_not_is_refused(script):
-    """Memory ends where the script says: one byte more is too many, or any; some have no events."""
-    with pytest.raises(OutOfMemory, match="cuda0 has no room for 4 bytes"):
-        faulty(script, "memory").empty((4,), "uint8")
-    session = opened(script('[[device]]\nref = "cuda0"\nmemory = 1024'))
-    assert session.empty((256,), "float32").nbytes == 1024
-    with pytest.raises(OutOfMemory):
-        session.empty((1025,), "uint8")
-    # without events the host's moment of a mark is known all the same
-    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
-    assert session.seconds(session.mark(), session.mark()) is None
-    assert session.at(session.mark()) == 0.0
-    with pytest.raises(Unsupported):
-        session.host((1,), "uint8", "pinned")
 
 
 def times(script, count, more, *, device="cuda:0", wait=0.0):
@@ -286,7 +244,7 @@ def test_the_first_of_each_command_is_slow(script):
 
 
 def test_the_log_has_a_line_for_each_command(script, tmp_path):
-    session = opened(script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n'))
+    session = opened(script(f'log = "log"\n{TABLES["exact"]}fault = "lost"\nfault_after = 3\n'))
     assert (tmp_path / "log").read_text() == ""
     buffer = sent(session, np.zeros(1 << 16, "u1"))
     session.run("fill", buffer, 1.0, size=1 << 16)
@@ -298,4 +256,4 @@ def test_the_log_has_a_line_for_each_command(script, tmp_path):
         "cuda:0 download 1.4375 0.5625",
     ]  # fmt: skip
     with pytest.raises(SourceError, match="cannot write the log"):
-        opened(script(f'log = "none/log"\n{EXACT}'))
+        opened(script(f'log = "none/log"\n{TABLES["exact"]}'))

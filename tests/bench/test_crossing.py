@@ -91,13 +91,6 @@ def test_what_no_line_fits_is_read_between_the_sizes():
         assert curve(range(1, len(times) + 1), times) is None
 
 
-@given(st.floats(1e2, 1e8), st.floats(1.01, 100.0))
-def test_lines_cross_where_they_cross(size, faster):
-    found = predicted(lambda n: n, lambda n: size * (1 - 1 / faster) + n / faster, 1.0, 1e12, 0.0)
-    assert found.value == pytest.approx(size, rel=0.03)
-    assert found.low == found.value == found.high
-
-
 def test_a_model_that_may_miss_gives_an_interval():
     """Where a device as much faster, or slower, would cross; lines that never do have no end."""
     found = predicted(lambda n: n, lambda n: 500 + n / 2, 1.0, 1e12, 0.1)

@@ -18,13 +18,6 @@ from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session,
 TABLES = tables(__file__)
 
 HERE = "this.cluster"
-SEED = """\
-# launch_session.cfg
-RULE=BSP
-MODELFILE=models.modelfile
-MODELCLASS=ModelClass
-DEVICES=cuda0,cuda1
-"""
 
 
 def told(text):
@@ -37,7 +30,9 @@ def refused(text):
 
 def test_the_example_of_theano_mpi():
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
-    assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
+    assert told(TABLES["seed"]) == Session(
+        "BSP", "models.modelfile", "ModelClass", (node,), None, None
+    )
     assert node.map == "dev0->cuda0;dev1->cuda1"
 
 
@@ -66,7 +61,7 @@ def test_which_host_is_this_machine(host, machine, here):
 
 
 def test_a_key_that_is_there_twice():
-    session = told(f"{SEED}DEVICES=cpu0")
+    session = told(f"{TABLES['seed']}DEVICES=cpu0")
     assert session.nodes[0].devices == ("cpu0",)
     assert [note.message for note in session.notes] == [
         "s.cfg: DEVICES is there 2 times: line 6 counts"

@@ -122,18 +122,6 @@ def test_files_of_older_and_newer_kernels(sketch):
     assert found.memory_available == 40 * 1024
 
 
-def test_this_machine():
-    """The real root gives the processors of this process, each its own sibling."""
-    topology = read()
-    assert topology.cpus
-    assert topology.online >= 1
-    assert all(cpu.index in cpu.siblings for cpu in topology.cpus)
-    assert 0 < topology.memory_available <= topology.memory_total
-    assert topology.model
-    if topology.pinnable:
-        assert {cpu.index for cpu in topology.cpus} == os.sched_getaffinity(os.getpid())
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
 def test_a_pinned_worker_sees_the_whole_process():
     seen = []

@@ -113,22 +113,6 @@ def test_the_gradient_is_what_the_loss_changes_by(hidden, last):
 
 
 @pytest.mark.parametrize("last", LAST)
-@settings(deadline=None)
-@given(counts=PARTS.filter(any))
-def test_parts_of_a_batch_sum_up_to_it(last, counts):
-    net, total = network("tanh", last), sum(counts)
-    parameters, x, y = drawn(net, total)
-    cut = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
-    parts = sum(reference(net, parameters, x[part], y[part], 1 / total) for part in cut)
-    out = outputs(net, parameters, x)
-    loss = sum(n / total * net.loss(out[part], y[part])
-               for n, part in zip(counts, cut, strict=True) if n)  # fmt: skip
-    whole = reference(net, parameters, x, y, 1 / total)
-    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-14)
-    assert net.loss(out, y) == pytest.approx(loss, rel=1e-12)
-
-
-@pytest.mark.parametrize("last", LAST)
 def test_a_loss_is_finite_unless_an_output_is_not(last):
     net = network(last=last, widths=(1, 2))
     wrong, y = np.array([[0, 1]], np.float32), np.array([[1, 0]], np.float32)

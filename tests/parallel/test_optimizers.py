@@ -244,17 +244,6 @@ def test_as_many_push_as_are_expected(workers, chance):
     assert max(received) - min(received) < 8 * (sum(received) / workers) ** 0.5
 
 
-@pytest.mark.parametrize("name", RULES)
-@settings(deadline=None)
-@given(workers=TEAMS, seed=SEEDS)
-def test_every_worker_draws_the_same(name, workers, seed):
-    chosen = Chosen(name, tau=3, chance=0.4)
-    every = [chosen.of(workers, seed) for _ in range(workers)]
-    for step in range(20):
-        first, *others = [(list(r.before(step)), list(r.after(step))) for r in every]
-        assert all(other == first for other in others)
-
-
 def test_another_seed_draws_other_pushes_and_the_same_one_the_same():
     rules = [Chosen("gosgd", chance=0.5).of(4, seed) for seed in (1, 1, 2)]
     one, same, other = ([tuple(rule.after(step)) for step in range(50)] for rule in rules)

@@ -12,13 +12,6 @@ from gpumap.parallel.published import cell, chosen, judged, shipped, table
 
 TABLES = tables(__file__)
 
-SEED = """\
-AlexNet-128b 20.50 10.35+0.78 5.13+0.54 2.63+0.61
-GoogLeNet-32b 63.89 31.40+1.00 15.51+0.71 7.69+0.80
-VGG16-16b 358.29 176.08+13.90 90.44+9.28 55.12+12.59
-VGG16-32b 343.37 169.12+7.14 86.97+4.80 43.29+5.41
-ResNet50-64b 163.15 80.09+0.81 40.25+0.56 20.12+0.57
-"""
 FOUR = ("AlexNet-128b", "VGG16-16b", "VGG16-32b", "ResNet50-64b")
 HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
 
@@ -31,7 +24,7 @@ def test_the_seeds_table_is_reproduced_to_the_printed_digit():
     found = seed()
     rows = dict.fromkeys(each.row for each in found.cells)
     lines = [" ".join([row, *(c.text for c in found.cells if c.row == row)]) for row in rows]
-    assert "".join(f"{line}\n" for line in lines) == SEED
+    assert "".join(f"{line}\n" for line in lines) == TABLES["seed"]
     assert [c.devices for c in found.cells] == [1, 2, 4, 8] * 5
     assert "https://github.com/uoguelph-mlrg/Theano-MPI" in " ".join(found.source)
 

@@ -23,20 +23,6 @@ ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Layers(Network("same", 256, (Layer(1, "sigmoid"),)))
 EXAMPLES, RATE, STEPS = 12, 0.1, 5
 
-SIMPLE = """
-import numpy as np
-
-class Mine:
-    def __init__(self):
-        self.parameters = [np.zeros((2, 3), np.float32), np.ones(2, np.float32)]
-
-    def batch(self, numbers):
-        return numbers, numbers
-
-    def gradients(self, x, y, share):
-        return [np.full((2, 3), share * len(x), np.float32), np.zeros(2, np.float32)]
-"""
-
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
@@ -152,7 +138,7 @@ def test_each_worker_has_an_object_of_its_own(own, sessions):
 def module_class(module, methods):
     """Return module:Class of a class that is right but for some methods."""
     more = indent(dedent(methods), "    ")
-    source = f"{SIMPLE}\nclass Other(Mine):\n    here = True\n{more}\n"
+    source = f"{TABLES['simple']}\nclass Other(Mine):\n    here = True\n{more}\n"
     return f"{module(source)}:Other"
 
 
@@ -197,7 +183,7 @@ def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
 def test_what_a_class_says_does_no_harm(gpumap):
     """Through the command line: one line, without its control characters, and no traceback."""
     wrong = "    def gradients(self, x, y, share): raise ValueError('a\\n\\x1b[2J\\u202eb')\n"
-    (gpumap.folder / "mine.py").write_text(f"{SIMPLE}\nclass Odd(Mine):\n{wrong}")
+    (gpumap.folder / "mine.py").write_text(f"{TABLES['simple']}\nclass Odd(Mine):\n{wrong}")
     answer = gpumap("bench", "train", "--network", "mine:Odd", "--map", "a->cpu0", "--quiet")
     assert answer.code == Exit.QUESTION
     assert answer.err == (
