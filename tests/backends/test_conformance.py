@@ -658,10 +658,7 @@ def test_whole_numbers_are_shifted_around_their_end(session, rng, size, dtype):
 
 
 def test_marks_are_in_order_and_on_the_host_clock(session, rng):
-    """What a mark says lies between the host's times before it was queued and after the wait.
-
-    A library that cannot tell says None of every mark; whoever asks need not have waited.
-    """
+    """What a mark says lies between the host's times before it was queued and after the wait."""
     clock = backend(session.device.backend)[0].clock()
     matrix = sent(session, random(rng, (128, 128), "float32"))
     out = session.empty((128, 128), "float32")

@@ -21,8 +21,6 @@ from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavai
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind
 
-TABLES = tables(__file__)
-
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"
 TWOS = "22222222-2222-2222-2222-222222222222"
@@ -189,7 +187,7 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
 
 
 @pytest.mark.parametrize(
-    ("capability", "count", "megahertz", "arithmetic", "published"), TABLES["rates"]
+    ("capability", "count", "megahertz", "arithmetic", "published"), tables(__file__)["rates"]
 )
 def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     monkeypatch, capability, count, megahertz, arithmetic, published

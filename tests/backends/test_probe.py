@@ -111,10 +111,7 @@ def test_who_used_the_processor_was_working(limit, cpu, code):
     ("pyopencl", False, False),
 ])  # fmt: skip
 def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
-    """CuPy has no other; an OpenCL library may have one, and the kernel tells whether it is loaded.
-
-    Who is still working is told of no driver at all.
-    """
+    """CuPy has no other; of OpenCL the kernel tells whether it is loaded."""
     if there:
         (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     silent, working = (_unanswered(name, 27.0, cpu, tmp_path)[1].lower() for cpu in (0.5, 20.0))

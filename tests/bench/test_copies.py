@@ -95,6 +95,15 @@ def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes()
     assert not one.check().passed
 
 
+def test_both_devices_of_a_pair_are_waited_for():
+    kind, heard = noting("synchronize")
+    work = copying(world(gpu(0), gpu(1), kind=kind), "copy", sync=False)
+    work.queue()
+    heard.clear()
+    work.finish()
+    assert sorted(heard) == [("synchronize", "cuda:0"), ("synchronize", "cuda:1")]
+
+
 class _Flipping(FakeSession):
     """A session of which each upload, and each copy to another device, flips one byte."""
 

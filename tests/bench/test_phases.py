@@ -7,8 +7,6 @@ from tables import tables
 
 from gpumap.bench.phases import EXCHANGE, PHASES, phases
 
-TABLES = tables(__file__)
-
 SECONDS = st.integers(0, 1 << 20).map(lambda ticks: ticks / 64)  # exact in binary
 BEGAN = 8.0
 OWN = ("input", "transfer", "compute")
@@ -91,7 +89,7 @@ def steps(*workers):
             zip(names, zip(*workers, strict=True), strict=True)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("early", "late", "expected"), TABLES["steps"])
+@pytest.mark.parametrize(("early", "late", "expected"), tables(__file__)["steps"])
 def test_the_early_wait_for_the_late_and_then_all_exchange(early, late, expected):
     """Two workers, a step; without steps there is nothing."""
     found = phases(steps(early, late), 0.0, 2)

@@ -164,15 +164,6 @@ def test_devices_multiply_what_no_host_could_hold():
     assert most < 32 * MIB
 
 
-def test_a_million_rounds_are_not_done_one_by_one():
-    """Where nothing tells one from another: a sample of a fast device is as quick as any."""
-    here = opened(gpu(0, rate=1e18, latency=1e-12))
-    (row,) = rows_on(here, dot_on(here, Params((64,), cases=("one",))), QUICK)
-    assert row.samples.iterations_per_sample == 1 << 20
-    assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
-    assert here.sessions["a"].commands < 1000
-
-
 def test_the_hosts_memory_is_no_matter_of_a_script():
     """A plan that no host has room for is measured on scripted devices, and on no others."""
     here = world(gpu(0, memory=1 << 60))

@@ -10,9 +10,8 @@ from worlds import SETTINGS, gpu, world
 
 from gpumap import stats
 from gpumap.bench import stopping
-from gpumap.bench.stopping import Standing, deciding, half_width, outlook, unstable
+from gpumap.bench.stopping import Standing, deciding, outlook, unstable
 from gpumap.model import Case, Group, Samples, Work
-from gpumap.stats import Location
 
 BINDINGS = world(gpu(0), gpu(1)).bindings
 ONE = Case("dot", "one", {}, BINDINGS[:1], Work())
@@ -100,15 +99,6 @@ def test_where_no_row_is_compared_the_times_settle_it():
 ])  # fmt: skip
 def test_a_row_is_done_when_it_is_narrow_and_worth_twenty(values, precision, enough):
     assert enough == done(ratios(values), precision, 0.95)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "half"),
-    [(1.0, 1.0, 0.0), (0.5, 2.0, math.log(2.0)), (0.0, 0.0, 0.0), (0.0, 1.0, math.inf)],
-)
-def test_half_a_width_is_a_share_of_the_median(low, high, half):
-    """On the scale of logarithms, as ratios are; from nothing to something it has no end."""
-    assert half == half_width(Location(1.0, low, high, 20, 0.0, 20.0, 20.0))
 
 
 def test_a_time_is_of_this_run_and_a_ratio_is_not():

@@ -216,14 +216,6 @@ def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     assert judge.pinned([{"rows": list(rows)}]).word == word
 
 
-JUNIT = """<testsuites><testsuite>
-<testcase classname="t" name="test_a[cupy-cuda0-float32]"/>
-<testcase classname="t" name="test_a[float32-numpy-cpu0]"/>
-<testcase classname="t" name="test_b[cupy]"/>
-<testcase classname="t" name="test_c"><skipped message="pygpu: not installed"/></testcase>
-{more}</testsuite></testsuites>"""
-
-
 BAD = '<testcase classname="t" name="test_d[cupy-cuda0]"><{} message="no"/></testcase>'
 NAMED = ("t::test_d[cupy-cuda0]: no",)
 
@@ -237,7 +229,7 @@ NAMED = ("t::test_d[cupy-cuda0]: no",)
 ])  # fmt: skip
 def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
     junit = tmp_path / "junit.xml"
-    junit.write_text(JUNIT.format(more=more))
+    junit.write_text(Path(__file__).with_name("junit.xml").read_text().format(more=more))
     verdict = suite.judged(Done(code, 1.0), junit, backend, {})
     tests = verdict.found["tests"]
     assert verdict.word == word

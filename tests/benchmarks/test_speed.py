@@ -11,8 +11,6 @@ from benchmarks.speed.__main__ import main
 from benchmarks.speed.contest import Contest, held
 from gpumap.model import Kind
 
-TABLES = tables(__file__)
-
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch):
@@ -99,7 +97,7 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize(("options", "told"), TABLES["wrong"])
+@pytest.mark.parametrize(("options", "told"), tables(__file__)["wrong"])
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)

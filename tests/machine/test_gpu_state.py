@@ -10,8 +10,6 @@ from tables import tables
 from gpumap.machine.gpu_state import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
 
-TABLES = tables(__file__)
-
 
 def device(index=0, kind=Kind.CUDA, **facts):
     given = {"pci": f"0000:0{index}:00.0"} | facts
@@ -42,7 +40,7 @@ def test_the_state_of_a_device():
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(("bits", "words"), TABLES["reasons"])
+@pytest.mark.parametrize(("bits", "words"), tables(__file__)["reasons"])
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it

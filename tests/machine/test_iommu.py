@@ -6,8 +6,6 @@ from tables import tables
 from gpumap.machine.iommu import options, translated
 from gpumap.machine.tree import Tree
 
-TABLES = tables(__file__)
-
 GPU, OTHER = "0000:09:00.0", "0000:0a:00.0"
 
 
@@ -35,7 +33,7 @@ def test_a_type_that_tells_nothing(sketch, type_):
     assert (value, "\x1b" in why) == (None, False)
 
 
-@pytest.mark.parametrize(("line", "value", "why"), TABLES["options"])
+@pytest.mark.parametrize(("line", "value", "why"), tables(__file__)["options"])
 def test_where_no_group_tells_the_options_do(sketch, line, value, why):
     grouped(sketch).file("proc/cmdline", line)
     expected = {"yes": True, "no": False, "unknown": None}[value], why

@@ -38,10 +38,7 @@ KEPT = ("DeviceGetCount", "DeviceGetHandleByIndex 0")
 
 @pytest.mark.parametrize("old", [str, str.encode])
 def test_a_device_as_the_driver_tells_it(old):
-    """Every answer has its field, the address is written our way, and NVML is shut down.
-
-    Strings that an older pynvml tells as bytes are the same strings.
-    """
+    """Every answer has its field, the address is written our way, and NVML is shut down."""
     texts = {f"DeviceGet{name}": old(ANSWERS[f"DeviceGet{name}"]) for name in ("Name", "UUID")}
     pci = {"DeviceGetPciInfo": SimpleNamespace(busId=old("00000000:9D:00.0"))}
     library = Library(ANSWERS | texts | pci)

@@ -207,9 +207,6 @@ def test_only_what_a_user_can_end_is_named():
     (("kthreadd",), "kthreadd"), (("", ""), ""), ((), ""),
 ])  # fmt: skip
 def test_a_name_without_secrets(line, name):
-    """The program, and a script that it runs; other arguments are nobody's business.
-
-    One that has ended, or may not be asked, has none.
-    """
+    """The program, and a script that it runs; other arguments are nobody's business."""
     assert name_of(1, System(p1=line)) == name
     assert name_of(2, System(p1=line)) == ""

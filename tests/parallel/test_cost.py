@@ -47,12 +47,6 @@ def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
 
 
-@given(st.sampled_from(["ring", "tree", "host"]), st.integers(2, 2000), st.integers(1, 2**40))
-def test_a_library_is_never_behind_the_ring_and_the_tree(name, ranks, nbytes):
-    own = seconds(name, ranks, nbytes, LINK)
-    assert seconds("native", ranks, nbytes, LINK) <= own * (1 + 1e-12)
-
-
 @pytest.mark.parametrize(("collective", "factor"), [
     ("allreduce", 1.75), ("allgather", 0.875), ("reduce_scatter", 0.875), ("alltoall", 0.875),
     ("broadcast", 1.0), ("reduce", 1.0), ("sendrecv", 1.0),

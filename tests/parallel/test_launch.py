@@ -53,10 +53,7 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
 
 @pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI])
 def test_what_a_rank_starts_is_no_rank(env):
-    """Nothing of the rank's own place is left, and everything else is.
-
-    Without a rank nothing is taken away: who starts mpirun later may have settings for it.
-    """
+    """Nothing of the rank's own place is left, and everything else is."""
     others = {"PATH": "/bin", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "4"}
     found = without_ranks(env | others)
     assert launched(found) is None

@@ -227,10 +227,7 @@ def test_one_worker_exchanges_nothing(name):
 
 @pytest.mark.parametrize(("workers", "chance"), [(2, 0.01), (4, 0.3), (8, 0.9)])
 def test_as_many_push_as_are_expected(workers, chance):
-    """N p a step, within 4 standard deviations; and everyone is pushed to as often as any other.
-
-    At p = 0 that is nobody, at p = 1 everybody.
-    """
+    """N p a step, within 4 standard deviations; and everyone is pushed to as often as any other."""
     assert not any(Gosgd(workers, 0.0).after(step) for step in range(100))
     assert all(len(Gosgd(workers, 1.0).after(step)) == workers for step in range(100))
     steps = 20_000

@@ -19,16 +19,12 @@ _ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200
 
 
 class MemoryPointer:
-    """Where an array begins; it keeps the memory."""
-
     def __init__(self, mem, offset):
         self.mem = mem
         self.ptr = (mem.block.address if mem else 0) + offset
 
 
 class ndarray:  # noqa: N801 - CuPy's names, here and below
-    """An array in a device's memory, in C order."""
-
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         if strides is not None or order != "C":
             raise _gpu.Misuse("arrays are in C order here")
@@ -82,8 +78,6 @@ def get_default_memory_pool():
 
 
 class Device:
-    """A device; as a context it is the current one."""
-
     def __init__(self, device=None):
         self.id = CURRENT.device if device is None else int(device)
         if not 0 <= self.id < _gpu.DEVICES:
@@ -104,8 +98,6 @@ class Device:
 
 
 class Stream:
-    """A stream of the current device; as a context it is the current one."""
-
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):  # noqa: FBT002
         if null or ptds or priority is not None or not non_blocking:
             raise _gpu.Misuse("only streams that do not wait for the legacy stream are here")
@@ -150,8 +142,6 @@ class Stream:
 
 
 class Graph:
-    """What was captured."""
-
     def launch(self, stream=None):
         queue = stream._queue if stream else CURRENT.stream
         for job in self._jobs:
@@ -217,8 +207,6 @@ def memcpyPeerAsync(dst, dstDevice, src, srcDevice, size, stream):  # noqa: N802
 
 
 class PointerAttributes:
-    """Where memory is, for the device and for the host."""
-
     def __init__(self, device, devicePointer, hostPointer, type):  # noqa: A002, N803
         self.device, self.devicePointer, self.hostPointer = device, devicePointer, hostPointer
         self.type = type
