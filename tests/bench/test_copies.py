@@ -2,7 +2,7 @@
 
 import pytest
 from buffers import verified
-from worlds import gpu, world
+from worlds import gpu, noting, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
