@@ -13,17 +13,21 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 
 from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy import NumpyBackend, NumpySession
+from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.numa import pin
 from gpumap.machine.topology import read
+
+if TYPE_CHECKING:
+    from gpumap.backends.numpy.session import NumpySession
 
 TARGET = 0.97
 BLOCKS = 40

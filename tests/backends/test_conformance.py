@@ -13,6 +13,7 @@ import here
 import numpy as np
 import pytest
 from buffers import got, sent, verified
+from tables import tables
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
@@ -35,7 +36,6 @@ SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
 
 @cache
 def backend(name):
-    """Return the backend and what it found; one of each for the whole file."""
     made = load(name, here.HOST)
     return made, made.probe()
 
@@ -60,7 +60,6 @@ def places():
 
 
 def opened(place):
-    """Open a device on its backend's clock."""
     name, device = place
     made = backend(name)[0]
     return made.open(device, made.clock())
@@ -77,14 +76,12 @@ PAIRS = [
 
 @pytest.fixture(params=PLACES)
 def session(request):
-    """Each device, opened."""
     with opened(request.param) as session:
         yield session
 
 
 @pytest.fixture
 def rng():
-    """Return the same random numbers for each test."""
     return np.random.default_rng(SEED)
 
 
@@ -95,14 +92,12 @@ def featured(session, *wanted):
 
 
 def random(rng, shape, dtype):
-    """Return values of that type; floats near one."""
     if dtype == "uint8":
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return rng.uniform(-1, 1, shape).astype(dtype)
 
 
 def poisoned(shape, dtype):
-    """Return an array in which every byte is wrong."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8)[:] = POISON
     return array
@@ -111,7 +106,6 @@ def poisoned(shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1,), (1000,), (3, 5), (64, 64), (2, 3, 4)])
 def test_what_goes_up_comes_down(session, rng, dtype, shape):
-    """Every byte comes back; the buffer knows its shape, type, size and session."""
     array = random(rng, shape, dtype)
     buffer = sent(session, array)
     assert (buffer.shape, buffer.dtype, buffer.nbytes) == (shape, np.dtype(dtype), array.nbytes)
@@ -202,7 +196,6 @@ def test_more_than_there_is(session, shape):
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned", "mapped"])
 def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
-    """What a device does not have is Unsupported, and never another kind."""
     if memory != "pageable" and memory not in session.features:
         with pytest.raises(Unsupported, match=f"{memory} host memory is not there on"):
             session.host((4,), "float32", memory)
@@ -283,7 +276,6 @@ def test_a_copy_to_another_session(pair, rng):
 
 
 def turned(array, turn):
-    """Return a matrix as it is given where it is to be turned."""
     return np.ascontiguousarray(array.T) if turn else array
 
 
@@ -296,7 +288,6 @@ def bound(a, b, out, alpha, beta, inner):
 
 
 def assert_product(session, rng, sizes, dtype, transpose, alpha, beta):
-    """Queue one product and hold it against float64."""
     rows, columns, inner = sizes
     a, b = random(rng, (rows, inner), dtype), random(rng, (inner, columns), dtype)
     out = random(rng, (rows, columns), dtype)
@@ -315,7 +306,6 @@ def assert_product(session, rng, sizes, dtype, transpose, alpha, beta):
 @pytest.mark.parametrize("transpose", TURNS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s)))
 def test_products_of_every_shape(session, rng, sizes, transpose, dtype):
-    """Against a float64 reference, as close as the number of terms allows."""
     featured(session, dtype)
     assert_product(session, rng, sizes, dtype, transpose, 1.0, 0.0)
 
@@ -350,7 +340,6 @@ def test_float32_products_are_float32(session, rng):
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])
 @pytest.mark.parametrize("dtype", DTYPES[:2])
 def test_alpha_and_beta(session, rng, alpha, beta, dtype):
-    """Out = alpha a.b + beta out; with beta 0 the NaN that `out` held are gone."""
     featured(session, dtype)
     for transpose in TURNS:
         assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))
@@ -394,7 +383,6 @@ def test_products_of_slices(session, rng):
     "shapes", [((2, 3), (2, 3), (2, 3)), ((2, 3), (3, 4), (4, 2)), ((2, 3), (3, 4), (2, 5))]
 )
 def test_products_that_do_not_fit_are_refused(session, shapes):
-    """At once, and not on the device."""
     with pytest.raises(ValueError, match="shapes do not fit"):
         session.gemm(*(session.empty(shape, "float32") for shape in shapes))
 
@@ -550,7 +538,6 @@ def chained(session, rng, rows, dtype, inner=10, columns=5, scale=1.0):
 @FLOATS
 @pytest.mark.parametrize("rows", [1, 15, 16, 17, 63, 64, 65, 1000, 100_003])
 def test_a_chain_is_what_its_operations_make(session, rng, rows, dtype):
-    """For any number of rows; the rows before and behind stay."""
     featured(session, dtype, "kernels")
     found, expected = chained(session, rng, rows, dtype)
     eps = np.finfo(dtype).eps
@@ -560,7 +547,6 @@ def test_a_chain_is_what_its_operations_make(session, rng, rows, dtype):
 
 @pytest.mark.parametrize(("inner", "columns"), [(1, 1), (3, 4), (2, 8), (7, 9), (16, 16), (5, 33)])
 def test_a_chain_of_other_weights(session, rng, inner, columns):
-    """Fewer columns than a vector has numbers, as many, and more."""
     featured(session, "kernels")
     found, expected = chained(session, rng, 77, "float32", inner, columns)
     assert np.allclose(found[1:-1], expected[1:-1], rtol=2e-6, atol=8e-6)
@@ -611,23 +597,11 @@ def test_infinity_stays_behind_a_relu_that_let_nothing_through(session):
     assert got(buffer).tolist() == [0, np.inf, 0, 3, 0]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "shapes", "size", "message"),
-    [
-        *(("softmax", shapes, size, "softmax: shapes do not fit") for shapes, size in [
-            (((8, 5), (8, 4)), 8), (((8, 5), (8, 5)), 7), (((8,), (8,)), 8), (((8, 0), (8, 0)), 8)
-        ]),
-        ("chain", ((8, 10), (10, 5), (5,), (8, 5)), 7, "shapes do not fit"),
-        ("chain", ((8, 9), (10, 5), (5,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 10), (10, 5), (4,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 10), (50,), (5,), (8, 5)), 8, "shapes do not fit"),
-        ("chain", ((8, 100), (100, 5), (5,), (8, 5)), 8, "registers hold at most 256"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), tables(__file__)["refused"])
 def test_a_chain_or_a_softmax_that_does_not_fit_is_refused(session, kernel, shapes, size, message):
     """Before a device would read past an end, or divide by the sum of nothing."""
     featured(session, "kernels")
-    buffers = [session.empty(shape, "float32") for shape in shapes]
+    buffers = [session.empty(tuple(shape), "float32") for shape in shapes]
     with pytest.raises(ValueError, match=message):
         session.run(kernel, *buffers, size=size)
 
@@ -684,10 +658,7 @@ def test_whole_numbers_are_shifted_around_their_end(session, rng, size, dtype):
 
 
 def test_marks_are_in_order_and_on_the_host_clock(session, rng):
-    """What a mark says lies between the host's times before it was queued and after the wait.
-
-    A library that cannot tell says None of every mark; whoever asks need not have waited.
-    """
+    """What a mark says lies between the host's times before it was queued and after the wait."""
     clock = backend(session.device.backend)[0].clock()
     matrix = sent(session, random(rng, (128, 128), "float32"))
     out = session.empty((128, 128), "float32")
@@ -772,7 +743,6 @@ def test_what_a_device_can_do_is_known_before_it_is_opened(place):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_closing_twice_is_closing_once(place):
-    """Also after work, and also with work that no one waited for."""
     session = opened(place)
     buffer = sent(session, np.ones(1000, "float32"))
     session.download(buffer, np.empty(1000, "float32"))
@@ -784,14 +754,11 @@ def test_closing_twice_is_closing_once(place):
         assert round_trip(again) is None
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        pytest.param((a.values[0], b.values[0]), id=f"{a.id}-and-{b.id}")
-        for a, b in [*combinations(REAL, 2), *((p, p) for p in REAL)]
-        if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
-    ],
-)
+@pytest.mark.parametrize("pair", [
+    pytest.param((a.values[0], b.values[0]), id=f"{a.id}-and-{b.id}")
+    for a, b in [*combinations(REAL, 2), *((p, p) for p in REAL)]
+    if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
+])  # fmt: skip
 def test_different_sessions_at_the_same_time(pair):
     """Each from a thread of its own, ten rounds of everything: no one sees another's data."""
 
@@ -807,7 +774,6 @@ def test_different_sessions_at_the_same_time(pair):
 
 
 def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
-    """One at a time; which one does not matter."""
     array = random(rng, (64,), "float32")
     buffer = sent(session, array)
     with ThreadPoolExecutor(1) as pool:
@@ -823,7 +789,6 @@ class Faulty:
         self._session = session
 
     def __getattr__(self, name):
-        """Do as the session does, and spoil what comes of it."""
         call = getattr(self._session, name)
         if name != self.fault:
             return call
@@ -845,7 +810,6 @@ class Faulty:
 
 @pytest.mark.parametrize(("fault", "direction"), [("upload", "h2d"), ("download", "d2h")])
 def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
-    """By whatever compares it, on the device or on the host."""
     faulty = Faulty(session)
     work = HostCopy([Ends("a", faulty, 5000, "pageable", (1, 0)).cut(5000)], direction, sync=True)
     assert verified(work).passed
@@ -854,7 +818,6 @@ def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
 
 
 def test_a_planted_place_of_a_product_is_found(session):
-    """One of ten thousand."""
     faulty = Faulty(session)
     product = Product("a", faulty, Pair((1, 0), 100, "float32"))
     for faulty.fault in ("", "gemm"):

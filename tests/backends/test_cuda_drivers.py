@@ -9,25 +9,17 @@ import os
 from importlib.util import find_spec
 
 import pytest
+from tables import tables
 
 from gpumap.backends.cupy.devices import INSTALL
 from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
 from gpumap.extras import install, pip
 
-NO_DRIVER = ("no NVIDIA driver: libcuda.so.1 cannot be loaded",
-             "install NVIDIA's driver; start a container with --gpus all")  # fmt: skip
-NO_DEVICE = ("the NVIDIA driver is there, but it shows no device",
-             "see what `nvidia-smi -L` lists; start a container with --gpus all")  # fmt: skip
-MISMATCH = (
-    "the NVIDIA driver and its library differ in version",
-    "restart the machine, or load the driver again: it was updated while in use",
-)
 UNKNOWN = ("the NVIDIA driver answers with an unknown error",
            "look at `dmesg` for NVRM lines; restart the machine")  # fmt: skip
 NVRTC = ("install CUDA's toolkit; the folder of libnvrtc.so, without a number, must be on "
          "LD_LIBRARY_PATH")  # fmt: skip
 LIST = "`nvidia-smi -L` lists the devices"
-NAME_SOME = f"unset CUDA_VISIBLE_DEVICES, or name devices that are there; {LIST}"
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 NO_OPENCL = "; opencl: it finds no device"
 WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")
@@ -76,40 +68,11 @@ BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    ("libraries", "env", "reason"),
-    [
-        ((), {}, NO_DRIVER),
-        (WHOLE, stub(cuda=100), NO_DEVICE),
-        (WHOLE, stub(cuda=803), MISMATCH),
-        (WHOLE, stub(cuda=803) | {"CUDA_VISIBLE_DEVICES": "-1"}, MISMATCH),  # whatever that hides
-        (WHOLE, stub(cuda=999), UNKNOWN),
-        (WHOLE, stub(cuda=100, nvml=9),
-         (f"{NO_DEVICE[0]} (NVML: the NVIDIA driver is not loaded)", NO_DEVICE[1])),
-        (WHOLE, stub(cuda=34),
-         ("libcuda.so.1 is the toolkit's stub, not a driver's",
-          "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver")),
-    ],
-)  # fmt: skip
-def test_a_driver_that_shows_no_device(devices, backend, libraries, env, reason):
+@pytest.mark.parametrize(("there", "env", "reason", "fix"), tables(__file__)["silent"])
+def test_a_driver_that_shows_no_device(devices, backend, there, env, reason, fix):
     """Both libraries' users read the same true words, and what mends it."""
-    assert said(devices, backend, libraries, env) == reason
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    ("text", "reason", "fix"),
-    [
-        ("", "CUDA_VISIBLE_DEVICES is empty: every device is hidden", f"unset it; {LIST}"),
-        ("7", 'CUDA_VISIBLE_DEVICES=7: entry 1 ("7") names no device, so every device is hidden',
-         NAME_SOME),
-        ("0 1", "CUDA_VISIBLE_DEVICES=0 1: CUDA finds no device in it", NAME_SOME),
-    ],
-)  # fmt: skip
-def test_a_variable_that_hides_every_device_is_the_reason(devices, backend, text, reason, fix):
-    """CUDA says "no device" of it; NVML tells which entry is to blame."""
-    env = {"CUDA_VISIBLE_DEVICES": text, **stub(cuda=100)}
-    assert said(devices, backend, WHOLE, env) == (reason, fix)
+    found = said(devices, backend, WHOLE if there else (), stub() | env)
+    assert found == (reason, fix)
 
 
 @needs_cupy

@@ -10,29 +10,28 @@ import sys
 
 import pytest
 from standin import FOLDER, ROOT, environment, gpu_command, needs_standin, went_well
+from tables import tables
 
 from benchmarks.gpu import judge
+
+PROGRAMS = tables(__file__)
 
 pytestmark = needs_standin
 LIMIT = 300
 
 
 def ran(command, env, **others):
-    """Run a program of this tree; its streams come back as text."""
     given = {"cwd": ROOT, "timeout": LIMIT} | others
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **given)
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """Drivers and kernels, built once."""
     return tmp_path_factory.mktemp("standin")
 
 
 @pytest.fixture
 def measured(gpumap, folder):
-    """Run gpumap over the stand-in; return its exit code and its report."""
-
     def run(*arguments, devices=1, fault=""):
         env = environment(folder, devices, fault=fault, base=gpumap.env)
         names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
@@ -46,36 +45,12 @@ def measured(gpumap, folder):
 
 
 def rows_of(report):
-    """Return the rows that were measured."""
     return [row for row in report["measurements"] if row["status"] != "skipped"]
-
-
-LISTED = """
-import inspect, json, sys, cupy
-names = {"cupy.empty": cupy.empty, "cupy.ndarray": cupy.ndarray, "cupy.RawModule": cupy.RawModule,
-         "cupy.get_default_memory_pool": cupy.get_default_memory_pool}
-classes = [cupy.ndarray]
-for module, (*named, more) in cupy.MODULES.items():
-    names |= {f"{module}.{one.__name__}": one for one in named}
-    names |= {f"{module}.{key}": value for key, value in more.items()}
-for name, found in list(names.items()):
-    if inspect.isclass(found):
-        names |= {f"{name}.{m}": f for m, f in vars(found).items()
-                  if not m.startswith("_") and callable(getattr(found, m))}
-def told(found):
-    if isinstance(found, staticmethod):
-        found = found.__func__
-    if not callable(found):
-        return found
-    given = inspect.signature(found).parameters.values()
-    return [p.name for p in given if p.name != "self" and p.kind is not p.VAR_POSITIONAL]
-json.dump({name: told(found) for name, found in names.items()}, sys.stdout)
-"""
 
 
 def test_every_name_is_one_of_the_installed_cupy(folder):
     """With the parameters that it has there, in their order, and constants of the same value."""
-    own = _python(["-c", LISTED], environment(folder))
+    own = _python(["-c", PROGRAMS["listed"]], environment(folder))
     env = {**os.environ, "PYTHONPATH": ""}
     real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
     assert sorted(set(own) - set(real)) == []
@@ -100,34 +75,21 @@ def _python(arguments, env, given=""):
 
 
 @pytest.mark.timeout(LIMIT)
-@pytest.mark.parametrize(("devices", "chosen", "least"), [
-    (1, "cupy and not pyopencl", 460),
-    (2, "test_a_copy_to_another_session and cupy-cuda0-to-cupy-cuda1", 1),
-])  # fmt: skip
-def test_the_conformance_suite(folder, devices, chosen, least):
-    """All of it on one device; on two, here, how one's bytes come to the other."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-               "--full", "-k", chosen, "tests/backends/test_conformance.py"]  # fmt: skip
-    done = ran(command, environment(folder, devices))
+def test_the_conformance_suite(folder):
+    """All of it on two devices: streams of the first run at once, those of the other late."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
+               "no:xdist", "--full", "-k", "cupy and not pyopencl",
+               "tests/backends/test_conformance.py"]  # fmt: skip
+    done = ran(command, environment(folder, devices=2, eager="0"))
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
-    assert int(counts.split(" passed")[0].split()[-1]) >= least
-    assert "failed" not in counts
-
-
-COMMANDS = (
-    ("bench", "dot", "--size", "64,256", "--budget", "2"),
-    *(("bench", "dot", "--size", "64", "--budget", "2", "--dtype", dtype)
-      for dtype in ("float16", "bfloat16", "tf32", "float64")),
-    ("bench", "chain", "--budget", "3"),
-    ("bench", "train", "--budget", "6"),
-    ("transfer-cost", "--sizes", "small,large", "--budget", "6"),
-    ("bench", "allreduce", "--comm", "nccl", "--budget", "3"),
-)  # fmt: skip
+    assert int(counts.split(" passed")[0].split()[-1]) >= 940
 
 
 @pytest.mark.timeout(LIMIT)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(w for w in c if w[0] != "-"))
+@pytest.mark.parametrize(
+    "command", PROGRAMS["commands"], ids=lambda c: "-".join(w for w in c if w[0] != "-")
+)
 def test_a_command_measures_nothing_and_verifies_all(measured, command):
     """Every row is right, and marked: none may pass for a measurement."""
     code, report = measured(*command, devices=2 if "nccl" in command else 1)
@@ -154,9 +116,8 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
 
 def test_a_wrong_byte_of_the_control_product_alone_ends_the_run(measured):
     """Copies of 400 bytes arrive; the larger matrices beside them do not."""
-    code, report = measured(
-        "transfer-cost", "--sizes", "small", "--no-model", "--budget", "3", fault="wrong-byte"
-    )
+    command = ("transfer-cost", "--sizes", "small", "--cases", "h2d", "--no-model")
+    code, report = measured(*command, "--precision", "99%", "--budget", "12", fault="wrong-byte")
     found = {row["bench"]: row["status"] for row in report["measurements"]}
     assert (code, found) == (4, {"transfer": "ok", "control": "failed"})
 
@@ -180,12 +141,13 @@ def test_doctor(measured):
     assert (judge.diagnosed(report).word, report["simulated"]) == (judge.PASSED, True)
 
 
-def test_one_to_all_and_all_to_one(folder):
-    """On three devices, every byte; the contests of one device are a part of `make gpu`."""
+@pytest.mark.parametrize("fault", ["", "peer-refused", "peer-moves-nothing"])
+def test_one_to_all_and_all_to_one(folder, fault):
+    """On three devices, every byte, by way of the host where peers cannot be used."""
     devices = ("--devices", "cuda0,cuda1,cuda2", "--sizes", "4KiB")
     short = ("--blocks", "2", "--seconds", "0.001")
     command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", *devices, *short]
-    done = ran(command, environment(folder, 3))
+    done = ran(command, environment(folder, 3, fault=fault))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
     assert all(line["simulated"] for line in lines)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tables import tables
 
 from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
@@ -180,7 +181,6 @@ def test_without_nvml_an_instance_is_known_by_its_name(ask):
 
 
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
-    """The note names the entry, the fix is a list that works."""
     probe = ask(_Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
     assert probe.usable
     assert probe.notes == (f'CUDA_VISIBLE_DEVICES=1,7,0: entry 2 ("7") {LATER}',)
@@ -188,16 +188,7 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
 
 
 @pytest.mark.parametrize(
-    ("capability", "count", "megahertz", "arithmetic", "published"),
-    [
-        ((8, 0), 108, 1410, "float16", 312e12),  # A100
-        ((8, 0), 108, 1410, "tf32", 156e12),
-        ((8, 6), 84, 1740, "float16", 149.7e12),  # A40
-        ((8, 6), 84, 1740, "tf32", 74.8e12),
-        ((8, 9), 142, 2520, "bfloat16", 362e12),  # L40S
-        ((8, 9), 142, 2520, "tf32", 183e12),
-        ((9, 0), 132, 1830, "bfloat16", 989e12),  # H100
-    ],
+    ("capability", "count", "megahertz", "arithmetic", "published"), tables(__file__)["rates"]
 )
 def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     capability, count, megahertz, arithmetic, published

@@ -4,31 +4,23 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
-from buffers import got, sent
+from buffers import sent
+from tables import tables
 
 from gpumap.backends.base import Host
-from gpumap.backends.fake.clock import FakeClock
 from gpumap.backends.fake.devices import FakeBackend
-from gpumap.errors import DeviceLost, OutOfMemory, SourceError, Unsupported
+from gpumap.errors import DeviceLost, SourceError
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
 
+TABLES = tables(__file__)
+
 MACHINE = topology.read()
+
+
 # Dyadic numbers: their sums are exact. 64 KiB take 1/16 s, a product of 16 is 2 * 16**3 / 2**16.
-EXACT = """
-[[device]]
-ref = "cuda0"
-launch = 0.25
-latency = 0.5
-bandwidth = 1048576
-rate = 65536
-"""
-
-
 @pytest.fixture
 def script(tmp_path):
-    """Return a function that makes a backend of a script."""
-
     def make(text):
         path = tmp_path / "fake.toml"
         path.write_text(text)
@@ -38,7 +30,6 @@ def script(tmp_path):
 
 
 def opened(backend, *names):
-    """Open devices by their ids, or the first."""
     devices = {d.id: d for d in backend.probe().devices}
     names = names or tuple(devices)[:1]
     sessions = [backend.open(devices[name], backend.clock()) for name in names]
@@ -56,7 +47,6 @@ def test_without_a_script_there_are_two_of_each_kind(script):
 
 
 def test_a_script_says_all_about_a_device(script):
-    """Every field, with the identity in the one spelling that a map's has."""
     text = """
         [[device]]
         ref = "opencl1:2.3"
@@ -76,31 +66,7 @@ def test_a_script_says_all_about_a_device(script):
     assert (device.hardware, device.facts) == (frozenset("xy"), {"type": "other"})
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[[device]]", "needs a ref"),
-        ('[[device]]\nref = "cuda0"\nfault = "fire"', "fault is one of lost, memory, flip"),
-        ('[[device]]\nref = "gpu0"', "is not a device"),
-        ('[[device]]\nref = "cuda0"\nspeed = 1', 'unknown key "speed"'),
-        ("devices = 1", 'unknown key "devices"'),
-        ("device = 1", "device must be a list"),
-        ("device = [1]", "device must be a list"),
-        ("[[device]]\nref = 0", "cannot have ref = 0"),
-        ('[[device]]\nref = "cuda0"\n[[device]]\nref = "cuda0"', "cuda:0 stands there twice"),
-        *((f'[[device]]\nref = "cuda0"\n{line}', f"cannot have {line}") for line in (
-            "rate = 0", "bandwidth = nan", "latency = -1", "launch = inf", "features = [1]",
-            "name = 1", "noise = 1", "noise = -0.1", "noise_seed = 0.5", "autocorrelation = 1",
-            "period = -1", "drift = -1", "drift_over = 0", "spikes = 1.5", "spike = 0", "modes = 1",
-            "modes = [1, 0]", "throttle = 0", "slow_first = nan",
-        )),
-        ('[[device]]\nref = "cuda0"\nmemory = true', "cannot have memory = True"),
-        ('[[device]]\nref = "cuda0"\nhardware = "x"', "cannot have hardware = 'x'"),
-        ('[[device]]\nref = "cuda0"\nthrottle_after = "x"', "cannot have throttle_after = 'x'"),
-        ("log = 1", "log is not a text"),
-        ("[[device", "cannot read the configuration"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), TABLES["wrong"])
 def test_a_script_that_is_wrong(script, text, said):
     """It is refused before any device is there; nothing takes the place of one that is missing."""
     with pytest.raises(SourceError) as error:
@@ -110,26 +76,8 @@ def test_a_script_that_is_wrong(script, text, said):
         FakeBackend(Host({"GPUMAP_FAKE": "/nowhere/none"}, MACHINE))
 
 
-def test_the_clock_stands_still():
-    """Only what is scripted takes time; jobs start at one moment, and end with the longest."""
-    clock, starts = FakeClock(), []
-    clock.sleep(0.5)
-    clock.reach(0.25)
-    assert (clock.now(), clock.now()) == (0.5, 0.5)
-    clock.reach(2.0)
-
-    def job(seconds):
-        starts.append(clock.now())
-        clock.sleep(seconds)
-
-    clock.together([lambda: job(0.5), lambda: job(2.0), lambda: job(0.25)])
-    clock.together([])
-    assert (starts, clock.now()) == ([2.0, 2.0, 2.0], 4.0)
-
-
 def test_every_command_takes_what_the_script_says(script):
-    """Launch on the host's side, the rest on the device's; exactly."""
-    backend = script(EXACT)
+    backend = script(TABLES["exact"])
     session, clock = opened(backend), backend.clock()
     a = np.zeros((16, 16), "f4")  # 1 KiB: 2**-10 s
     buffer, out = session.empty(a.shape, "float32"), session.empty(a.shape, "float32")
@@ -162,7 +110,6 @@ TWO = "".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{{engine}}\n' for
 
 
 def busy(session, seconds=1):
-    """Let a device copy for so many seconds; return what it copied to."""
     buffer = session.empty((1024 * seconds,), "uint8")
     session.upload(np.zeros(1024 * seconds, "u1"), buffer)
     return buffer
@@ -204,7 +151,6 @@ def faulty(script, fault, after=0):
 
 
 def test_lost(script):
-    """After so many commands that went well, every other one fails."""
     session = faulty(script, "lost", 2)
     buffer = session.empty((4,), "uint8")
     for _ in range(2):
@@ -212,43 +158,6 @@ def test_lost(script):
     for _ in range(2):
         with pytest.raises(DeviceLost, match="cuda0 no longer answers"):
             session.upload(np.zeros(4, "u1"), buffer)
-
-
-def test_what_a_device_has_not_is_refused(script):
-    """Memory ends where the script says: one byte more is too many, or any; some have no events."""
-    with pytest.raises(OutOfMemory, match="cuda0 has no room for 4 bytes"):
-        faulty(script, "memory").empty((4,), "uint8")
-    session = opened(script('[[device]]\nref = "cuda0"\nmemory = 1024'))
-    assert session.empty((256,), "float32").nbytes == 1024
-    with pytest.raises(OutOfMemory):
-        session.empty((1025,), "uint8")
-    # without events the host's moment of a mark is known all the same
-    session = opened(script('[[device]]\nref = "cpu0"\nfeatures = []'))
-    assert session.seconds(session.mark(), session.mark()) is None
-    assert session.at(session.mark()) == 0.0
-    with pytest.raises(Unsupported):
-        session.host((1,), "uint8", "pinned")
-
-
-def test_flip(script):
-    """One high bit of what comes back is wrong, from the command on that is due."""
-    session = faulty(script, "flip", 2)
-    buffer = sent(session, np.ones(64, "f4"))
-    assert (got(buffer) == 1).all()
-    back = got(buffer)
-    off = back.view("u1") ^ np.ones(64, "f4").view("u1")
-    assert sorted(off)[-2:] == [0, 0x40]
-    assert (abs(back - 1) > 0.5).sum() == 1
-
-
-def test_wrong_product(script):
-    """One element is off by a thousand; copies are right."""
-    session = faulty(script, "wrong-product")
-    matrix, out = sent(session, np.eye(4, dtype="f4")), session.empty((4, 4), "float32")
-    session.gemm(matrix, matrix, out)
-    expected = np.eye(4)
-    expected[0, 0] = 1001
-    assert (got(out) == expected).all()
 
 
 def times(script, count, more, *, device="cuda:0", wait=0.0):
@@ -265,7 +174,6 @@ def times(script, count, more, *, device="cuda:0", wait=0.0):
 
 
 def lag(values, step=1):
-    """Return the correlation of values with those `step` before."""
     return np.corrcoef(values[:-step], values[step:])[0, 1]
 
 
@@ -286,13 +194,6 @@ def test_noise_is_the_same_in_every_run(script):
     assert seconds[0] != seconds[1]
 
 
-@pytest.mark.parametrize("more", ["spikes = 0.1\nspike = 2", "modes = [1, 4]"])
-def test_another_cause_changes_no_other_draw(script, more):
-    """Each has a generator of its own: what it adds is a factor."""
-    plain, both = times(script, 50, "noise = 0.02"), times(script, 50, f"noise = 0.02\n{more}")
-    assert both / plain == pytest.approx(times(script, 50, more))
-
-
 def test_noise_has_its_deviation_and_its_median(script):
     """On the scale of logarithms, around the time that is scripted."""
     logs = np.log(times(script, 4000, "noise = 0.02"))
@@ -311,7 +212,6 @@ def test_noise_remembers(script, more, wait):
 
 
 def test_spikes_come_as_often_as_asked(script):
-    """Each takes so many times as long; the others are exact."""
     found = times(script, 2000, "spikes = 0.05\nspike = 1.5")
     assert set(found) == {1.0, 1.5}
     assert (found == 1.5).mean() == pytest.approx(0.05, abs=0.015)
@@ -323,20 +223,16 @@ def test_spikes_come_as_often_as_asked(script):
     assert 1 <= (np.diff(runs) != 0).sum() < 20
 
 
-@pytest.mark.parametrize(
-    ("more", "found"),
-    [
-        ("drift = 1\ndrift_over = 4", [1, 1.25, 1.5625, 1.953125, 2, 2]),
-        ("throttle_after = 2\nthrottle = 1.5", [1, 1, 1.5, 1.5, 1.5]),
-    ],
-)
+@pytest.mark.parametrize(("more", "found"), [
+    ("drift = 1\ndrift_over = 4", [1, 1.25, 1.5625, 1.953125, 2, 2]),
+    ("throttle_after = 2\nthrottle = 1.5", [1, 1, 1.5, 1.5, 1.5]),
+])  # fmt: skip
 def test_a_drift_ends_and_a_throttle_stays(script, more, found):
     """A command of a second takes what it gained when it starts; a drift is a straight line."""
     assert list(times(script, len(found), more)) == found
 
 
 def test_the_first_of_each_command_is_slow(script):
-    """Like one that must be compiled: in each session, and once."""
     session = opened(script(TWO.format(engine="slow_first = 4")))
     buffer, host = session.empty((1024,), "uint8"), np.zeros(1024, "u1")
     up, down = (lambda: session.upload(host, buffer)), (lambda: session.download(buffer, host))
@@ -348,8 +244,7 @@ def test_the_first_of_each_command_is_slow(script):
 
 
 def test_the_log_has_a_line_for_each_command(script, tmp_path):
-    """Device, command, scripted start and seconds; a fault's command too."""
-    session = opened(script(f'log = "log"\n{EXACT}fault = "lost"\nfault_after = 3\n'))
+    session = opened(script(f'log = "log"\n{TABLES["exact"]}fault = "lost"\nfault_after = 3\n'))
     assert (tmp_path / "log").read_text() == ""
     buffer = sent(session, np.zeros(1 << 16, "u1"))
     session.run("fill", buffer, 1.0, size=1 << 16)
@@ -361,4 +256,4 @@ def test_the_log_has_a_line_for_each_command(script, tmp_path):
         "cuda:0 download 1.4375 0.5625",
     ]  # fmt: skip
     with pytest.raises(SourceError, match="cannot write the log"):
-        opened(script(f'log = "none/log"\n{EXACT}'))
+        opened(script(f'log = "none/log"\n{TABLES["exact"]}'))

@@ -1,36 +1,24 @@
 """pygpu: what is true with and without it; the conformance suite covers its sessions."""
 
 import os
-from importlib.util import find_spec
 
 import here
 import pytest
 
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.pygpu import INSTALL, PygpuBackend
+from gpumap.backends.pygpu import PygpuBackend
 from gpumap.errors import AbsentError, OutOfMemory, Unsupported
 from gpumap.machine.topology import read
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind
 
 
 @pytest.fixture(scope="module")
 def usable():
-    """The backend, where it can be used; else skips with its own reason."""
     backend = PygpuBackend(here.HOST)
     probe = backend.probe()
     if not probe.usable:
         pytest.skip(f"pygpu: {probe.reason} ({probe.fix})")
     return backend, probe
-
-
-def test_without_the_library_it_says_how_to_get_it():
-    """No package index has it: the fix names Debian's package."""
-    if find_spec("pygpu") is not None:
-        pytest.skip("pygpu is installed")
-    probe = PygpuBackend(Host({}, read())).probe()
-    assert probe == Probe(
-        "pygpu", usable=False, reason="not installed", fix=INSTALL, lack="no-library"
-    )
 
 
 def test_opencl_devices_come_without_parts_and_without_identity(usable):

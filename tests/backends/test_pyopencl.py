@@ -1,10 +1,8 @@
 """OpenCL by PyOpenCL: its errors, device clocks, and sessions on parts of one device."""
 
 import dataclasses
-import gc
 import subprocess
 import sys
-import time
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from buffers import got, sent
 from large_pages import asked_for_large
+from tables import tables
 
 from gpumap.backends.base import Clock
 from gpumap.backends.foreign import foreign
@@ -22,8 +21,10 @@ from gpumap.backends.pyopencl import facts as pyopencl_facts
 from gpumap.backends.pyopencl.devices import PyopenclBackend
 from gpumap.backends.pyopencl.memory import Moments, PyopenclShared
 from gpumap.backends.shared import behind
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.table import KERNELS
+
+PROGRAMS = tables(__file__)
 
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
@@ -31,7 +32,6 @@ LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 @pytest.fixture(scope="module")
 def backend():
-    """PyOpenCL with whatever drivers are here."""
     made = PyopenclBackend(here.HOST)
     probe = made.probe()
     if not probe.usable:
@@ -42,7 +42,6 @@ def backend():
 
 @pytest.fixture(params=["whole", "part"])
 def session(request, backend):
-    """Open the first device, and its first part."""
     device = next(
         (d for d in backend.found if (d.ref.part is not None) == (request.param == "part")), None
     )
@@ -64,50 +63,10 @@ def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
     session.synchronize()
 
 
-def test_a_drivers_error_is_one_of_ours(session):
-    """The words are the driver's, the class is ours; what a device has not is refused by name."""
-    with pytest.raises(OutOfMemory, match=r"^opencl[0-9:.]+ \(.+\): create_buffer failed"):
-        session.empty((1 << 50,), "uint8")
-    if "float16" not in session.features:
-        buffer = session.empty((4, 4), "float16")
-        with pytest.raises(Unsupported, match="float16 arithmetic is not there on opencl"):
-            session.gemm(buffer, buffer, session.empty((4, 4), "float16"))
-
-
-OPENED = """
-import os, resource
-from pathlib import Path
-from gpumap.backends.base import Host, Clock
-from gpumap.backends.pyopencl.devices import PyopenclBackend
-from gpumap.errors import OutOfMemory
-from gpumap.machine import topology
-backend = PyopenclBackend(Host(dict(os.environ), topology.read()))
-session = backend.open(backend.inventory().devices[0], Clock())
-size = 1 << 22
-kept = session.empty((size,), "float32")
-"""
-FILLED = """
-every = [kept]
-session.run("fill", kept, 1.0, size=size)
-session.synchronize()
-used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20),) * 2)
-try:
-    while len(every) < 40:
-        every.append(session.empty((size,), "float32"))
-        session.run("fill", every[-1], 1.0, size=size)
-except OutOfMemory as error:
-    print(error)
-session.copy(kept, every[-1])
-session.close()
-"""
-
-
 def ran(text):
-    """Run a program with a session of its own; return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", OPENED + text], capture_output=True, text=True, timeout=100,
-        check=False,
+        [sys.executable, "-c", PROGRAMS["opened"] + text], capture_output=True, text=True,
+        timeout=100, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -117,7 +76,7 @@ def test_a_processor_without_memory_says_so(backend):
     """And goes on with what it has: PoCL alone would end the process at the first use."""
     if "gpu" in backend.found[0].facts.values():
         pytest.skip("its memory is not this process's")
-    assert ran(FILLED).startswith("opencl")
+    assert ran(PROGRAMS["filled"]).startswith("opencl")
 
 
 @pytest.mark.parametrize("register", [16, 32])
@@ -138,14 +97,11 @@ def test_kernels_without_wide_vectors(session, kernel, dtype, register):
     assert np.allclose(got(buffers[-1]), arrays[-1], rtol=16 * np.finfo(dtype).eps * rows**0.5)
 
 
-@pytest.mark.parametrize(
-    ("said", "compiled", "register", "narrow"),
-    [
-        (16, "bytes64", 64, False), (16, "bytes32", 32, True), (16, "bytes16", 16, True),
-        (8, "bytes64", 32, False), (8, "bytes16", 16, True), (4, "never asked", 16, False),
-        (0, "never asked", 16, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("said", "compiled", "register", "narrow"), [
+    (16, "bytes64", 64, False), (16, "bytes32", 32, True), (16, "bytes16", 16, True),
+    (8, "bytes64", 32, False), (8, "bytes16", 16, True), (4, "never asked", 16, False),
+    (0, "never asked", 16, False),
+])  # fmt: skip
 def test_a_compiler_that_knows_the_processor_less_well(
     monkeypatch, said, compiled, register, narrow
 ):
@@ -166,7 +122,6 @@ def test_a_compiler_that_knows_the_processor_less_well(
 
 
 def test_a_closed_session_queues_nothing(session):
-    """It says that it is closed; a kernel that was prepared before says so too."""
     buffer, array = session.empty((8,), "float32"), np.zeros(8, "f4")
     prepared = session.prepare("fill", buffer, 1.0, size=8)
     session.close()
@@ -207,7 +162,6 @@ def test_beyond_the_caches_a_kernel_writes_past_them(session, kernel, at):
     ("shape", "rows"), [((600, 16), slice(8, 520)), ((4001, 1), slice(1, 4000))]
 )
 def test_a_large_copy_moves_every_byte(session, shape, rows):
-    """By a kernel, or from an odd place by the driver; what stands around it stays."""
     session._facts = dataclasses.replace(session._facts, cache=0)
     before = np.random.default_rng(4).uniform(-1, 1, shape).astype("f4")
     source, target = sent(session, before), sent(session, np.zeros_like(before))
@@ -226,7 +180,6 @@ def mapped(session):
 
 
 def test_mapped_memory_is_a_buffer_that_is_mapped(session):
-    """The device has the same bytes: what the host wrote, once it gave them back."""
     array, shared = mapped(session)
     array[...] = np.arange(100)
     target = session.empty((100,), "uint8")
@@ -260,31 +213,11 @@ def test_memory_that_does_not_stay_in_its_place_is_not_offered(backend, restless
 
 
 def test_memory_that_moves_later_is_an_error(session, restless):
-    """At the copy that it happens in."""
     array, _ = mapped(session)
     buffer = session.empty((100,), "uint8")
     restless()
     with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
         session.upload(array, buffer)
-
-
-def test_a_kernels_marks_lie_between_host_times_around_it(session):
-    """Within half a millisecond: the device's clock is found, not assumed."""
-    rng = np.random.default_rng(1)
-    matrix = sent(session, rng.standard_normal((256, 256)).astype("f4"))
-    out = session.empty((256, 256), "float32")
-    session.gemm(matrix, matrix, out)
-    session.synchronize()
-    for _ in range(5):
-        before = time.perf_counter()
-        start = session.mark()
-        session.gemm(matrix, matrix, out)
-        stop = session.mark()
-        session.synchronize()
-        after = time.perf_counter()
-        assert before - 5e-4 <= session.at(start) < session.at(stop) <= after + 5e-4
-        assert session.seconds(start, stop) <= after - before + 5e-4
-        assert session.at(stop) - session.at(start) == pytest.approx(session.seconds(start, stop))
 
 
 def test_clocks_that_drift_are_brought_together_again():
@@ -304,40 +237,11 @@ def test_clocks_that_drift_are_brought_together_again():
     assert both.looks == 2
 
 
-@pytest.mark.parametrize("nbytes", [0, 1, (4 << 20) - 1, 4 << 20, (4 << 20) + 1])
-def test_a_processors_buffers_hold_what_they_were_given(session, nbytes):
-    """Small ones, and large ones that were looked at before: alike, and theirs for life."""
-    source = np.random.default_rng(0).integers(0, 256, nbytes, dtype="uint8")
-    buffer = session.empty((nbytes,), "uint8")
-    gc.collect()
-    others = [session.empty((nbytes,), "uint8") for _ in range(3)]
-    session.upload(source, buffer)
-    for other in others:
-        session.upload(np.zeros_like(source), other)
-    assert np.array_equal(got(buffer), source)
-
-
-DROPPED = """
-for _ in range(20):
-    session.run("fill", kept, 1.0, size=size)
-    session.run("exp_each", kept, kept, size=size)
-for _ in range(3):
-    passing = session.empty((size,), "float32")
-    session.copy(kept, passing)
-    session.run("add", kept, passing, kept, size=size)
-    session.prepare("exp_each", passing, passing, size=size)()
-    square = kept.reshape((2048, 2048))
-    session.gemm(square, square, passing.reshape((2048, 2048)))
-    del passing
-session.run("fill", kept, 1.0, size=size)
-"""
-
-
 @pytest.mark.parametrize("end", ["session.synchronize()", "session.close()", "pass"])
 @pytest.mark.usefixtures("backend")
 def test_what_is_queued_needs_no_name_for_its_buffers(end):
     """Their memory stays until the device is done with it, also when the program ends before."""
-    assert ran(DROPPED + end) == ""
+    assert ran(PROGRAMS["dropped"] + end) == ""
 
 
 def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
@@ -358,23 +262,12 @@ def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
 
 @pytest.fixture
 def parts(backend):
-    """Two parts of one device, and their sessions."""
     devices = [d for d in backend.found if d.ref.part is not None][:2]
     if len(devices) < 2:
         pytest.skip("no device has two parts")
     clock = Clock()
     with backend.open(devices[0], clock) as one, backend.open(devices[1], clock) as two:
         yield one, two
-
-
-def test_parts_of_one_device_share_a_context(parts):
-    """So a copy between two of them needs no host, and each waits for the other on the device."""
-    one, two = parts
-    source, target = sent(one, np.arange(1000, dtype="f4")), sent(two, np.zeros(1000, "f4"))
-    same = one.device.hardware == two.device.hardware
-    assert one.copy(source, target) == ("same" if same else "peer")
-    assert one.context == two.context
-    assert (got(target) == np.arange(1000)).all()
 
 
 def test_a_copy_waits_for_what_its_target_still_does(parts):

@@ -18,7 +18,6 @@ EVERY = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
 
 @pytest.fixture(scope="module")
 def probe():
-    """What is here, with whatever drivers are here."""
     found = load("pyopencl", here.HOST).probe()
     if not found.usable:
         pytest.skip(f"pyopencl: {found.reason}")
@@ -26,7 +25,6 @@ def probe():
 
 
 def machine(*, cpus=EVERY, pinnable=True, **env):
-    """Return a host with four processors, of which this process may use some."""
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
@@ -47,37 +45,30 @@ def test_parts_are_devices_of_one_unit(probe):
 
 @pytest.mark.parametrize("ref", [DeviceRef(Kind.OPENCL, 0, 99), DeviceRef(Kind.OPENCL, 99, 0)])
 def test_a_device_that_is_gone(probe, ref):
-    """Between probe and open a driver may lose it."""
     del probe
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
         load("pyopencl", here.HOST).open(gone, Clock())
 
 
-@pytest.mark.parametrize(
-    ("native", "address"),
-    [
-        (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
-         "0001:c1:00.5"),
-        (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
-         "0000:c1:03.1"),
-        (SimpleNamespace(), None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("native", "address"), [
+    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
+     "0001:c1:00.5"),
+    (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
+     "0000:c1:03.1"),
+    (SimpleNamespace(), None),
+])  # fmt: skip
 def test_a_pci_address_by_the_query_of_each_vendor(native, address):
     """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
     assert address == _pci(native)
 
 
-@pytest.mark.parametrize(
-    ("host", "may"),
-    [
-        (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
-        (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
-        (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
-        (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("host", "may"), [
+    (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
+    (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
+    (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
+    (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
+])  # fmt: skip
 def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
     """PoCL aborts without a core for a worker, and leaves a mask that is narrower."""
     assert may == _may_pin(host)
@@ -86,16 +77,13 @@ def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
 POCL = "Portable Computing Language "
 
 
-@pytest.mark.parametrize(
-    ("platform", "name", "part", "host", "cores"),
-    [
-        (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
-        (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
-        (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
-        # Intel's runtime runs both parts of a device on either core
-        ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("platform", "name", "part", "host", "cores"), [
+    (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
+    (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
+    (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
+    # Intel's runtime runs both parts of a device on either core
+    ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
+])  # fmt: skip
 def test_the_cores_of_a_device_that_is_a_processor(platform, name, part, host, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
     named = SimpleNamespace(name=platform), SimpleNamespace(name=name)

@@ -76,7 +76,6 @@ WAYS = {
 
 @pytest.fixture(scope="module", params=WAYS)
 def session(request):
-    """Open the first device, cut as it is and as others would be."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     from gpumap.backends.pyopencl.devices import PyopenclBackend
 
@@ -120,7 +119,6 @@ def all_small():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sizes_around_tiles(session, dtype):
-    """Each of the three around each edge, with every way to turn the factors."""
     if dtype not in {"float32", *session.features}:
         pytest.skip(f"{session.device.id} has no {dtype}")
     rng = np.random.default_rng(7)
@@ -130,7 +128,6 @@ def test_sizes_around_tiles(session, dtype):
 
 
 def test_any_shape(session):
-    """Two hundred of them over all ways, up to several blocks in each direction."""
     rng = np.random.default_rng(8)
     for number in range(200 // len(WAYS)):
         sizes = tuple(int(n) for n in np.exp(rng.uniform(0, np.log(800), 3)))

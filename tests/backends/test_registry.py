@@ -6,6 +6,7 @@ import sys
 
 import here
 import pytest
+from refusals import refusal
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.backends.base import Host
@@ -17,7 +18,6 @@ HOST = Host({}, topology.read())
 
 
 def test_every_kind_has_a_default_that_drives_it():
-    """And the fake one is never anyone's default."""
     assert set(DEFAULTS) == set(Kind)
     assert all(kind in load(name, HOST).kinds for kind, names in DEFAULTS.items() for name in names)
     assert "fake" not in {name for names in DEFAULTS.values() for name in names}
@@ -25,10 +25,7 @@ def test_every_kind_has_a_default_that_drives_it():
 
 @pytest.mark.parametrize(("name", "shown"), [("torch", "torch"), ("", ""), ("\x1b[1m", r"\x1b[1m")])
 def test_a_name_that_is_none(name, shown):
-    """The question is wrong; the known names are the hint."""
-    with pytest.raises(QuestionError) as error:
-        load(name, HOST)
-    (found,) = error.value.diagnostics
+    found = refusal(QuestionError, load, name, HOST)
     assert f'no backend is called "{shown}"' == found.message
     assert f"choose one of {', '.join(REGISTRY)}" == found.hint
 
@@ -51,7 +48,6 @@ def test_a_probe_always_answers(name):
 
 
 def test_loading_a_backend_loads_no_library():
-    """Neither numpy nor a GPU library is imported before a device is looked for."""
     code = (
         "import sys; from gpumap.backends import REGISTRY, load; from gpumap.backends.base "
         "import Host; [load(n, Host({}, None)) for n in REGISTRY];"

@@ -12,27 +12,13 @@ OWNER, OTHER = object(), object()
 
 
 def shared(nbytes=100):
-    """Return memory of a session, and the array that stands in for it here."""
     store = np.arange(nbytes, dtype=np.uint8)
     made = Shared(OWNER, store.ctypes.data, nbytes)
     made.store = store
     return made
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype"), [((100,), "uint8"), ((5, 5), "float32"), ((0, 3), "float64"), ((3,), "u4")]
-)
-def test_an_array_is_the_memory_itself(shape, dtype):
-    """What is written to it is there, from the first byte on."""
-    memory = shared()
-    array = memory.array(shape, dtype)
-    array[...] = 3
-    assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
-    assert array.tobytes() == memory.store[: array.nbytes].tobytes()
-
-
 def test_views_lead_back_to_it():
-    """With the place of their first byte."""
     memory = shared()
     array = memory.array((5, 5), "float32")
     views = {0: array, 20: array[1:], 60: array[1:][2:3], 4: array.reshape(-1)[1:9],
@@ -52,7 +38,6 @@ def test_other_arrays_do_not(array):
 
 
 def test_an_array_keeps_it_alive():
-    """And nothing else does."""
     memory = shared()
     array, alive = memory.array((4,), "uint8")[1:], weakref.ref(memory)
     del memory

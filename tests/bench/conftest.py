@@ -8,7 +8,6 @@ from worlds import Counted
 
 @pytest.fixture
 def counted():
-    """Return a kind of session that counts its bytes, from nothing on."""
     gc.collect()
     Counted.live, Counted.highest = {}, {}
     return Counted

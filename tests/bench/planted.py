@@ -29,7 +29,6 @@ def truncated(array):
 
 
 def nearest(array):
-    """Read as TF32, to the nearest."""
     scaled, exponent = np.frexp(array.astype(float))
     return np.ldexp(np.round(scaled * 2**11), exponent - 11)
 
@@ -40,7 +39,6 @@ def narrowed(dtype):
 
 
 def rounded(exact, dtype):
-    """Return a product as it is written."""
     with np.errstate(over="ignore"):
         return exact.astype(numpy_dtype(storage(dtype)))
 
@@ -58,7 +56,6 @@ class Planted:
 
     @cached_property
     def left(self):
-        """The rows of a."""
         return np.concatenate(
             [
                 block[max(self.rows.start - at.start, 0) : self.rows.stop - at.start]
@@ -69,7 +66,6 @@ class Planted:
 
     @cached_property
     def exact(self):
-        """The rows of the product of what the device reads."""
         return self.times(self.left, self.b)
 
     def known(self, sums=None):
@@ -84,7 +80,6 @@ class Planted:
         return whole
 
     def times(self, left, matrix, read=None):
-        """Return left.matrix, both read in a way."""
         read = read or self.read
         whole, left = np.zeros((len(left), self.size)), read(left).astype(float)
         for at, block in pieces(matrix):
@@ -92,28 +87,23 @@ class Planted:
         return whole
 
     def turned(self, left, matrix):
-        """Return left.matrix'."""
         parts = [left @ self.read(block).astype(float).T for _, block in pieces(matrix)]
         return np.concatenate(parts, axis=1)
 
     def columns(self, matrix):
-        """Return those columns of a matrix that have the numbers of the rows, as rows."""
         return np.concatenate([block[:, self.rows] for _, block in matrix.blocks()]).T.astype(float)
 
     def without(self, start, stop):
-        """Leave out some steps of the sum."""
         kept = self.left.copy()
         kept[:, start:stop] = 0.0
         return self.times(kept, self.b)
 
     def changed(self, edit):
-        """Edit a copy of the right rows, as they are written."""
         out = rounded(self.exact, self.dtype)
         edit(out)
         return out
 
     def place(self):
-        """Return any place of the rows."""
         return self.rng.integers(len(self.exact)), self.rng.integers(self.size)
 
     def flipped(self, bit):

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from worlds import SETTINGS, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.operands import lighten
 from gpumap.bench.sampling import Series
-from gpumap.bench.stopping import FEWEST, Pace, needed, units
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
+from gpumap.bench.stopping import FEWEST, needed, units
 from gpumap.model import Case, Group, Work
 
 SIZE = 64
@@ -30,7 +28,6 @@ class _Checked(Dot):
 
 
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=False):
-    """Run on scripted devices; return the rows and the seconds that it took."""
     here = world(*scripts)
     for session in here.sessions.values():
         lighten(session)
@@ -48,7 +45,6 @@ def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=
 
 
 def kept(rows):
-    """Return the names of the cases that were measured, in the order of the plan."""
     return list(dict.fromkeys(row.case.name for row in rows if row.status == "ok"))
 
 
@@ -61,7 +57,6 @@ def controlled(params=PARAMS):
 
 
 def test_a_case_needs_its_reference_and_its_controls():
-    """Those of its own devices: another device's control tells nothing of it."""
     alone, both = ["product a"], ["product a", "product b"]
     assert controlled() == [
         ["one a", *alone], ["one a", "many a+b", *both], ["solo a", "solo b", *both],
@@ -76,23 +71,7 @@ def test_a_case_needs_its_reference_and_its_controls():
     assert ordered == [["d"], ["b", "c"], ["a"]]
 
 
-def test_the_pace_is_the_fastest_that_was_seen():
-    """By operations and by bytes; of what is not known nothing is expected."""
-    pace = Pace()
-    product, copy = (Case("x", "", {}, (), Work(1, n, b)) for n, b in ((100, 0), (0, 50)))
-    assert (pace.expected(product), pace.before(product, 0.5)) == (0.0, 10 * 0.5)
-    pace.saw(product, 10.0)
-    pace.saw(product, 4.0)
-    pace.saw(copy, 5.0)
-    pace.saw(copy, 0.0)
-    assert (pace.expected(product), pace.expected(copy)) == (4.0, 5.0)
-    assert pace.expected(Case("x", "", {}, (), Work(1, 50, 20))) == 2.0 + 2.0
-    assert pace.before(product, 0.5) == 3 * 4.0 + 10 * 4.0
-    assert pace.before(product, 6.0) == 3 * 4.0 + 10 * (6.0 + 4.0)
-
-
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():
-    """And for one more look at the results."""
     series = [Series(None, lasting=2.0, checking=0.5), Series(None, lasting=1.0, checking=0.25)]
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
@@ -122,7 +101,6 @@ def test_the_budget_holds(budget, check):
 
 
 def test_more_time_is_for_more_rows():
-    """Never for fewer."""
     two = gpu(0), gpu(1)
     counts = [len(kept(measured(n, *two, check=0.05)[0])) for n in (0.5, 1, 2, 4, 8)]
     assert counts == sorted(counts)
@@ -130,7 +108,6 @@ def test_more_time_is_for_more_rows():
 
 
 def test_the_most_important_case_is_measured_however_long_it_takes():
-    """With its control; nothing else is begun."""
     rows, spent = measured(0.001, gpu(0), gpu(1), check=10.0)
     assert kept(rows) == ["one", "product"]
     assert [row.stop.n for row in rows if row.status == "ok"] == [1, 1]
@@ -138,7 +115,6 @@ def test_the_most_important_case_is_measured_however_long_it_takes():
 
 
 def test_wrong_data_are_told_whatever_time_there_is():
-    """What was seen to be wrong has failed, and is not left out."""
     rows, _ = measured(0.001, gpu(0, fault="wrong-product"), gpu(1), controls=False)
     status = {row.case.name: row.status for row in rows if row.case.names[0] == "a"}
     assert status["one"] == "failed"
@@ -156,8 +132,7 @@ def test_a_later_size_that_would_take_too_long_is_not_begun():
 def test_what_was_asked_for_is_measured_before_the_model():
     """The ladder has what is left: of the sizes that were asked for nothing is left out for it."""
     here = world(gpu(0), gpu(1))
-    params = TransferParams((Size(400), Size(4000)), ("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
-    benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
+    benchmark = copies_on(here, 400, 4000, cases=("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
     rows = [r for r in rows_on(here, benchmark, replace(HARD, budget=2.0)) if r.case.skip is None]
     asked = [row for row in rows if row.case.params["pattern"] != "ladder"]
     assert {("ok", True)} == {(row.status, row.stop.n >= FEWEST) for row in asked}
@@ -166,7 +141,6 @@ def test_what_was_asked_for_is_measured_before_the_model():
 
 
 def test_a_group_that_insists_is_measured():
-    """What a group was asked to do it does, in whatever time."""
     params = replace(PARAMS, sizes=(64, 32))
     more = {"check": 1.0, "params": params, "controls": False, "insists": True}
     rows, _ = measured(0.01, gpu(0), gpu(1), **more)
@@ -178,5 +152,4 @@ def test_a_group_that_insists_is_measured():
 
 
 def test_a_control_that_no_case_needs_comes_last():
-    """It is measured where there is time, and is no row that was left out."""
     assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]

@@ -6,10 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import SETTINGS, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import status
 
@@ -24,7 +22,6 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(Health
 
 
 def measured(benchmark, here, blocks):
-    """Return the rows of so many blocks."""
     rows = rows_on(here, benchmark, replace(SETTINGS, blocks=blocks))
     return [row for row in rows if row.status == "ok"]
 
@@ -35,7 +32,6 @@ def hardware(row):
 
 
 def ceilings(row):
-    """Return the most that each ratio can be."""
     names = 2 if row.case.name == "bidir" else len(row.case.names)
     pieces = names if "fetch" in row.case.name else hardware(row)
     return {"speedup": names, "speedup_over_one": names, "ideal": pieces, "ideal_balanced": pieces,
@@ -48,7 +44,6 @@ def undecided(row):
 
 
 def proved(rows):
-    """Hold every row against what it may say, and the run against its rows."""
     for row in rows:
         few = len(row.samples.seconds) < 6
         for name, top in ceilings(row).items():
@@ -69,7 +64,6 @@ def proved(rows):
 @FEW
 @given(first=NOISE, second=NOISE, rate=RATES, blocks=BLOCKS, shared=st.booleans())
 def test_products_on_noisy_devices(first, second, rate, blocks, shared):
-    """Equal or unequal devices, or two names of one; few blocks or many."""
     here = world(gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
     proved(measured(dot_on(here), here, blocks))
 
@@ -77,11 +71,8 @@ def test_products_on_noisy_devices(first, second, rate, blocks, shared):
 @FEW
 @given(first=NOISE, second=NOISE, blocks=BLOCKS)
 def test_copies_of_noisy_devices(first, second, blocks):
-    """All names at once against the first, and both ways at once."""
     here = world(gpu(0, **first), gpu(1, **second))
-    params = TransferParams((Size(1 << 16),), ("h2d", "d2h", "bidir", "d2d"), ladder=())
-    benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.__getitem__)
-    proved(measured(benchmark, here, blocks))
+    proved(measured(copies_on(here, 1 << 16), here, blocks))
 
 
 @pytest.mark.parametrize("noise", [0.5, 2.0])

@@ -8,8 +8,6 @@ from worlds import SETTINGS, dot_on, gpu, rows_on, world
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
 from gpumap.bench.verify import host_bytes
 from gpumap.errors import OutOfMemory, WrongDataError
 from gpumap.model import Reason
@@ -20,7 +18,6 @@ FEW = replace(SETTINGS, blocks=2)
 
 
 def measured(*scripts, params=PARAMS, kind=FakeSession):
-    """Return a controled benchmark and its rows, those of the controls apart."""
     here = world(*scripts, kind=kind)
     benchmark = Controlled(dot_on(here, params), here.bindings, here.sessions)
     rows = rows_on(here, benchmark, FEW)
@@ -46,7 +43,6 @@ def test_every_group_has_a_control_for_each_device():
 
 
 def test_the_plan_takes_what_is_really_allocated(counted):
-    """On each device exactly: controls' matrices stay while those of other sizes come and go."""
     params = Params((512, 64), cases=("many",))
     benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
     assert benchmark.plan.memory.items() - counted.highest.items() == {
@@ -56,21 +52,8 @@ def test_the_plan_takes_what_is_really_allocated(counted):
 
 @pytest.mark.parametrize("params", [PARAMS, replace(PARAMS, seed=7), replace(PARAMS, sizes=(16,))])
 def test_the_numbers_are_the_same_in_every_run(params):
-    """Whatever is measured beside it, and whatever its seed."""
     first, other = (measured(gpu(0), params=each)[2][0] for each in (PARAMS, params))
     assert first.check == other.check
-
-
-def test_any_benchmark_is_controlled():
-    """Copies too; the figures of both are there."""
-    here = world(gpu(0))
-    params = TransferParams((Size(400),), ("h2d",), ladder=())
-    inner = Transfer(here.bindings, here.sessions, params, here.sessions.get)
-    benchmark = Controlled(inner, here.bindings, here.sessions)
-    rows = rows_on(here, benchmark, FEW)
-    found = [(row.case.name, set(row.metrics)) for row in rows if row.status == "ok"]
-    copies = [("h2d", {"time", "bandwidth"}), ("h2d", {"issue_interval", "bandwidth"})]
-    assert found == [*copies, *copies, ("product", {"time", "rate"})]  # pageable, pinned
 
 
 @pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
@@ -88,14 +71,11 @@ def test_a_control_on_a_lost_device_is_skipped(after):
     assert controls[-1].status == "skipped"
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [(OutOfMemory("no room", "free some"), "skipped", "out-of-memory"),
-     (WrongDataError("an operand arrived wrong"), "failed", "wrong-data")],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "status", "code"), [
+    (OutOfMemory("no room", "free some"), "skipped", "out-of-memory"),
+    (WrongDataError("an operand arrived wrong"), "failed", "wrong-data"),
+])  # fmt: skip
 def test_a_control_that_cannot_be_is_no_failure(error, status, code):
-    """What was asked for is measured; but wrong data of its matrices alone fail the run."""
-
     class Crowded(FakeSession):
         def empty(self, shape, dtype):
             if shape == (SIZE, SIZE):
@@ -108,7 +88,6 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
 
 
 def test_a_control_whose_matrices_arrive_wrong_has_failed():
-    """That what was asked for is right beside it makes no difference: the run must fail."""
     _, _, controls = measured(gpu(0, fault="wrong-product"))
     assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}
     assert all(row.metrics == {} for row in controls)

@@ -11,7 +11,6 @@ from gpumap.backends.fake.session import FakeSession
 from gpumap.bench import ends as module
 from gpumap.bench.copies import HostCopy, PairCopy
 from gpumap.bench.ends import Counter, Ends
-from gpumap.errors import NoHostMemory
 from gpumap.kernels.table import KERNELS
 
 N = 5000
@@ -62,13 +61,11 @@ def broken(nbytes=N, kind=_Broken, memory="pageable", script=None, before=None, 
 
 
 def pair():
-    """Return the ends on two devices."""
     here = world(gpu(0), gpu(1), kind=_Broken)
     return [Ends(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab")]
 
 
 def d2h(ends):
-    """Return a download."""
     return HostCopy([ends.cut(N)], "d2h", sync=True)
 
 
@@ -84,7 +81,6 @@ def spoilt(work, ends, kernels=None, **copies):
 
 
 def h2d(ends, nbytes=N):
-    """Return an upload."""
     return HostCopy([ends.cut(nbytes)], "h2d", sync=True)
 
 
@@ -99,12 +95,10 @@ def flipped(at):
 
 
 def short(target, before):
-    """Leave the last byte as it was."""
     target[-1:] = before[-1:]
 
 
 def nothing(target, before):
-    """Leave everything as it was."""
     target[...] = before
 
 
@@ -119,32 +113,26 @@ def idle(*_arguments):
 
 
 def half_shift(out, source, value, size):
-    """Shift the first half alone."""
     _shift(out[: size // 2], source[: size // 2], value)
 
 
 def no_shift(out, source, _value, size):
-    """Copy, and add nothing."""
     out[:size] = source[:size]
 
 
 def half_differ(a, b, counter, size):
-    """Look at the first half alone."""
     _differ(a[: size // 2], b[: size // 2], counter)
 
 
 def last_differ(a, b, counter, size):
-    """Look at the last byte alone."""
     _differ(a[size - 1 : size], b[size - 1 : size], counter)
 
 
 def all_differ(_a, _b, counter, size):
-    """Say that everything differs."""
     counter += np.uint32(size)
 
 
 def one_differs(_a, _b, counter, _size):
-    """Say that one byte differs, whatever there is."""
     counter += np.uint32(1)
 
 
@@ -158,7 +146,6 @@ KERNEL_FAULTS = [
 
 
 def label(faults):
-    """Name a case of the above."""
     return "+".join(f"{kernel}-{fault.__name__}" for kernel, fault in faults.items())
 
 
@@ -220,7 +207,6 @@ def test_a_kernel_that_breaks_after_the_poison_hides_nothing(differ, fault, nbyt
 
 @given(st.sets(st.integers(0, 299), min_size=1), st.integers(1, 255))
 def test_any_wrong_byte_is_found_and_the_first_is_named(places, change):
-    """However many there are, and whatever they hold."""
     ends = broken(nbytes=300)
 
     def spoil(target, _before):
@@ -239,15 +225,7 @@ def test_a_count_that_does_not_come_back_right_is_no_proof(fault):
     assert not spoilt(work, ends, download=FAULTS[fault]).passed
 
 
-def test_poison_is_wrong_in_every_byte():
-    """Also in the one behind the end, which tells that `differ` looks."""
-    ends = broken()
-    ends.cut(64).spoil(ends.source[:64])
-    assert (ends.buffer.native[:65] != ends.source[:65]).all()
-
-
 def test_four_bytes_come_back():
-    """Whatever the size; the whole comes only when it must, to name a byte."""
     ends = broken()
     work = h2d(ends)
     work.poison()
@@ -262,7 +240,6 @@ def test_four_bytes_come_back():
 
 
 def test_a_check_of_an_upload_leaves_the_landing_alone():
-    """What a download left there may still have to be compared."""
     ends = broken()
     down = d2h(ends)
     assert verified(down).passed
@@ -273,7 +250,6 @@ def test_a_check_of_an_upload_leaves_the_landing_alone():
 
 
 def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
-    """The download is done once more, and passes."""
     ends = broken(script=gpu(0, features=()))
     down = d2h(ends)
     assert verified(down).passed
@@ -282,16 +258,8 @@ def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
     assert down.check().passed
 
 
-def test_without_kernels_every_byte_is_fetched():
-    """As libgpuarray has it."""
-    ends = broken(script=gpu(0, features=()))
-    assert verified(h2d(ends)).passed
-    assert (ends.proved, ends.session.fetched) == (False, (N,))
-
-
 @pytest.mark.parametrize("wrong", [(), (0,), (99, 100, 299), tuple(range(300))])
 def test_what_is_too_much_for_a_counter_is_counted_in_parts(monkeypatch, wrong):
-    """Each has its own count, and they are added up."""
     monkeypatch.setattr(module, "COUNTS", 100)
     session = world(gpu(0)).sessions["a"]
     a, b = (session.empty((300,), "uint8") for _ in range(2))
@@ -309,19 +277,6 @@ def test_an_answer_that_is_lost_is_no_number(monkeypatch):
     assert Counter(session).count(a, a, 300) == -1
 
 
-@pytest.mark.parametrize("memory", ["pinned", "mapped"])
-def test_special_memory_that_cannot_be_had_has_its_own_error(memory):
-    """With what was wanted, in the system's words; never another kind."""
-    script = gpu(0, features=("kernels", "pinned", "mapped"), locked=N)
-    with pytest.raises(NoHostMemory) as error:
-        broken(script=script, memory=memory)
-    (said,) = error.value.diagnostics
-    assert said.message == (
-        f"no {memory} host memory for {N + 1} bytes: the script locks at most {N} bytes at a time"
-    )
-    assert said.hint == "choose a smaller size, or allow more locked memory (ulimit -l)"
-
-
 class _Remembering(_Broken):
     """A device whose host memory holds already what a destination should get."""
 
@@ -332,7 +287,6 @@ class _Remembering(_Broken):
 
 
 def test_right_bytes_that_were_in_the_landing_prove_nothing():
-    """The device's own copy is proved by what comes back: over bytes that are all wrong."""
     assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
@@ -354,7 +308,6 @@ def test_the_last_byte_of_a_pair_is_wrong_whatever_both_have_there(apart):
 
 
 def test_bytes_of_an_earlier_check_do_not_help_a_fetch_that_brings_nothing():
-    """The landing is poisoned before the device's bytes are fetched to be compared."""
     ends = broken()
     assert verified(d2h(ends)).passed
     assert not spoilt(h2d(ends), ends, upload=flipped(0), download=nothing).passed

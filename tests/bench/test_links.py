@@ -3,16 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from worlds import gpu, world
+from worlds import copies_on, gpu, world
 
 from gpumap.bench.calls import lane, limit
-from gpumap.bench.sizes import Size
-from gpumap.bench.transfer import Params, Transfer
 from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work
 
 
 def device(number=0, pci=None, **facts):
-    """Return a GPU with what NVML tells of its link."""
     ref = DeviceRef(Kind.CUDA, number)
     return Device(f"cuda:{number}", Kind.CUDA, ref, "x", "cupy", pci=pci, facts=facts)
 
@@ -31,7 +28,6 @@ def test_a_lane(generation, rate):
 
 
 def test_a_generation_that_is_not_known_is_no_ceiling():
-    """Nothing is guessed."""
     assert [lane(generation) for generation in (0, 7, -1)] == [None] * 3
     assert limit([device(max_link_generation=7, max_link_width=16)]) is None
 
@@ -49,16 +45,13 @@ def test_the_links_of_several_devices_add_up():
 @pytest.mark.parametrize("facts", [{}, {"max_link_generation": 5}, {"max_link_width": 16},
                                    {"max_link_generation": "5", "max_link_width": 16}])  # fmt: skip
 def test_without_both_there_is_none(facts):
-    """A device of the host, or one of which NVML does not tell."""
     assert limit([device(**facts)]) is None
     assert limit([ONE, device(1, "b", **facts)]) is None
 
 
 def test_copies_both_ways_have_the_link_twice():
-    """And copies between devices go another way, of which nothing is known."""
     here = world(gpu(0))
-    params = Params((Size(400),), ("h2d", "d2h", "bidir", "d2d"), ladder=())
-    benchmark = Transfer(here.bindings, here.sessions, params, here.sessions.get)
+    benchmark = copies_on(here, 400)
     linked, one_way = (Binding("a", ONE),), limit([ONE]).value
     found = {
         case.name: benchmark.limit(replace(case, bindings=linked))

@@ -19,19 +19,16 @@ class Machine(NamedTuple):
 
 
 def cuda(number=0, *, free=10 * GIB, **others):
-    """Return a device with some memory."""
     ref = DeviceRef(Kind.CUDA, number)
     return Device(f"cuda:{number}", Kind.CUDA, ref, "GPU", "cupy", memory_free=free, **others)
 
 
 def cpu(number=0):
-    """Return a core, whose memory is the host's."""
     ref = DeviceRef(Kind.CPU, number)
     return Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy", cores=(number,))
 
 
 def problems(plan, *devices, available=10 * GIB):
-    """Return what is said about a plan, or nothing."""
     bindings = [Binding(f"dev{n}", device) for n, device in enumerate(devices)]
     try:
         check_memory(plan, bindings, Machine(available))
@@ -41,33 +38,27 @@ def problems(plan, *devices, available=10 * GIB):
 
 
 def lacks(place, need, free=10):
-    """Return what is said of a place that has too little, in GiB."""
     return f"{place} would need {need}.0 GiB, and has {free}.0 GiB free"
 
 
-@pytest.mark.parametrize(
-    ("memory", "devices", "said"),
-    [
-        ({"cuda:0": 9 * GIB}, [cuda()], []),
-        ({"cuda:0": 9 * GIB + 1}, [cuda()], [lacks("cuda0", 9)]),
-        ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
-        ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
-        ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
-        ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
-         [lacks("the host", 10)]),
-        ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
-        ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
-        ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
-         [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("memory", "devices", "said"), [
+    ({"cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 9 * GIB + 1}, [cuda()], [lacks("cuda0", 9)]),
+    ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
+    ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
+    ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
+     [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
+    ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
+     [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
+])  # fmt: skip
 def test_a_plan_takes_nine_tenths_of_what_is_free(memory, devices, said):
-    """On each device and on the host, of which a core is a part; all problems at once."""
     assert said == problems(Plan((), memory), *devices)
 
 
 def test_one_buffer_may_be_too_large():
-    """OpenCL devices limit a single allocation."""
     device = cuda(facts={"largest_buffer": GIB})
     for largest, said in ((GIB, []), (GIB + 1, [lacks("one buffer of cuda0", 1, 1)])):
         assert said == problems(Plan((), {"cuda:0": 2 * GIB}, largest), device)

@@ -23,14 +23,12 @@ class _Alone:
 
 
 def lead(opener=None):
-    """Return rank 0 of one rank, and what it sends; its device is a scripted one."""
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
     member = Member(comm, opener or (lambda: session), Exchanges())
     return MpiRanks(member, [Seat(0, "a", "x", 100)], ["a"]), comm, session
 
 
 def lost(*_):
-    """Fail as a device that is lost."""
     raise DeviceLost("gone")
 
 
@@ -48,7 +46,6 @@ def test_a_round_is_a_command_for_all_ranks():
 
 
 def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
-    """As memory that is not there."""
     with pytest.raises(DeviceError) as opened:
         lead(lost)[0].open()
     ranks, _, session = lead()
@@ -75,7 +72,6 @@ def test_no_command_follows_one_that_was_broken_off():
 
 
 def test_a_job_in_float16_has_no_native_sum():
-    """MPI has no such type."""
     ranks, _, _ = lead()
     assert ranks.skip(Job("native", 10, "float16")).text == "MPI has no sum of float16"
     assert ranks.skip(Job("ring", 10, "float16")) is None

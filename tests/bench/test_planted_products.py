@@ -13,20 +13,7 @@ LARGEST = 1024
 
 @pytest.mark.timeout(3600)
 @EVERY
-@pytest.mark.parametrize("size", [64, 200, 512, 1024, 1025, 2048, 4096])
-def test_every_wrong_product_fails(size, dtype):
-    """Each beside the whole right one, which is computed in float64."""
-    p = Planted(size, dtype)
-    right = p.expected.check(rounded(p.exact, dtype))
-    assert right.passed
-    assert right.max_error <= 0.55
-    passed = [name for name, make in wrongs(p) if p.expected.check(rounded(make(), dtype)).passed]
-    assert passed == []
-
-
-@pytest.mark.timeout(3600)
-@EVERY
-@pytest.mark.parametrize("size", [8192, 16384])
+@pytest.mark.parametrize("size", [512, 1024, 1025, 4096, 8192, 16384])
 def test_a_few_wrong_rows_of_a_large_product_fail(size, dtype):
     """As many as are made at a time; the others are right, as all are at first."""
     start = size // 2 + ROWS // 2
@@ -43,7 +30,6 @@ def test_a_few_wrong_rows_of_a_large_product_fail(size, dtype):
 
 
 def in_turn(terms):
-    """Sum one after the other, in the type of the terms."""
     return np.cumsum(terms, axis=1, dtype=terms.dtype)[:, -1]
 
 

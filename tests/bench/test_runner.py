@@ -1,15 +1,21 @@
 """Every planned case ends as one row, whatever happens; blocks alternate; nothing is dropped."""
 
+from collections import defaultdict
 from dataclasses import replace
+from functools import partial
+from random import Random
 
 import pytest
-from worlds import RATE, SETTINGS, Silent, dot_on, gpu, hooked, world
+from worlds import RATE, SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
-from gpumap.model import Around, Reason
+from gpumap.judge.verdict import EARLY
+from gpumap.model import Around, Estimate, Reason
+from gpumap.model.trees import changed
+from gpumap.stats import location
 
 PARAMS = Params((64,))
 ONE = Params((64,), cases=("one",))
@@ -38,7 +44,6 @@ class _Ordered(Dot):
 
 
 def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession, **others):
-    """Return a benchmark on a world, its runner and who watches."""
     here, observer = world(*scripts, kind=device), Silent()
     here.clock.sleep(others.pop("start", 0.0))
     benchmark = dot_on(here, params, kind)
@@ -46,7 +51,6 @@ def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession
 
 
 def rows_of(*scripts, **others):
-    """Run to the end."""
     benchmark, runner, _ = dot(*scripts, **others)
     rows = list(runner.run())
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
@@ -68,7 +72,6 @@ def test_every_case_has_a_row_with_what_was_measured():
 
 
 def test_blocks_alternate():
-    """A block holds every case once in seeded order, the next one in reverse."""
     benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
     rows = list(runner.run())
     assert {1} == {row.samples.iterations_per_sample for row in rows}
@@ -82,7 +85,6 @@ def test_blocks_alternate():
 
 @pytest.mark.parametrize(("seed", "same"), [(1, True), (2, False)])
 def test_the_seed_sets_the_order(seed, same):
-    """The same seed, the same order."""
     orders = []
     for settings in (SETTINGS, replace(SETTINGS, seed=seed)):
         benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
@@ -92,7 +94,6 @@ def test_the_seed_sets_the_order(seed, same):
 
 
 def test_spans_count_from_the_start_of_the_run():
-    """Whatever the clock shows."""
     quick = replace(SETTINGS, blocks=2)
     early, late = (rows_of(gpu(0), gpu(1), start=start, settings=quick) for start in (0.0, 1024.0))
     for before, after in zip(early, late, strict=True):
@@ -109,15 +110,6 @@ def test_groups_share_the_budget():
     assert all(4.0 < sum(row.samples.seconds) < 10.0 for row in rows)
 
 
-def test_a_group_is_done_when_its_time_is():
-    """The share that is told is of the group's time, and no more than all of it."""
-    settings = replace(SETTINGS, budget=1.0, precision=NEVER)
-    _, runner, observer = dot(gpu(0, rate=2.0**20), params=ONE, settings=settings)
-    list(runner.run())
-    shares = [seen.done for seen in observer.heard[1:-1]]
-    assert (sorted(shares), 1.0) == (shares, shares[-1])
-
-
 class _Noisy(_Ordered):
     """A device whose time swings by a half from call to call."""
 
@@ -128,44 +120,33 @@ class _Noisy(_Ordered):
         self._clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
 
 
-@pytest.mark.parametrize(
-    ("kind", "precision", "n", "why"),
-    [(Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
-     (Dot, NEVER, 200, "blocks")],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "precision", "n", "why"), [
+    (Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
+    (Dot, NEVER, 200, "blocks"),
+])  # fmt: skip
 def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
-    """And at no other moment; it stops at the first look that finds it settled."""
     settings = replace(SETTINGS, precision=precision, blocks=200)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=kind, settings=settings)
     assert (n, why) == (row.stop.n, row.stop.why)
     assert tuple(range(n)) == row.samples.blocks
 
 
-@pytest.mark.parametrize(
-    ("rate", "settings", "least", "most"),
-    [
-        (2.0**10, replace(SETTINGS, budget=1.0), 1, 1),  # one block at least is whole
-        (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
-    ],
-)
+@pytest.mark.parametrize(("rate", "settings", "least", "most"), [
+    (2.0**10, replace(SETTINGS, budget=1.0), 1, 1),  # one block at least is whole
+    (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
+])  # fmt: skip
 def test_the_budget_ends_the_blocks(rate, settings, least, most):
-    """Also between two looks; what there is by then counts, and the reason is said."""
     (row,) = rows_of(gpu(0, rate=rate), params=ONE, settings=settings)
     assert (row.status, row.stop.why, row.flags) == ("ok", "budget", ())
     assert least <= row.stop.n <= most
 
 
-@pytest.mark.parametrize(
-    ("answers", "n", "why"),
-    [
-        ([True], 50, "decided"),
-        ([False, True], 100, "decided"),
-        ([False, False], 200, "blocks"),  # precise enough, and not decided
-        ([None], 50, "precision"),  # nothing is requested of these rows
-    ],
-)
+@pytest.mark.parametrize(("answers", "n", "why"), [
+    ([True], 50, "decided"), ([False, True], 100, "decided"),
+    ([False, False], 200, "blocks"),  # precise enough, and not decided
+    ([None], 50, "precision"),  # nothing is requested of these rows
+])  # fmt: skip
 def test_the_time_follows_the_decision(answers, n, why):
-    """At an early look the rows are asked for with the wider intervals of that look."""
     asked = []
 
     def decided(rows):
@@ -179,7 +160,6 @@ def test_the_time_follows_the_decision(answers, n, why):
 
 
 def test_each_group_is_looked_around_for_itself():
-    """From its first block on: what the machine did before is no news of its rows."""
     looks = (Around(foreign=float(n)) for n in range(9))
     _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
     rows = list(runner.run())
@@ -187,7 +167,6 @@ def test_each_group_is_looked_around_for_itself():
 
 
 def test_wrong_data_is_a_row_without_figures():
-    """The product is not timed at all; other devices are."""
     rows = rows_of(gpu(0), gpu(1, fault="wrong-product"))
     assert {row.case.name: row.status for row in rows if "b" not in row.case.names} == {
         "solo": "ok", "one": "ok", "one+fetch": "ok",
@@ -213,7 +192,6 @@ LOST = Reason("device-lost", "cuda1 no longer answers")
 
 @pytest.mark.parametrize("after", [0, 1, 20, 50, 100])
 def test_a_lost_device_takes_only_its_own_rows(after):
-    """Whenever it is lost, what runs without it is measured to the end."""
     rows = rows_of(gpu(0), gpu(1, fault="lost", fault_after=after))
     for row in rows:
         if "b" in row.case.names:
@@ -223,7 +201,6 @@ def test_a_lost_device_takes_only_its_own_rows(after):
 
 
 def test_samples_before_a_loss_within_a_size_are_kept():
-    """They are raw, and there are no figures of them."""
     for after in range(8, 100):
         (row,) = rows_of(gpu(0, rate=2.0**20, fault="lost", fault_after=after), params=ONE)
         if row.samples is not None and row.samples.seconds:
@@ -235,7 +212,6 @@ def test_samples_before_a_loss_within_a_size_are_kept():
 
 
 def test_no_memory_is_a_failed_row():
-    """With the device's own words."""
     rows = rows_of(gpu(0), gpu(1, memory=1000))
     codes = [row.reason.code for row in rows if row.status == "failed"]
     assert codes == ["out-of-memory"] * 4
@@ -243,8 +219,6 @@ def test_no_memory_is_a_failed_row():
 
 @pytest.mark.parametrize("after", range(5, 60, 5))
 def test_what_is_not_supported_in_any_phase(after):
-    """Verifying, calibrating, warming, measuring, and the last look at the data."""
-
     class Sudden(FakeSession):
         def _take(self, *arguments):
             if self.commands >= after:
@@ -285,41 +259,18 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
             assert ("skipped", reason, {}) == (row.status, row.reason, row.metrics)
 
 
-def test_nothing_is_unfinished_before_and_after():
-    """Rows that were yielded are not told twice."""
-    _, runner, _ = dot(gpu(0))
-    for _ in range(2):
-        assert runner.unfinished("interrupted") == []
-        list(runner.run())
-    assert runner.unfinished("interrupted") == []
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "shared"),
-    [(gpu(0), gpu(1), False), (gpu(0), gpu(0), True),
-     (gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), True)],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "two", "shared"), [
+    (gpu(0), gpu(1), False), (gpu(0), gpu(0), True),
+    (gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), True),
+])  # fmt: skip
 def test_shared_hardware_is_flagged(one, two, shared):
-    """On every row that runs on both."""
     rows = rows_of(one, two, settings=LOOK)
     flagged = {"many", "many+fetch", "many+fetch+threads"} if shared else set()
     assert flagged == {row.case.name for row in rows if row.flags == ("shared-hardware",)}
     assert set(CASES) - flagged == {row.case.name for row in rows if not row.flags}
 
 
-def test_modes_are_flagged():
-    """Five times, one after the other, are no single value; the row stays ok."""
-    long = replace(SETTINGS, blocks=40)
-    for (row,), flags in (
-        (rows_of(gpu(0, rate=2.0**24), params=ONE, settings=long), ()),
-        (rows_of(gpu(0), params=ONE, kind=_Noisy, settings=long), ("unstable",)),
-    ):
-        assert (row.status, row.flags) == ("ok", flags)
-
-
 def test_an_outlier_is_marked_and_kept():
-    """Nothing is dropped."""
-
     class Hiccup(_Noisy):
         def _swing(self):
             super()._swing()
@@ -343,14 +294,11 @@ def preempted(share):
     return Preempted
 
 
-@pytest.mark.parametrize(
-    ("share", "rate", "marked"),
-    [
-        (0.5, 2.0**24, True), (0.96875, 2.0**24, True), (0.984375, 2.0**24, False),
-        (1.0, 2.0**24, False), (1.5, 2.0**24, False),  # its clock may be finer than the other
-        (0.5, 2.0**31, False),  # a span too short to tell
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("share", "rate", "marked"), [
+    (0.5, 2.0**24, True), (0.96875, 2.0**24, True), (0.984375, 2.0**24, False),
+    (1.0, 2.0**24, False), (1.5, 2.0**24, False),  # its clock may be finer than the other
+    (0.5, 2.0**31, False),  # a span too short to tell
+])  # fmt: skip
 def test_a_core_that_was_elsewhere_is_marked(share, rate, marked):
     """Above two percent of a span; more than a tenth of such samples make a row unstable."""
     (row,) = rows_of(gpu(0, rate=rate), params=ONE, device=preempted(share), settings=LOOK)
@@ -369,3 +317,128 @@ def test_names_that_share_a_core_take_it_from_each_other():
         alone = len(row.case.names) == 1
         assert bool(row.samples.sample_notes) == alone
         assert row.flags == (("unstable",) if alone else ("shared-hardware",))
+
+
+MANY = Params((64,), cases=("many",))
+
+
+class _Noted(Dot):
+    """A benchmark that writes down what is done with the round of each case."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.done = defaultdict(list)
+
+    def round(self, case):
+        work = super().round(case)
+        for name in ("poison", "queue", "finish", "check"):
+            hooked(work, name, partial(self.done[case.id].append, name))
+        return work
+
+
+def slow(names=1):
+    return world(*(gpu(n, rate=2.0**24) for n in range(names)))
+
+
+def copies(here):
+    return copies_on(here, 400, cases=("h2d", "d2h"), ladder=(64, 512, 4096))
+
+
+def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
+    here = slow(2)
+    benchmark = dot_on(here, kind=_Noted)
+    rows_on(here, benchmark)
+    assert len(benchmark.done) == len(benchmark.plan.cases)
+    for calls in benchmark.done.values():
+        assert calls[:4] == ["poison", "queue", "finish", "check"]
+        assert (calls.count("poison"), calls.count("check"), calls[-1]) == (1, 2, "check")
+
+
+class _Spoilt(Dot):
+    """Products whose reference is right before it is timed, and wrong behind it."""
+
+    def round(self, case):
+        work = super().round(case)
+        if case.name == "one":
+            check, answers = work.check, iter((True, False))
+            work.check = lambda: changed(check(), passed=next(answers))
+        return work
+
+
+def test_nothing_is_compared_with_a_reference_that_went_wrong():
+    here = world(gpu(0), gpu(1))
+    rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, _Spoilt))}
+    assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
+    assert rows["many"].status == "ok"
+    assert {"speedup", "ideal", "efficiency"}.isdisjoint(rows["many"].metrics)
+
+
+@pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((64, 32))), copies])
+@pytest.mark.parametrize("budget", [0.77, 2.3, 7.3, 31.0])
+def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
+    settings = replace(SETTINGS, budget=budget, blocks=100, precision=-1.0)
+    ended = []
+    for start in (0.0, 4096.0):
+        here = slow(2)
+        here.clock.sleep(start)
+        rows = rows_on(here, benchmark(here), settings)
+        ended.append([(r.case.id, r.status, r.stop and (r.stop.why, r.stop.n)) for r in rows])
+    assert ended[0] == ended[1]
+
+
+def test_a_case_that_cannot_be_measured_says_why():
+    here = world(gpu(0, features=()))
+    skipped = [row for row in rows_on(here, copies(here)) if row.case.skip is not None]
+    assert {row.case.params["memory"] for row in skipped} == {"pinned", "mapped"}
+    for row in skipped:
+        assert (row.status, row.reason) == ("skipped", row.case.skip)
+
+
+class _Uneven(Dot):
+    """Products whose times differ from block to block."""
+
+    def round(self, case):
+        noise = Random(1)  # noqa: S311 - no secret
+        return hooked(
+            super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
+        )
+
+
+def test_rows_of_an_early_look_have_the_intervals_of_its_level():
+    """Wider ones than at the end: it spends a tenth of the error."""
+    seen, here = [], slow()
+    look = {"decided": lambda rows: bool(seen.append(rows))}
+    settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
+    (last,) = rows_on(here, dot_on(here, ONE, _Uneven), settings)
+    assert [len(rows) for rows in seen] == [1, 1]
+    for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
+        found = location(row.samples.seconds, confidence, positive=True, slow=False)
+        time = row.metrics["time"]
+        assert (time.low, time.value, time.high) == (found.low, found.value, found.high)
+
+
+class _Impossible(Dot):
+    """Products with a ratio that no two devices can have."""
+
+    def metrics(self, *arguments):
+        found = super().metrics(*arguments)
+        nine = {"speedup": Estimate(9.0, 9.0, 9.0, "1")}
+        return {id_: {**each, **(nine if ".many[" in id_ else {})} for id_, each in found.items()}
+
+
+def test_nothing_is_decided_by_a_ratio_that_is_refused():
+    seen, here = [], slow(2)
+    settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
+    rows_on(here, dot_on(here, MANY, _Impossible), settings)
+    (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
+    assert gain.impossible
+
+
+def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is():
+    here, observer = slow(), Silent()
+    settings = replace(SETTINGS, blocks=40, whole=True)
+    (row,) = rows_on(here, dot_on(here, ONE), settings, observer)
+    blocks = observer.heard[1:-1]
+    assert [seen.blocks for seen in blocks] == list(range(1, 41))
+    assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20
+    assert [seen.taken[row.case.id].seconds for seen in blocks] == list(row.samples.seconds)

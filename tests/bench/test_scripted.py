@@ -3,16 +3,13 @@
 import tracemalloc
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
-from gpumap.backends.hollow import Hollow, hollow_array
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
-from gpumap.bench.breakeven import break_evens
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
@@ -48,7 +45,6 @@ def opened(*scripts, light=True):
 
 
 def another(here):
-    """Return what opens one more session on the device of a name, as light as the first."""
     make = again(here)
 
     def opened_again(name):
@@ -67,7 +63,6 @@ def with_and_without(kind, *scripts):
 
 
 def traced(work):
-    """Return what it gives, and the most memory that it took meanwhile."""
     tracemalloc.start()
     try:
         return work(), tracemalloc.get_traced_memory()[1]
@@ -76,31 +71,26 @@ def traced(work):
 
 
 def dot(here, sizes=(192,)):
-    """Return products of this size."""
     return dot_on(here, Params(sizes))
 
 
 def transfer(here):
-    """Return copies with a size sweep."""
     params = TransferParams((Size(100_000),), ladder=(64, 70_000))
     return Transfer(here.bindings, here.sessions, params, another(here))
 
 
 def chain(here):
-    """Return a chain of operations."""
     settings = Settings(budget=1.0, timeout=1.0)
     made = Search(here.sessions, here.clock, another(here), Cores(1), settings)
     return Chain(Setting(here.bindings, here.bindings[0], {}), made, ChainParams((5000,)))
 
 
 def allreduce(here):
-    """Return exchanges between the sessions."""
     params = AllReduceParams((Size(100_000),), tensors=3, ladder=(64, 80_000))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 
 def train(here, params=None):
-    """Return training, by every rule unless others are given."""
     rules = tuple(Chosen(name, tau=2, chance=0.5) for name in RULES)
     params = params or TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
@@ -129,7 +119,6 @@ def test_it_takes_as_long_as_with_data(kind, more):
 @pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
 @pytest.mark.parametrize("where", ["upload", "download", "copy"])
 def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
-    """As with data, where every byte is compared: the same rows fail, by the same byte."""
     scripts = [gpu(n, fault=fault, fault_in=where, features=("events",)) for n in (0, 1)]
     own = {"upload": "h2d", "download": "d2h", "copy": "d2d"}[where]
     for before, after in with_and_without(transfer, *scripts):
@@ -140,16 +129,7 @@ def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
         assert after.status == "failed"
 
 
-def test_a_fault_fails_the_rows_that_it_is_in():
-    """An upload that goes wrong is none of a download's, unless this brings back what it sent."""
-    rows = with_and_without(transfer, gpu(0, fault="flip", fault_in="upload", fault_after=1))
-    assert {after.status for before, after in rows if before.status == "failed"} == {"failed"}
-    first = next(pair for pair in rows if pair[0].case.name == "d2h")
-    assert [row.status for row in first] == ["ok", "ok"]
-
-
 def test_what_goes_wrong_later_is_told():
-    """The last look is at what the last round did."""
     here = opened(gpu(0, fault="wrong-product", fault_after=12))
     (row,) = rows_on(here, dot_on(here, Params((256,), cases=("one",))), QUICK)
     assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
@@ -159,7 +139,6 @@ def test_what_goes_wrong_later_is_told():
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])
 @pytest.mark.parametrize("size", [64, 4096])
 def test_a_wrong_product_is_told(fault, size):
-    """With data and without; also where its factors came wrong to the device."""
     here = opened(gpu(0, fault=fault, fault_in="upload"), gpu(1))
     for row in rows_on(here, dot(here, sizes=(size,)), LONG):
         assert row.status == ("failed" if "a" in row.case.names else "ok")
@@ -170,7 +149,6 @@ def test_a_wrong_product_is_told(fault, size):
 
 @pytest.mark.parametrize("kind", [chain, allreduce, train])
 def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
-    """Whatever is made of wrong bytes is wrong."""
     here = opened(*(gpu(n, fault="flip", fault_in="upload") for n in (0, 1)))
     rows = rows_on(here, kind(here), QUICK)
     codes = {row.reason.code for row in rows if row.reason is not None and row.case.skip is None}
@@ -186,26 +164,6 @@ def test_devices_multiply_what_no_host_could_hold():
     assert most < 32 * MIB
 
 
-def test_a_million_rounds_are_not_done_one_by_one():
-    """Where nothing tells one from another: a sample of a fast device is as quick as any."""
-    here = opened(gpu(0, rate=1e18, latency=1e-12))
-    (row,) = rows_on(here, dot_on(here, Params((64,), cases=("one",))), QUICK)
-    assert row.samples.iterations_per_sample == 1 << 20
-    assert row.samples.seconds == pytest.approx([2 * 64**3 / 1e18] * 2)
-    assert here.sessions["a"].commands < 1000
-
-
-def test_a_search_takes_no_memory():
-    """Up to the largest size, for which x alone has 20 MB."""
-    here = opened(gpu(0))
-    made = Search(here.sessions, here.clock, another(here), Cores(1), QUICK)
-    sizes = ("affine", "product"), (400_000,), (), 1e6
-    found, most = traced(lambda: list(break_evens(made, here.bindings, *sizes)))
-    assert {(each.reason, each.check.passed) for each in found} == {(None, True)}
-    assert max(each.measured_to for each in found) > 10 * MIB
-    assert most < 32 * MIB
-
-
 def test_the_hosts_memory_is_no_matter_of_a_script():
     """A plan that no host has room for is measured on scripted devices, and on no others."""
     here = world(gpu(0, memory=1 << 60))
@@ -218,38 +176,8 @@ def test_the_hosts_memory_is_no_matter_of_a_script():
 
 @pytest.mark.parametrize("learn", [0, 128])
 def test_what_is_to_be_learned_is_computed(learn):
-    """A loss is no script's."""
     here = opened(gpu(0), gpu(1))
     params = TrainParams((NET,), (Chosen("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
     steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
-
-
-def test_a_small_network_makes_no_later_one_compute():
-    """What is held for one group is not held for the next."""
-    here = opened(gpu(0), gpu(1))
-    small = Network("small", 4, (Layer(8, "relu"), Layer(2, "sigmoid")))
-    params = TrainParams((small, NET), (Chosen("bsp"),), Scaling("weak", 8), "sgd", 0.1)
-    rows = rows_on(here, train(here, params), QUICK)
-    methods = {row.case.params["network"]: row.check.method for row in rows}
-    assert methods == {"small": "float32 reference", "net": METHOD}
-
-
-def test_a_hollow_array_is_one_in_all_but_its_data():
-    """Its parts are hollow too; to fill it does nothing."""
-    array = hollow_array((1 << 20, 1 << 20), "float32")
-    part = array[3:9].reshape(-1)
-    array.fill(1.0)
-    assert (array.nbytes, part.size, array[0, 0]) == (4 << 40, 6 << 20, 0.0)
-    assert isinstance(part, Hollow)
-    assert isinstance(array.T, Hollow)
-    # only a light session is hollow, and only for what is large
-    (session,) = world(gpu(0)).sessions.values()
-    before = [is_hollow(session, HOLDS + 1), is_hollow(session, 1 << 60)]
-    lighten(session)
-    assert before == [False, False]
-    assert [is_hollow(session, n) for n in (HOLDS, HOLDS + 1)] == [False, True]
-    assert isinstance(session.host((HOLDS,), "uint8", "pinned"), np.ndarray)
-    assert not isinstance(session.host((HOLDS,), "uint8", "pinned"), Hollow)
-    assert isinstance(session.host((HOLDS + 1,), "uint8", "pinned"), Hollow)

@@ -1,10 +1,9 @@
 """A against A: one product as two cases, sized so that enough blocks fit."""
 
-import random
 from dataclasses import replace
 
 import pytest
-from worlds import RATE, SETTINGS, gpu, rows_on, world
+from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.base import Settings
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTest, false_alarms, fitting, plan
@@ -12,14 +11,12 @@ from gpumap.model import Work
 
 
 def measured(**settings):
-    """Return a world of one device, the benchmark on it and its rows."""
     found = world(gpu(0))
     benchmark = SelfTest(found.bindings, found.sessions, {"a": 64})
     return found, benchmark, rows_on(found, benchmark, replace(SETTINGS, **settings))
 
 
 def test_each_device_has_a_group_of_two():
-    """A, and B that is held against it; a second name of a device adds nothing."""
     planned = plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
     assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
         [("a", (name,)), ("b", (name,))] for name in "ab"
@@ -29,17 +26,6 @@ def test_each_device_has_a_group_of_two():
         assert (None, a.id) == (a.against, b.against)
         assert a.work == b.work == Work(1, 2 * 64**3)
     assert {"cuda:0": 3 * 4 * 64**2, "cuda:1": 3 * 4 * 64**2}.items() <= planned.memory.items()
-
-
-def test_the_figures_are_the_scripted_ones():
-    """Time and rate of both, and a ratio of one."""
-    _, benchmark, rows = measured()
-    figures = [{name: f.value for name, f in row.metrics.items()} for row in rows]
-    own = {"time": 2 * 64**3 / RATE, "rate": RATE}
-    assert figures == [pytest.approx(own), pytest.approx(own | {"speedup": 1.0})]
-    assert [benchmark.limit(row.case) for row in rows] == [None, None]
-    a, b = (benchmark.round(row.case) for row in rows)
-    assert a is b  # the same matrices in the same memory
 
 
 def test_it_takes_the_whole_budget():
@@ -58,7 +44,6 @@ def test_it_takes_the_whole_budget():
     (1e9, 30.0, 64),
 ])  # fmt: skip
 def test_a_slow_device_gets_a_smaller_product(pilot, share, size):
-    """So that twice the shortest runs fit into its share of time."""
     assert size == fitting(pilot, share)
 
 
@@ -69,26 +54,11 @@ def judged(ratios):
     return found.runs, (found.false, found.passed, found.inconclusive)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "runs", "expected"),
-    [
-        ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)),
-        ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
-        ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)),
-        ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
-        ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
-        ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)),
-        ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
-    ],
-)
+@pytest.mark.parametrize(("ratios", "runs", "expected"), [
+    ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)), ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
+    ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)), ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
+    ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
+    ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)), ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
+])  # fmt: skip
 def test_runs_of_a_against_a_are_judged(ratios, runs, expected):
-    """In both directions; an alarm is false."""
     assert judged(ratios) == (runs, expected)
-
-
-def test_noise_raises_few_false_alarms():
-    """2 % of independent noise, 600 runs: at most 1 % false, at least 95 % passed."""
-    rng = random.Random(1)  # noqa: S311 - noise, not a secret
-    found = [judged([rng.gauss(1.0, 0.02) for _ in range(RUNS * SHORTEST)])[1] for _ in range(50)]
-    false, passed, _ = map(sum, zip(*found, strict=True))
-    assert (false <= 6, passed >= 570) == (True, True)

@@ -1,21 +1,22 @@
 """What several devices gain, and what their placement could: from samples that are given."""
 
 import pytest
+from tables import tables
 from worlds import TOL, gpu, world
 
 from gpumap.bench.figures import Figures, overlap, per_time, ratio
 from gpumap.model import Case, Estimate, Group, Samples, Work
 
+TABLES = tables(__file__)
+
 BLOCKS = tuple(range(6))
 
 
 def exactly(value, unit="1"):
-    """Return an estimate of a value that never varied."""
     return Estimate(*(pytest.approx(value, rel=TOL),) * 3, unit)
 
 
 def samples(seconds, spans=None):
-    """Return the same time in every block, or the times that are given."""
     times = seconds if isinstance(seconds, tuple) else (seconds,) * len(BLOCKS)
     found = {name: (span,) * len(times) for name, span in (spans or {}).items()}
     return Samples(times, BLOCKS[: len(times)], intervals=found)
@@ -43,43 +44,17 @@ BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 TWO = (gpu(0), gpu(1))
 
 
-@pytest.mark.parametrize(
-    ("scripts", "solo", "one", "many", "expected"),
-    [
-        # two equal devices
-        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.0, {"speedup": 2.0, "ideal": 2.0, "efficiency": 1.0}),
-        ((gpu(0), gpu(1)), (1.0, 1.0), 2.0, 1.25,
-         {"speedup": 1.6, "ideal": 2.0, "efficiency": 0.8}),
-        # two names on one device: it can do no better than itself
-        ((gpu(0), gpu(0)), (1.0, 1.0), 2.0, 2.0, {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-        # two devices on one card
-        ((gpu(0, hardware=("card",)), gpu(1, hardware=("card",))), (1.0, 1.0), 2.0, 2.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0}),
-        # a shares with b, b with c: all three take turns, d does not
-        ((gpu(0, hardware=("x",)), gpu(1, hardware=("x", "y")), gpu(2, hardware=("y",)), gpu(3)),
-         (1.0, 1.0, 1.0, 1.0), 4.0, 3.0,
-         {"speedup": 4 / 3, "ideal": 4 / 3, "efficiency": 1.0}),
-        # speeds 1 and 0.5: an equal split gains nothing, a balanced one 1.5
-        ((gpu(0), gpu(1)), (1.0, 2.0), 2.0, 2.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-        # nearly equal: nothing is said of a balance
-        ((gpu(0), gpu(1)), (1.0, 1.0625), 2.0, 1.0625,
-         {"speedup": 2 / 1.0625, "ideal": 2 / 1.0625, "efficiency": 1.0}),
-        # unequal names on one device: the faster of them stands for it
-        ((gpu(0), gpu(0), gpu(1)), (1.0, 2.0, 2.0), 3.0, 3.0,
-         {"speedup": 1.0, "ideal": 1.0, "efficiency": 1.0, "ideal_balanced": 1.5}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("scripts", "solo", "one", "many", "expected"), TABLES["gains"])
 def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
     """Ideal is T(one) over the busiest hardware; efficiency is the speed-up over the ideal."""
-    found = gains(scripts, solo, one, many, dict.fromkeys("abcd"[: len(scripts)], (0.0, 1.0)))
+    devices = [gpu(**script) for script in scripts]
+    found = gains(devices, solo, one, many, dict.fromkeys("abcd"[: len(devices)], (0.0, 1.0)))
     figures = {name: exactly(value) for name, value in expected.items()}
     rest = {"time": exactly(many, "s"), "rate": exactly(1024 / many, "FLOP/s")}
     assert rest | figures | {"overlap": exactly(1.0)} == found
 
 
 def test_fetching_is_held_against_fetching():
-    """And Theano's ratio, with the fetches against none, has a name of its own."""
     found = gains(TWO, (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
     assert exactly(1.25) == found["speedup"]
     assert exactly(0.625) == found["efficiency"] == found["speedup_over_one"]
@@ -106,11 +81,10 @@ def test_devices_are_unequal_where_the_interval_says_so(slow, unequal):
     assert ("ideal_balanced" in found) is unequal
 
 
-@pytest.mark.parametrize(
-    ("solo", "one", "missing"),
-    [((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
-     ((1.0, 1.0), None, {"ideal", "speedup", "efficiency"})],
-)  # fmt: skip
+@pytest.mark.parametrize(("solo", "one", "missing"), [
+    ((1.0, None), 2.0, {"ideal", "efficiency"}), ((None, None), 2.0, {"ideal", "efficiency"}),
+    ((1.0, 1.0), None, {"ideal", "speedup", "efficiency"}),
+])  # fmt: skip
 def test_what_is_not_measured_is_not_said(solo, one, missing):
     """Without the solo time of every device there is no ideal; without a reference no speed-up."""
     found = gains(TWO, solo, one, 1.0, BOTH)
@@ -127,20 +101,17 @@ def test_ratios_are_taken_block_by_block():
     assert exactly(1.0) == found["efficiency"]
 
 
-@pytest.mark.parametrize(
-    ("over", "under", "expected"),
-    [({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
-     ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("over", "under", "expected"), [
+    ({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
+    ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None),
+])  # fmt: skip
 def test_a_ratio_needs_blocks_that_both_have(over, under, expected):
-    """And times above zero: what a clock cannot see has no ratio."""
     found = ratio(over, under, 0.95)
     assert expected is None if found is None else found.value == expected
     assert found is None or not found.has_interval  # of one block
 
 
 def test_a_rate_swaps_the_ends_of_its_time():
-    """The shortest time is the highest rate; no time at all is no finite rate."""
     time = Estimate(2.0, 0.0, 4.0, "s")
     assert Estimate(4.0, 2.0, float("inf"), "B/s") == per_time(8, time, "B/s")
     # whatever the time
@@ -148,27 +119,13 @@ def test_a_rate_swaps_the_ends_of_its_time():
     assert Estimate.without_interval(4.0, "B/s") == per_time(8, time, "B/s")
 
 
-@pytest.mark.parametrize(
-    ("spans", "share"),
-    [
-        ({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 1.0),
-        ({"a": (0.0, 1.0), "b": (0.5, 1.5)}, 0.5),
-        ({"a": (0.0, 4.0), "b": (1.0, 2.0)}, 1.0),
-        ({"a": (0.0, 1.0), "b": (1.0, 2.0)}, 0.0),
-        ({"a": (0.0, 1.0), "b": (3.0, 4.0)}, 0.0),
-        ({"a": (0.0, 1.0), "b": (0.5, 0.5)}, 0.0),
-        ({"a": (0.0, 4.0), "b": (1.0, 5.0), "c": (2.0, 4.0)}, 1.0),
-        ({"a": (0.0, 2.0), "b": (1.0, 3.0), "c": (2.0, 4.0)}, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("spans", "share"), TABLES["overlaps"])
 def test_overlap_is_a_share_of_the_least_busy(spans, share):
-    """How long all worked at once; disjoint spans give 0, never less."""
     assert exactly(share) == overlap(samples(1.0, spans), 0.95)
     assert overlap(samples(1.0), 0.95) is None  # nothing was tracked
 
 
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():
-    """Relative to the same case without: with a thread for each device, too."""
     bindings = world(gpu(0), gpu(1)).bindings
     names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
     cases = {name: Case("dot", name, {}, bindings, Work(products=2), "one") for name in names}

@@ -32,20 +32,17 @@ def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
 
 
 def flags(*looks, **others):
-    """Return all flags of the rows, of which each has marked samples."""
     rows = rows_of(_Script(*looks), **others)
     assert all(map(marked, rows.values()))
     return {flag for row in rows.values() for flag in row.flags}
 
 
 def marked(row):
-    """Return which samples are marked as throttled, and with which words."""
     marks = [mark for mark in row.samples.sample_notes if mark.mark == "throttled"]
     return {mark.sample: mark.detail for mark in marks}
 
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
-    """It makes no row unstable; one that comes and goes does."""
     cap, both = {"cuda:0": "power cap"}, {"power-capped", "unstable"}
     assert flags({}, cap, cases=("one",)) & both == {"power-capped"}
     assert flags({}, *[cap, {}] * 40, cases=("one",)) & both == {"unstable"}
@@ -66,7 +63,6 @@ def test_samples_since_the_last_look_are_marked_with_the_reason():
 
 
 def test_what_was_before_the_first_sample_is_none_of_its_business():
-    """The look before the blocks only starts the time; so for each size anew."""
     first, rest = {"cuda:0": "heat", "cuda:1": "heat"}, [{}] * BLOCKS
     rows = rows_of(_Script(first, *rest, first, {}), sizes=(64, 32))
     assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}
@@ -101,7 +97,6 @@ def test_more_marked_samples_than_one_in_twenty_leaves_by_chance_make_a_row_unst
 
 
 def test_a_look_hears_who_worked_just_now():
-    """The devices of the last sample: only their clocks mean anything."""
     script = _Script({})
     rows_of(script, cases=("solo",))
     assert script.asked[0] == set()

@@ -1,13 +1,22 @@
-"""Samples that are long enough, and warm: on a clock that stands still unless it is told."""
+"""Samples that are long enough, and warm, on a scripted clock; and marks around their parts."""
+
+from threading import Barrier
+from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tables import tables
 from worlds import gpu, world
 
+from gpumap.backends.base import Clock
 from gpumap.backends.fake.clock import FakeClock
-from gpumap.bench.base import Part, Round, Taken
+from gpumap.bench.base import Part, Round, Spans, Taken
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
+
+TABLES = tables(__file__)
 
 
 class _Work(Round):
@@ -35,22 +44,15 @@ class _BusyClock(FakeClock):
 
 @pytest.fixture
 def clock():
-    """Return a scripted clock."""
     return FakeClock()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "idle", "most", "rounds"),
-    [
-        (SHORTEST, 0.0, 1 << 20, 1),
-        (1.0, 0.0, 1 << 20, 1),
-        (2.0**-11, 0.0, 1 << 20, 3),
-        (2.0**-20, 0.0, 1 << 20, 1153),
-        (2.0**-10, 2.0**-10, 1 << 20, 108),
-        (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
-        (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
-    ],
-)
+@pytest.mark.parametrize(("seconds", "idle", "most", "rounds"), [
+    (SHORTEST, 0.0, 1 << 20, 1), (1.0, 0.0, 1 << 20, 1), (2.0**-11, 0.0, 1 << 20, 3),
+    (2.0**-20, 0.0, 1 << 20, 1153), (2.0**-10, 2.0**-10, 1 << 20, 108),
+    (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
+    (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
+])  # fmt: skip
 def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, most, rounds):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
     series = Series(_Work(clock, seconds, idle=idle))
@@ -80,7 +82,6 @@ def test_only_the_first_round_of_a_sample_is_marked(clock):
 
 
 def test_the_parts_of_the_devices_are_those_of_the_first_round():
-    """Host times, whatever the rounds behind it."""
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
@@ -103,36 +104,19 @@ class _Slowing(_Work):
         self.times[0] *= 0.9
 
 
-@pytest.mark.parametrize(
-    ("times", "warmup"),
-    [([1.0], 10), ([1.0] * 4 + [0.5], 12), ([1.0, 0.99, 0.99, 0.99, 0.985, 0.98, 0.98], 10),
-     ([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 15)],
-)  # fmt: skip
+@pytest.mark.parametrize(("times", "warmup"), TABLES["warm"])
 def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
-    """The last five samples against the five before; two percent are no news."""
     series = Series(_Work(clock, *times))
     warm_up(series, clock, cap=1e6)
     assert (warmup, False) == (series.warmup, series.capped)
 
 
-@pytest.mark.parametrize(
-    ("work", "times", "cap", "warmup", "capped"),
-    [
-        (_Work, [1.0], 0.5, 2, False),  # windows of one
-        (_Work, [1.0], 2.0, 2, False),
-        (_Work, [1.0], 5.0, 4, False),
-        (_Work, [1.0], 9.0, 8, False),  # windows of four fit
-        (_Work, [1.0], 100.0, 10, False),
-        (_Slowing, [1.0], 6.0, 9, True),
-        (_Work, [1.0, 1.0, 1.0, 1.0, 0.9, 0.95], 8.5, 9, False),  # one before is as fast
-        (_Work, [1.0, 1.0, 1.0, 1.0, 1.0, 0.95], 8.5, 9, True),
-        (_Work, [1.0, 0.9, 0.8, 0.7], 2.5, 3, False),  # windows of one: by chance that is so
-    ],
-)
+@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), TABLES["capped"])
 def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     """From now on; it is flagged where every later sample of long enough windows is faster."""
     clock.sleep(100.0)
-    series = Series(work(clock, *times))
+    kind = {"work": _Work, "slowing": _Slowing}[work]
+    series = Series(kind(clock, *times))
     warm_up(series, clock, cap)
     assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 
@@ -161,7 +145,6 @@ def test_one_long_look_is_looked_at_twice(clock):
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
-    """With the one before it that does not count: by that a budget is planned."""
     series = Series(_Work(clock, 2.0**-12, idle=2.0**-20))
     calibrate(series, clock)
     rounds = series.iterations_per_sample
@@ -180,7 +163,80 @@ class _Renewing(_Work):
 
 
 def test_to_begin_anew_is_no_part_of_a_sample(clock):
-    """It comes before the clock is read, once for each sample."""
     series = Series(_Renewing(clock, 0.25))
     assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
     assert series.round.renewed == 3
+
+
+class Mark(NamedTuple):
+    """A place in a queue."""
+
+    session: object
+    number: int
+
+
+class _Session:
+    """A device that comes to its n-th mark at the n-th of these times."""
+
+    def __init__(self, times, spent=None):
+        self.times, self.spent, self.marks = times, spent, []
+
+    def mark(self):
+        self.marks.append(Mark(self, len(self.marks)))
+        return self.marks[-1]
+
+    def at(self, mark):
+        return self.times[mark.number]
+
+    def worked(self, start, stop):
+        assert start.session is stop.session is self
+        return self.spent
+
+
+def marked(**times):
+    spans = Spans()
+    assert spans.parts() == {}
+    for name, each in times.items():
+        session = _Session(each)
+        spans.begin(name, session)
+        spans.end(name, session)
+    return spans.parts()
+
+
+def test_a_part_begins_with_the_first_and_ends_with_the_last():
+    one, two = _Session([1.0, 2.0, 4.0]), _Session([1.5, 3.0], spent=1.25)
+    spans = Spans()
+    spans.begin("a", one)
+    spans.end("a", one)
+    spans.begin("b", two)
+    spans.begin("a", one)
+    spans.end("b", two)
+    spans.end("a", one)
+    assert spans.parts() == {"a": Part(1.0, 4.0, None), "b": Part(1.5, 3.0, 1.25)}
+    assert len(one.marks) == 3  # the second beginning is no command of its own
+
+
+@pytest.mark.parametrize("times", [[None, 1.0], [1.0, None], [None, None]])
+def test_a_device_without_a_clock_has_no_part(times):
+    assert marked(a=times, b=[1.0, 2.0]) == {"b": Part(1.0, 2.0, None)}
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_no_part_ends_before_it_begins(start, stop):
+    """Clocks of a device and of the host are fitted: a short part may seem to run backwards."""
+    assert marked(a=[start, stop]) == {"a": Part(start, max(start, stop), None)}
+
+
+def test_threads_mark_side_by_side():
+    """One host thread for each device: all at the same moment, each its own name."""
+    names = [f"name{n}" for n in range(8)]
+    barrier, spans = Barrier(len(names)), Spans()
+
+    def mark(number, name):
+        session = _Session([float(number), number + 0.5])
+        barrier.wait()
+        spans.begin(name, session)
+        spans.end(name, session)
+
+    Clock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
+    assert spans.parts() == {name: Part(n, n + 0.5, None) for n, name in enumerate(names)}

@@ -30,24 +30,20 @@ EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
 
 
 def asked(*rules, tasks=(TASK,), scaling=WEAK, **others):
-    """Return what is asked for: by default, SGD by bsp."""
     given_ = {"optimizer": "sgd", "rate": 0.1} | others
     return Params(tasks, rules or (Chosen("bsp"),), scaling, **given_)
 
 
 def training(names, params):
-    """Return devices and a training on so many of them."""
     here = world(*(gpu(n) for n in range(names)))
     return here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
 def planned(names, params):
-    """Return the plan for so many names, of which none is open."""
     return plan(world(*(gpu(n) for n in range(names))).bindings, LocalWorkers({}), params)
 
 
 def steps(found):
-    """Return the whole steps of a plan."""
     return [case for case in found.cases if case.name == "step"]
 
 
@@ -60,12 +56,10 @@ def measured(names, params, slow=1):
 
 
 def per_phase(row):
-    """Return the share of a row's time that its phases stand for."""
     return PER / (row.case.params["batch"] * row.case.params["steps"])
 
 
 def spent(row):
-    """Return the sum of all phases."""
     return sum(row.metrics[phase].value for phase in PHASES)
 
 
@@ -75,24 +69,21 @@ def job(rule, names, **others):
     return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
 
 
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
-     (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "found"), [
+    (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
+    (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9]),
+])  # fmt: skip
 def test_it_is_trained_on_1_2_4_and_all_names(names, found):
-    """The first ones of the map, and each number of them once."""
     assert counts(names) == found
     if names <= 8:
         cases = steps(planned(names, asked()))
         assert [case.names for case in cases] == [tuple("abcdefgh"[:n]) for n in found]
 
 
-@pytest.mark.parametrize(
-    ("scaling", "batches", "parts"),
-    [(Scaling("weak", 24), [24, 48, 72], (24, 24, 24)),
-     (Scaling("strong", 25), [25, 25, 25], (9, 8, 8))],
-)  # fmt: skip
+@pytest.mark.parametrize(("scaling", "batches", "parts"), [
+    (Scaling("weak", 24), [24, 48, 72], (24, 24, 24)),
+    (Scaling("strong", 25), [25, 25, 25], (9, 8, 8)),
+])  # fmt: skip
 def test_weak_and_strong_batches(scaling, batches, parts):
     """Weak: as many examples for each device; strong: one batch, in parts as even as can be."""
     params = asked(scaling=scaling)
@@ -105,7 +96,6 @@ def test_weak_and_strong_batches(scaling, batches, parts):
 
 
 def test_each_case_is_held_against_its_own_on_one_device():
-    """A gradient against a gradient, a step against a step; of each network its own."""
     found = planned(4, asked(*ALL, tasks=(TASK, replace(NET, name="other"))))
     cases = {case.id: case for case in found.cases}
     assert [group.key for group in found.groups] == ["small", "other"]
@@ -120,7 +110,6 @@ def test_each_case_is_held_against_its_own_on_one_device():
 
 @pytest.mark.parametrize("tau", [1, 7, 10])
 def test_a_round_of_easgd_holds_one_meeting(tau):
-    """Tau steps, on two devices and more; one alone meets nobody."""
     found = steps(planned(2, asked(*(replace(rule, tau=tau) for rule in ALL))))
     assert {(c.params["rule"], len(c.names)): c.params["steps"] for c in found} == {
         ("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): tau, ("gosgd", 2): 1,
@@ -128,7 +117,6 @@ def test_a_round_of_easgd_holds_one_meeting(tau):
 
 
 def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
-    """What the row says of its input is what its course does."""
     for kept in (False, True):
         params = asked(kept=kept)
         found = {case.name: case.params["input"] for case in planned(1, params).cases}
@@ -139,7 +127,6 @@ def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
 
 @pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
 def test_fewer_examples_than_devices_are_refused(names, batch):
-    """A device would have nothing to do; with a batch that is enough as the fix."""
     bindings = world(*(gpu(n) for n in range(names))).bindings
     with pytest.raises(QuestionError, match=f"{batch} examples for {names} devices") as raised:
         check_asked(bindings, asked(scaling=Scaling("strong", batch)))
@@ -161,7 +148,6 @@ def test_sessions_without_kernels_are_skipped():
 
 @pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
 def test_a_speed_up_is_that_of_examples(scaling):
-    """Not of rounds: one of two has twice the examples, one of easgd those of tau steps."""
     by_id = {row.case.id: row for row in measured(2, asked(*ALL, scaling=scaling))}
     for row in by_id.values():
         rate = row.metrics["examples_per_s"].value
@@ -176,7 +162,6 @@ def test_a_speed_up_is_that_of_examples(scaling):
 
 
 def test_the_phases_of_scripted_devices_are_the_time():
-    """All of it, of every row, for the examples that phases stand for."""
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
         assert spent(row) == pytest.approx(row.metrics["time"].value * per_phase(row), rel=1e-9)
@@ -205,7 +190,6 @@ def test_waiting_for_a_slow_worker_is_no_exchange(rule):
 
 @pytest.fixture
 def cores():
-    """Sessions of two numpy cores, with their names."""
     made = load("numpy", here.HOST)
     devices = [device for device in made.probe().devices if device.ref.index is not None]
     if len(devices) < 2:
@@ -252,20 +236,16 @@ def test_what_bsp_moves(names, algorithm, average):
 
 
 @pytest.mark.parametrize("names", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    ("rule", "by_hand"),
-    [
-        # all but the first one, who has the centre, send and take an array, once in tau steps
-        (Chosen("easgd", tau=1), lambda n: 2 * (n - 1)),
-        (Chosen("easgd", tau=10), lambda n: 2 * (n - 1) / 10),
-        # each pushes an array by chance: what is to be expected of a step
-        (Chosen("gosgd", chance=0.0), lambda _: 0),
-        (Chosen("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
-        (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
-        (Chosen("bsp"), lambda n: 2 * (n - 1)),
-    ],
-    ids=lambda each: None if callable(each) else str(each),
-)
+@pytest.mark.parametrize(("rule", "by_hand"), [
+    # all but the first one, who has the centre, send and take an array, once in tau steps
+    (Chosen("easgd", tau=1), lambda n: 2 * (n - 1)),
+    (Chosen("easgd", tau=10), lambda n: 2 * (n - 1) / 10),
+    # each pushes an array by chance: what is to be expected of a step
+    (Chosen("gosgd", chance=0.0), lambda _: 0),
+    (Chosen("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
+    (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
+    (Chosen("bsp"), lambda n: 2 * (n - 1)),
+], ids=lambda each: None if callable(each) else str(each))  # fmt: skip
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
     assert moved(job(rule, names)) == pytest.approx(SIZE * by_hand(names))
@@ -285,7 +265,6 @@ DEEP = Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmo
     ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
 )  # fmt: skip
 def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, examples, rules):
-    """At least, and not more than twice of it, on each device."""
     live, taken, empty = Counter(), Counter(), NumpySession.empty
 
     def add(id_, nbytes):
@@ -309,22 +288,7 @@ def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, ex
         assert taken[id_] <= benchmark.plan.memory[id_] <= 2 * taken[id_]
 
 
-def test_a_device_of_two_names_takes_the_memory_of_both():
-    """And of a sweep that of its largest network."""
-    device = gpu(0)
-
-    def found(*scripts, **others):
-        return plan(world(*scripts).bindings, LocalWorkers({}), asked(**others))
-
-    once, twice = (found(*scripts).memory["cuda:0"] for scripts in ((device,), (device, device)))
-    assert twice == 2 * once + SIZE  # the two halves that a ring adds
-    sweep, alone = found(device, tasks=(TASK, LARGE)), found(device, tasks=(LARGE,))
-    assert sweep.memory == alone.memory
-    assert sweep.largest_buffer == 4 * LARGE.parameters
-
-
 def test_what_trained_to_no_number_is_not_learned():
-    """Neither a loss nor parameters of it, also where rounds are too few to show it."""
     params = asked(*ALL, tasks=(DEEP,), rate=1e30, learn=480, cases=("step",))
     found, benchmark = training(2, params)
     benchmark.trained = DEEP.initial(1)
@@ -336,7 +300,6 @@ def test_what_trained_to_no_number_is_not_learned():
 
 
 def test_the_last_training_is_what_is_kept():
-    """By the last rule on all devices: its parameters are those whose loss the row has."""
     params = asked(*ALL, learn=960, cases=("step",))
     found, benchmark = training(2, params)
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))

@@ -15,29 +15,24 @@ EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
 def params(*sizes, cases=CASES, ladder=()):
-    """Return parameters without a ladder, unless one is given."""
     return Params(sizes or (SMALL,), cases, 1, ladder)
 
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
-    """Return a world and a benchmark on it; a second session is on the same engine."""
     here = world(*scripts, **others)
     return here, Transfer(here.bindings, here.sessions, params, again(here))
 
 
 def cases(*scripts, **given):
-    """Return the cases that are planned, by what tells them apart."""
     _, benchmark = made(*scripts, params=params(**given))
     return {key(case): case for case in benchmark.plan.cases}
 
 
 def run(here, benchmark):
-    """Measure everything; return the rows by case, names, memory, mode and pattern."""
     return {key(row.case): row for row in rows_on(here, benchmark)}
 
 
 def key(case):
-    """Return what tells cases of one size apart."""
     names = (">" if case.ordered else "+").join(case.names)
     params = case.params
     return case.name, names, params["memory"], params["mode"], params["pattern"]
@@ -66,11 +61,10 @@ def test_the_cases():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("numbers", "pairs"),
-    [((0,), []), ((0, 1), ["a>b", "b>a"]), ((0, 0), ["a>b"]),
-     ((0, 0, 0, 1), ["a>d", "d>a", "a>b"])],
-)  # fmt: skip
+@pytest.mark.parametrize(("numbers", "pairs"), [
+    ((0,), []), ((0, 1), ["a>b", "b>a"]), ((0, 0), ["a>b"]),
+    ((0, 0, 0, 1), ["a>d", "d>a", "a>b"]),
+])  # fmt: skip
 def test_pairs_are_of_devices(numbers, pairs):
     """Names of one device tell the same; one such pair shows what a copy inside it costs."""
     found = cases(*map(gpu, numbers), cases=("d2d",))
@@ -79,7 +73,6 @@ def test_pairs_are_of_devices(numbers, pairs):
 
 @pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
 def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
-    """One copy after the other; nothing of them is modelled."""
     wanted = params(SMALL, Size(4096), cases=("d2d",), ladder=(64,))
     _, benchmark = made(*map(gpu, range(count)), params=wanted)
     found = [case.params for case in benchmark.plan.cases]
@@ -103,7 +96,6 @@ def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
 
 
 def test_an_id_has_the_bytes_and_not_their_name():
-    """`small` is another word for 400; the names of a pair have an order."""
     ids = [made(gpu(0), params=params(size))[1].plan.cases[0].id for size in (SMALL, Size(400))]
     pair = made(gpu(0), gpu(1), params=params(cases=("d2d",)))[1].plan.cases[0].id
     keys = "backend=fake,bytes=400,memory={},mode=sync,names={},pattern=alone"
@@ -126,7 +118,6 @@ def test_the_memory_that_is_needed():
 @pytest.mark.parametrize("features", [(), ("pinned",), ("kernels", "pinned", "mapped")])
 @pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
 def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
-    """With the way back on a second session; a counter is a few bytes."""
     scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, Size(4096))
     here, benchmark = made(*scripts, params=params(*wanted, ladder=ladder), kind=counted)
     run(here, benchmark)
@@ -136,7 +127,6 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
 
 
 def test_mapped_memory_is_each_sizes_own():
-    """It changes sides as a whole; of other memory every size has the first bytes."""
     _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(ladder=(64, 4096)))
     group = benchmark.plan.groups[-1]
     benchmark.begin(group)
@@ -154,7 +144,6 @@ def test_mapped_memory_is_each_sizes_own():
 
 @pytest.mark.parametrize("memory", ["pinned", "mapped"])
 def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
-    """With the reason, at the sizes that it is too little for; all else is measured."""
     script = gpu(0, features=("kernels", memory), locked=1000)
     rows = rows_on(*made(script, params=params(SMALL, Size(4096))))
     special = [row for row in rows if row.case.params["memory"] == memory]
@@ -171,7 +160,6 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
     [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
 )
 def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, wrong):
-    """In each direction, pair and kind of memory; and such a row has no figures."""
     features = ("kernels", "pinned", "mapped")
     here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features), gpu(1))
     failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
@@ -202,7 +190,6 @@ def test_every_figure_is_the_scripted_one(nbytes):
 
 
 def test_uploads_to_several_devices_are_all_verified():
-    """One that is wrong on the last of them fails the row of all."""
     here, benchmark = made(gpu(0), gpu(1, fault="flip", fault_in="upload"))
     rows = run(here, benchmark)
     together = rows["h2d", "a+b", "pageable", "sync", "together"]
@@ -240,7 +227,6 @@ BLOCKS = replace(SETTINGS, budget=1e6, blocks=20)
 
 
 def models(*scripts, cases=("h2d", "d2h"), ladder=(*LADDER, HELD_BACK), settings=BLOCKS):
-    """Measure a ladder; return its models by case, names and mode."""
     here, benchmark = made(*scripts, params=params(cases=cases, ladder=ladder))
     rows = rows_on(here, benchmark, settings)
     return {
@@ -250,7 +236,6 @@ def models(*scripts, cases=("h2d", "d2h"), ladder=(*LADDER, HELD_BACK), settings
 
 
 def test_latency_and_bandwidth_are_the_scripted_ones():
-    """Within 1 %, the half size within 2 %; a size that was held back is predicted."""
     found = models(gpu(0, features=("pinned",)), gpu(1, features=()), cases=("h2d", "d2d"))
     ways = [("h2d", "a", "pageable"), ("h2d", "a", "pinned"), ("h2d", "b", "pageable"),
             ("d2d", "a>b", "device"), ("d2d", "b>a", "device")]  # fmt: skip
@@ -270,16 +255,9 @@ def test_latency_and_bandwidth_are_the_scripted_ones():
 
 
 def test_a_device_of_two_regimes_has_two():
-    """Small copies by one way, large ones by another."""
     large = {"large_from": 262144, "large_latency": 40e-6, "large_bandwidth": 10e9}
     fit = models(gpu(0, features=(), **FIVE_US, **large))["h2d", "a", "pageable", "sync"]
     assert (fit.fits, fit.regimes) == (True, 2)
     assert fit.lines[1].start == 262144
     assert fit.metrics["latency"].value == pytest.approx(5e-6, rel=0.01)
     assert fit.metrics["peak_bandwidth"].value == pytest.approx(10e9, rel=0.01)
-
-
-@pytest.mark.parametrize("ladder", [(), (64,), (64, 512, 4096)])
-def test_too_few_sizes_make_no_model(ladder):
-    """Two parameters, and something to be wrong about."""
-    assert models(gpu(0, features=()), ladder=ladder) == {}

@@ -17,7 +17,6 @@ WRONGS = [name for name, _ in wrongs(Planted(ROWS * 2, "float32"))]
 
 
 def made(size, dtype="float32"):
-    """Return two factors, and what is expected of their product."""
     a = Matrix((1, 0), size, dtype)
     return a, a.following, Expected(a, a.following)
 
@@ -25,7 +24,6 @@ def made(size, dtype="float32"):
 @EVERY
 @pytest.mark.parametrize("size", [1, 2, 3, 17, ROWS - 1, ROWS, ROWS + 1, 257, 500])
 def test_a_right_product_passes(size, dtype):
-    """At every size; its error is counted in what is allowed."""
     p = Planted(size, dtype)
     check = p.expected.check(rounded(p.exact, dtype))
     assert (check.method, check.passed, check.bound) == ("float64 reference", True, 1.0)
@@ -73,16 +71,12 @@ def test_what_is_allowed_passes_and_no_more(size, dtype, place):
         assert not p.expected.check(out).passed
 
 
-@pytest.mark.parametrize(
-    ("dtype", "sums", "read", "write", "least"),
-    [
-        ("float64", 16 * 2**-52, 0.0, 2**-52, 2**-1022),
-        ("float32", 16 * 2**-23, 0.0, 2**-23, 2**-126),
-        ("float16", 64 * 2**-23, 0.0, 2**-10, 2**-14),
-        ("bfloat16", 64 * 2**-23, 0.0, 2**-7, 2**-126),
-        ("tf32", 16 * 2**-23, 2**-10, 2**-23, 2**-126),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "sums", "read", "write", "least"), [
+    ("float64", 16 * 2**-52, 0.0, 2**-52, 2**-1022),
+    ("float32", 16 * 2**-23, 0.0, 2**-23, 2**-126), ("float16", 64 * 2**-23, 0.0, 2**-10, 2**-14),
+    ("bfloat16", 64 * 2**-23, 0.0, 2**-7, 2**-126),
+    ("tf32", 16 * 2**-23, 2**-10, 2**-23, 2**-126),
+])  # fmt: skip
 def test_each_arithmetic_has_its_own_allowance(dtype, sums, read, write, least):
     """A sum's grows with the root of its terms; what is read and written is rounded once."""
     of_terms = allowance(dtype, 100, 0.0, 5.0)
@@ -116,7 +110,6 @@ def test_a_matrix_can_be_made_again(dtype):
 
 
 def test_another_seed_is_another_matrix():
-    """Not one element is the same, and none is zero."""
     matrix = Matrix((1, 2, 0), 300, "float32").whole()
     for seed in ((1, 2, 1), (2, 2, 0), (1, 3, 0)):
         assert (matrix != Matrix(seed, 300, "float32").whole()).all()
@@ -135,13 +128,11 @@ GOOD, BETTER = (Check("m", passed=True, max_error=error, bound=1.0) for error in
 BAD, WORST = (Check("m", passed=False, max_error=error, bound=1.0) for error in (5.0, math.inf))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "shown"),
-    [(GOOD, BETTER, GOOD), (BETTER, GOOD, GOOD), (GOOD, BAD, BAD), (BAD, BETTER, BAD),
-     (BAD, WORST, WORST), (WORST, BAD, WORST)],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "shown"), [
+    (GOOD, BETTER, GOOD), (BETTER, GOOD, GOOD), (GOOD, BAD, BAD), (BAD, BETTER, BAD),
+    (BAD, WORST, WORST), (WORST, BAD, WORST),
+])  # fmt: skip
 def test_of_two_checks_the_worse_is_shown(first, second, shown):
-    """The one that failed, else the larger error."""
     assert shown == worse(first, second)
 
 
@@ -149,7 +140,6 @@ def test_of_two_checks_the_worse_is_shown(first, second, shown):
     ("size", "dtype"), [(512, "float32"), (1500, "float64"), (3000, "float16")]
 )
 def test_the_host_memory_is_planned(size, dtype):
-    """What making factors and checking a product takes, and no more than planned."""
     a, b, _ = made(size, dtype)
     out = np.zeros((size, size), numpy_dtype(dtype))
     tracemalloc.start()
@@ -165,32 +155,4 @@ def test_the_host_memory_is_planned(size, dtype):
 
 @pytest.mark.parametrize(("error", "passed"), [(1.0, True), (math.nextafter(1.0, 2.0), False)])
 def test_an_error_may_be_all_that_rounding_allows(error, passed):
-    """And not one bit more."""
     assert judged("m", error) == Check("m", passed, error, 1.0)
-
-
-class _Late:
-    """A result on a device whose copies arrive when they are waited for."""
-
-    def __init__(self, native):
-        self.native, self.shape, self.dtype = native, native.shape, native.dtype
-        self.session, self._due = self, []
-
-    def __getitem__(self, rows):
-        part = _Late(self.native[rows])
-        part.session = self.session
-        return part
-
-    def download(self, source, target):
-        self._due.append((source.native, target))
-
-    def synchronize(self):
-        for source, target in self._due:
-            target[...] = source
-        self._due.clear()
-
-
-def test_a_result_is_compared_when_it_has_arrived():
-    """In blocks of rows, each of which is waited for."""
-    p = Planted(2 * ROWS + 30, "float64")
-    assert p.expected.check(_Late(rounded(p.exact, "float64"))).passed

@@ -4,14 +4,12 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import HostCopy
 from gpumap.bench.dot import Params
 from gpumap.bench.ends import Ends
-from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
 
 
 class Late(FakeSession):
@@ -30,23 +28,17 @@ class Late(FakeSession):
         return "peer"
 
     def synchronize(self):
-        """Do all of it, in its order."""
         queued, self.queued = self.queued, []
         for work in queued:
             work()
         super().synchronize()
 
 
-def copies(here):
-    """Return copies of every sort."""
-    params = TransferParams((Size(400), Size(5000)), ladder=())
-    return Transfer(here.bindings, here.sessions, params, again(here))
-
-
 @pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
-@pytest.mark.parametrize("benchmark", [partial(dot_on, params=Params((300,))), copies])
+@pytest.mark.parametrize(
+    "benchmark", [partial(dot_on, params=Params((300,))), lambda here: copies_on(here, 400, 5000)]
+)
 def test_every_case_is_right_though_its_device_is_late(benchmark, features):
-    """Each result, poison and proof is waited for before it is used."""
     here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
     rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}

@@ -10,6 +10,8 @@ from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
+from gpumap.bench.transfer import CASES, Size, Transfer
+from gpumap.bench.transfer import Params as TransferParams
 from gpumap.model import Binding
 
 RATE = 2.0**31
@@ -45,7 +47,6 @@ class Counted(FakeSession):
     highest: ClassVar[dict[str, int]] = {}
 
     def empty(self, shape, dtype):
-        """Count what is allocated, until it is gone."""
         buffer = super().empty(shape, dtype)
         self._count(buffer.nbytes)
         weakref.finalize(buffer.memory, self._count, -buffer.nbytes)
@@ -58,7 +59,6 @@ class Counted(FakeSession):
 
 
 def gpu(number=0, **script):
-    """Return a scripted device of a rate that is exact in binary."""
     return FakeDevice(f"cuda{number}", **{"rate": RATE, "latency": 2.0**-10} | script)
 
 
@@ -69,15 +69,12 @@ class Silent:
         self.heard = []
 
     def planned(self, plan):
-        """Keep how many cases there are."""
         self.heard.append(("planned", len(plan.cases)))
 
     def block(self, seen):
-        """Keep what is shown."""
         self.heard.append(seen)
 
     def ended(self, measurements):
-        """Keep how many rows there are."""
         self.heard.append(("ended", len(measurements)))
 
 
@@ -108,13 +105,11 @@ def hooked(work, name, before):
 
 
 def dot_on(here, params=None, kind=Dot):
-    """Return products on these devices; the first is the reference."""
     params = params or Params((64,))
     return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
 
 
 def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
-    """Measure everything."""
     return list(Runner(benchmark, here.clock, settings, observer or Silent(), **others).run())
 
 
@@ -128,6 +123,10 @@ def again(here):
     return opened
 
 
+def copies_on(here, *sizes, cases=CASES, ladder=()):
+    params = TransferParams(tuple(map(Size, sizes)), cases, ladder=ladder)
+    return Transfer(here.bindings, here.sessions, params, again(here))
+
+
 def case_of(benchmark, name):
-    """Return the first case of that name."""
     return next(case for case in benchmark.plan.cases if case.name == name)

@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from benchmarks import decisions
-from benchmarks.decisions import crossed, decided, modelled, placed, stopped
-from gpumap import stats
+from benchmarks.decisions import crossed, decided, placed, stopped
 
 RUNS = range(1000, 1200)  # other seeds than those of a record
 
 
-@pytest.mark.parametrize(
-    ("kind", "least", "most_flagged"),
-    [("normal", 0.92, 0.04), ("lognormal", 0.92, 0.04), ("pareto", 0.92, 0.04),
-     ("spikes", 0.92, 1.0), ("ar 0.5", 0.90, 1.0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "least", "most_flagged"), [
+    ("normal", 0.92, 0.04), ("lognormal", 0.92, 0.04), ("pareto", 0.92, 0.04),
+    ("spikes", 0.92, 1.0), ("ar 0.5", 0.90, 1.0),
+])  # fmt: skip
 @pytest.mark.parametrize("blocks", [40, 80])
 def test_intervals_hold_and_flags_are_rare(kind, least, most_flagged, blocks):
     """Of medians and ratios, with the stopping rule; bounds less what 200 runs leave to chance."""
@@ -22,19 +20,6 @@ def test_intervals_hold_and_flags_are_rare(kind, least, most_flagged, blocks):
     time, time_flag, _, ratio, ratio_flag, _ = found
     assert min(time, ratio) >= least - 0.02
     assert max(time_flag, ratio_flag) <= most_flagged
-
-
-def test_intervals_that_are_not_widened_would_be_seen(monkeypatch):
-    """Without the widening by correlation the bound of AR 0.5 fails."""
-    monkeypatch.setattr(stats, "_correlation", lambda _: (0.0, 1.0))
-    assert np.mean([stopped("ar 0.5", 80, seed)[3] for seed in RUNS]) < 0.88
-
-
-def test_intervals_of_a_fit_hold():
-    """Also of noise that correlates."""
-    for kind, blocks in (("normal", 6), ("ar 0.5", 16)):
-        held = [modelled(kind, blocks, seed) for seed in range(1000, 1060)]
-        assert np.mean([found for found in held if found is not None]) >= 0.9
 
 
 @pytest.mark.parametrize(("kind", "least"), [("normal", 0.95), ("ar 0.5", 0.92)])

@@ -15,7 +15,6 @@ def edited(metric, figure, row=3):
 
 @pytest.mark.parametrize("name", ["dot", "sizes", "copies", "lost", "real"])
 def test_reports_keep_the_rules(name):
-    """Of products and copies, whatever became of them."""
     assert list(wrong(written(name).tree)) == []
 
 
@@ -24,12 +23,10 @@ def test_reports_keep_the_rules(name):
     [("speedup", 2.11), ("ideal", 2.88), ("efficiency", 1.06), ("overlap", 1.01)],
 )
 def test_a_ratio_above_its_ceiling_is_found(metric, value):
-    """By a rule of the script's own."""
     assert len(list(wrong(edited(metric, {"value": value})))) == 1
 
 
 def test_what_is_said_of_few_samples_is_found():
-    """An interval, a cause, and the status ok."""
     tree = few(written("dot").tree, 5)
     row = tree["measurements"][3]
     row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}

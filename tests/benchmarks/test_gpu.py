@@ -5,24 +5,23 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from standin import ROOT
 
 from benchmarks.gpu import judge, record, software, steps, suite
 from benchmarks.gpu.markdown import figure, markdown
-from benchmarks.gpu.process import Done, run
+from benchmarks.gpu.process import Done
 
 NAN = float("nan")
 
 
 def estimate(low, high, unit="s"):
-    """Return a figure in the middle of an interval."""
     return {"value": (low + high) / 2, "low": low, "high": high, "unit": unit}
 
 
 def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
-    """Return a row of a report, measured and verified."""
     return {
         "id": id_, "bench": bench, "case": "one", "params": {"size": 8, "dtype": "float32"},
         "names": ["a"], "status": status, "reason": None, "flags": [], "samples": [1.0, 1.5],
@@ -32,38 +31,30 @@ def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
 
 
 def skipped(code, text="so it is"):
-    """Return a row that was not measured."""
     reason = {"code": code, "text": text}
     return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
 
 
 def report(*rows, code=0, errors=(), **more):
-    """Return a report of rows."""
     return {"exit_code": code, "errors": list(errors), "measurements": list(rows), **more}
 
 
 def timed(low, high, **more):
-    """Return a report of one row of a time."""
     return report(row(metrics={"time": estimate(low, high)}), **more)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
-        ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
-        ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "expected"), [
+    ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
+    ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
+    ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
+])  # fmt: skip
 def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
-    """Ends count as inside; what is no number, or not there, is never an overlap."""
     assert judge.relation(estimate(*first), estimate(*second)) == expected
     assert judge.relation(estimate(1, 2), {"value": 1.0}) == "unknown"
     assert judge.relation({"low": None, "high": None}, estimate(1, 2)) == "unknown"
 
 
 def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
-    """Return a line of a contest, as a text."""
     return json.dumps({
         "what": "product of 4096", "amount": 1.0, "unit": "FLOP/s", "read_bytes": 0,
         "written_bytes": 0, "times": {"gpumap": estimate(time, time)},
@@ -79,26 +70,21 @@ FEW = row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"
 QUEUED = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
 
 
-@pytest.mark.parametrize(
-    ("after", "before", "word"),
-    [
-        (report(row()), [row()], judge.PASSED),
-        (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
-        # apart by more than clocks and heat make of it: no failure; a script has no speed
-        (timed(3.0, 4.0), [BEFORE], judge.MOVED),
-        (timed(2.01, 2.02), [BEFORE], judge.MOVED),
-        (timed(1.521, 1.531), [BEFORE], judge.PASSED),
-        (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
-        # of few samples: no ends to compare; what stands in for a device has none to lose
-        (report(FEW), [BEFORE], judge.FAILED),
-        (report(FEW, simulated=True), [BEFORE], judge.PASSED),
-        # a row that only one of them has cannot agree; nor can nothing
-        (report(row()), [], judge.FAILED),
-        (report(row()), [row(), row("other")], judge.FAILED),
-    ],
-)
+@pytest.mark.parametrize(("after", "before", "word"), [
+    (report(row()), [row()], judge.PASSED),
+    (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
+    # apart by more than clocks and heat make of it: no failure; a script has no speed
+    (timed(3.0, 4.0), [BEFORE], judge.MOVED), (timed(2.01, 2.02), [BEFORE], judge.MOVED),
+    (timed(1.521, 1.531), [BEFORE], judge.PASSED),
+    (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
+    # of few samples: no ends to compare; what stands in for a device has none to lose
+    (report(FEW), [BEFORE], judge.FAILED),
+    (report(FEW, simulated=True), [BEFORE], judge.PASSED),
+    # a row that only one of them has cannot agree; nor can nothing
+    (report(row()), [], judge.FAILED),
+    (report(row()), [row(), row("other")], judge.FAILED),
+])  # fmt: skip
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
-    """The pairs are kept."""
     verdict = judge.repeated(after, before)
     assert verdict.word == word
     if before == [row()]:
@@ -117,57 +103,46 @@ def test_only_a_device_can_be_slow(code, simulated, word):
 
 
 def left_out(code, **params):
-    """Return a report of a row, and one of these parameters that was left out."""
     return report(row(), {**skipped(code), "params": params})
 
 
-@pytest.mark.parametrize(
-    ("found", "word"),
-    [
-        (report(QUEUED), judge.PASSED),
-        # a sweep may lack sizes where time is short; what was asked for may not
-        (left_out("budget", pattern="ladder"), judge.PASSED),
-        (left_out("budget", beside="ladder"), judge.PASSED),
-        (left_out("budget", pattern="alone"), judge.FAILED),
-        (left_out("same-device", pattern="alone"), judge.PASSED),
-        # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
-        (report(row(), skipped("budget")), judge.FAILED),
-        (report(row(), skipped("budget"), simulated=True), judge.PASSED),
-        (report(skipped("budget"), simulated=True), judge.FAILED),
-        # no report, no row, no check, no time, an exit code: none of them is a pass
-        ({}, judge.FAILED),
-        (report(), judge.FAILED),
-        (report(skipped("one-device")), judge.FAILED),
-        (report(row(), code=3), judge.FAILED),
-        (report(row(), skipped("stopped")), judge.FAILED),
-        (report(row(passed=False)), judge.FAILED),
-        (report(row(check=None)), judge.FAILED),
-        (report(row(metrics={})), judge.FAILED),
-        (timed(NAN, 1.0), judge.FAILED),
-        (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
-        # what the device cannot do, if that is all that is wrong
-        (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-        (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
-         judge.FAILED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "word"), [
+    (report(QUEUED), judge.PASSED),
+    # a sweep may lack sizes where time is short; what was asked for may not
+    (left_out("budget", pattern="ladder"), judge.PASSED),
+    (left_out("budget", beside="ladder"), judge.PASSED),
+    (left_out("budget", pattern="alone"), judge.FAILED),
+    (left_out("same-device", pattern="alone"), judge.PASSED),
+    # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
+    (report(row(), skipped("budget")), judge.FAILED),
+    (report(row(), skipped("budget"), simulated=True), judge.PASSED),
+    (report(skipped("budget"), simulated=True), judge.FAILED),
+    # no report, no row, no check, no time, an exit code: none of them is a pass
+    ({}, judge.FAILED), (report(), judge.FAILED), (report(skipped("one-device")), judge.FAILED),
+    (report(row(), code=3), judge.FAILED),
+    (report(row(), skipped("stopped")), judge.FAILED),
+    (report(row(passed=False)), judge.FAILED), (report(row(check=None)), judge.FAILED),
+    (report(row(metrics={})), judge.FAILED), (timed(NAN, 1.0), judge.FAILED),
+    (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
+    # what the device cannot do, if that is all that is wrong
+    (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
+     judge.FAILED),
+])  # fmt: skip
 def test_what_was_not_measured_and_verified_fails(found, word):
-    """Flags and skips are counted; what one name cannot show is no failure."""
     assert judge.measured(found).word == word
     verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
     assert verdict.word == judge.PASSED
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
 
 
-@pytest.mark.parametrize(
-    ("code", "out", "word"),
-    [(0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
-     (0, contest(0.97, simulated=True), judge.PASSED),
-     (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
-     (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED)],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "out", "word"), [
+    (0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
+    (0, contest(0.97, simulated=True), judge.PASSED),
+    (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
+    (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED),
+])  # fmt: skip
 def test_contests_are_right_and_meet_their_targets(code, out, word):
-    """A line that was cut off takes none before it along."""
     verdict = judge.raced(Done(code, 1.0, out))
     assert verdict.word == word
     assert len(verdict.found["contests"]) == (1 if out else 0)
@@ -175,7 +150,6 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
 
 @pytest.mark.parametrize(("time", "word"), [(1.01, judge.PASSED), (1.2, judge.MOVED)])
 def test_contests_are_repeated(time, word):
-    """Gpumap's own time is what must stay where it was."""
     before = judge.raced(Done(0, 1.0, contest())).found["contests"]
     assert judge.raced_again(Done(0, 1.0, contest(time=time)), before).word == word
     assert judge.raced_again(Done(0, 1.0, contest()), []).word == judge.FAILED
@@ -187,37 +161,31 @@ TWO = {"names": ["a", "b"]}
 
 
 def mapped(*entries, code=0, notes=()):
-    """Return what `check` reports."""
     return {"exit_code": code, "errors": [], "map": {"entries": entries, "notes": notes}}
 
 
-@pytest.mark.parametrize(
-    ("judged", "found", "word"),
-    [
-        # a name without a device, or no name at all, is a no
-        (judge.accepted, mapped(NAME), judge.PASSED),
-        (judge.accepted, mapped(NAME, code=3), judge.FAILED),
-        (judge.accepted, mapped(), judge.FAILED),
-        (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
-        # shared hardware: a note of `check`, its refusal, a flag on every row of two names
-        (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
-        (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
-        (partial(judge.refused, code="distinct"),
-         report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
-        (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
-        (partial(judge.flagged, flag="shared-hardware"),
-         report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
-        (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
-        (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judged", "found", "word"), [
+    # a name without a device, or no name at all, is a no
+    (judge.accepted, mapped(NAME), judge.PASSED),
+    (judge.accepted, mapped(NAME, code=3), judge.FAILED),
+    (judge.accepted, mapped(), judge.FAILED),
+    (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
+    # shared hardware: a note of `check`, its refusal, a flag on every row of two names
+    (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
+    (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
+    (partial(judge.refused, code="distinct"),
+     report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
+    (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
+    (partial(judge.flagged, flag="shared-hardware"),
+     report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
+    (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
+    (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
+])  # fmt: skip
 def test_what_check_and_its_rows_must_say(judged, found, word):
-    """Every name is mapped, and hardware that two names share is told."""
     assert judged(found).word == word
 
 
 def test_products_must_have_been_held_against_float64():
-    """In another way is not enough; the closest call is told."""
     other = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
     verdict = judge.against_float64([{"rows": [row(), other]}])
     assert "0.25" in verdict.why[0]
@@ -236,46 +204,32 @@ def copies(low, nbytes=2**26, **more):
         yield row(id_, bench="transfer", params=params, metrics=metrics, **extra)
 
 
-@pytest.mark.parametrize(
-    ("rows", "word"),
-    [(copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
-     (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
-     (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
-     (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
-     ((), judge.FAILED)],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "word"), [
+    (copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
+    (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
+    (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
+    (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
+    ((), judge.FAILED),
+])  # fmt: skip
 def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
     """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
     assert judge.pinned([{"rows": list(rows)}]).word == word
-
-
-JUNIT = """<testsuites><testsuite>
-<testcase classname="t" name="test_a[cupy-cuda0-float32]"/>
-<testcase classname="t" name="test_a[float32-numpy-cpu0]"/>
-<testcase classname="t" name="test_b[cupy]"/>
-<testcase classname="t" name="test_c"><skipped message="pygpu: not installed"/></testcase>
-{more}</testsuite></testsuites>"""
 
 
 BAD = '<testcase classname="t" name="test_d[cupy-cuda0]"><{} message="no"/></testcase>'
 NAMED = ("t::test_d[cupy-cuda0]: no",)
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "backend", "word", "why"),
-    [
-        ("", 0, "cupy", judge.PASSED, None),
-        ("", 0, "numpy", judge.PASSED, None),
-        ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
-        ("", 1, "cupy", judge.FAILED, None),
-        (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
-        (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
-    ],
-)
+@pytest.mark.parametrize(("more", "code", "backend", "word", "why"), [
+    ("", 0, "cupy", judge.PASSED, None), ("", 0, "numpy", judge.PASSED, None),
+    ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
+    ("", 1, "cupy", judge.FAILED, None),
+    (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
+    (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
+])  # fmt: skip
 def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
-    """Where everything was skipped there is no pass; one that fails is named."""
     junit = tmp_path / "junit.xml"
-    junit.write_text(JUNIT.format(more=more))
+    junit.write_text(Path(__file__).with_name("junit.xml").read_text().format(more=more))
     verdict = suite.judged(Done(code, 1.0), junit, backend, {})
     tests = verdict.found["tests"]
     assert verdict.word == word
@@ -297,7 +251,6 @@ def test_tests_that_were_killed_leave_those_that_had_passed(tmp_path):
 
 
 def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
-    """With the reason; one that asks for it by importorskip says so itself."""
     (tmp_path / "test_a.py").write_text("from hypothesis import given")
     (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
     lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
@@ -318,7 +271,6 @@ def test_every_library_of_the_project_has_a_reason():
 
 
 def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
-    """Too old is missing too."""
     for name, version in (("click", "8.1.7"), ("cupy_cuda12x", "14.2.0")):
         folder = tmp_path / f"{name}-{version}.dist-info"
         folder.mkdir()
@@ -335,7 +287,6 @@ def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
 
 
 def setup(tmp_path, count=1):
-    """Return a setup on some devices."""
     devices = tuple(f"cuda{n}" for n in range(count))
     return steps.Setup(
         map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)), devices=devices,
@@ -347,7 +298,6 @@ def setup(tmp_path, count=1):
 
 @pytest.mark.parametrize(("count", "pairs"), [(1, 0), (2, 2), (4, 12)])
 def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
-    """Products and copies on each, in keys that are each other's unlike."""
     keys = [step.key for step in steps.steps(setup(tmp_path, count))]
     assert sum(key.startswith("dot:") for key in keys) == pairs
     assert sum(key.startswith("transfer:") for key in keys) == pairs
@@ -367,40 +317,8 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
         assert found[key].arguments == found[key.removesuffix("-again")].arguments
 
 
-def test_types_are_those_that_the_help_names():
-    """bfloat16 is not float16."""
-    assert steps.dtypes("float32, float64 or bfloat16.") == ("bfloat16",)
-    assert steps.dtypes("float32, float16 or\n tf32") == ("float16", "tf32")
-
-
-def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
-    """What it had said is kept."""
-    code = "import subprocess, sys; print('on', flush=True); subprocess.run(['sleep', '60'])"
-    done = run([sys.executable, "-c", code], 0.5, dict(os.environ), tmp_path)
-    assert (done.exit_code, done.out) == (None, "on\n")
-
-
 def held(**more):
-    """Return a record of one step."""
-    step = {
-        "key": "dot-again", "what": "products", "limit_s": 60.0, "elapsed_s": 1.25, "exit_code": 0,
-        "command": "python3 -m gpumap bench dot --map 'a->cuda0'",
-        "verdict": "passed", "why": ["fine | really\nfine"], "said": "",
-        "rows": [row(), skipped("one-device")],
-        "comparison": list(judge.compare([row()], [row()])), "compared": ["first", "second"],
-    }  # fmt: skip
-    return {
-        "verdict": "passed", "started": "2026-01-02T03:04:05Z", "ended": "2026-01-02T03:05:05Z",
-        "elapsed_s": 60.0, "simulated": False, "python": "3.12.1", "map": "a->cuda0",
-        "gpumap": {"version": "1", "commit": None, "changed": None},
-        "devices": [{"ref": "cuda0", "name": "GPU <b>", "pci": None, "uuid": None,
-                     "memory_total_bytes": 2**30, "driver": "580, CUDA 13.0"}],
-        "backends": [{"name": "cupy", "version": "14.2.0", "reason": None}],
-        "environment": {"CUDA_VISIBLE_DEVICES": "0"}, "fingerprint": None,
-        "libraries": [{"name": "pytest", "version": None, "why": "", "level": "tests",
-                       "reason": "the tests"}],
-        "planned": ["dot-again"], "steps": [step], **more,
-    }  # fmt: skip
+    return json.loads(Path(__file__).with_name("record.json").read_text()) | more
 
 
 def test_markdown_shows_what_the_record_holds():
@@ -432,7 +350,6 @@ def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
 
 
 def test_a_record_never_takes_the_place_of_another(tmp_path):
-    """The second of a day gets a number."""
     gpu = {"name": "NVIDIA H200"}
     made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
     first = record.base_path(tmp_path, made)
@@ -446,7 +363,6 @@ def test_a_record_never_takes_the_place_of_another(tmp_path):
 
 
 def gpu(folder, *arguments, **env):
-    """Run it as `make gpu` does, with no wheel to unpack."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(folder / "out"), *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
@@ -454,7 +370,6 @@ def gpu(folder, *arguments, **env):
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path):
-    """Why there is none is CuPy's own word, and the exit code is 3."""
     done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr

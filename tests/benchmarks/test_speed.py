@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+from tables import tables
 
 from benchmarks.speed import contest, growth, peers, pytorch
 from benchmarks.speed.__main__ import main
@@ -13,26 +14,22 @@ from gpumap.model import Kind
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch):
-    """Nothing is measured here."""
     monkeypatch.setattr(contest, "_REST", 0.0)
 
 
 def scripted(**target):
-    """Return the result of two sides that always take as long."""
     return held(Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target), 8)
 
 
 def asked_for(monkeypatch, *options):
-    """Run the suite with these options; return its exit code."""
     monkeypatch.setattr(sys, "argv", ["speed", *options])
     return main()
 
 
-@pytest.mark.parametrize(
-    ("target", "ratio", "missed"),
-    [({"least": 2.0}, 2.0, False), ({"least": 2.1}, 2.0, True), ({"most": 0.5}, 0.5, False),
-     ({"most": 0.4}, 0.5, True), ({}, 2.0, False)],
-)  # fmt: skip
+@pytest.mark.parametrize(("target", "ratio", "missed"), [
+    ({"least": 2.0}, 2.0, False), ({"least": 2.1}, 2.0, True), ({"most": 0.5}, 0.5, False),
+    ({"most": 0.4}, 0.5, True), ({}, 2.0, False),
+])  # fmt: skip
 def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     """`least` is how many times as fast as the peer, `most` what share of its cost."""
     result = scripted(**target)
@@ -65,7 +62,6 @@ def test_a_peer_multiplies_when_it_is_asked_to():
 
 
 def test_rows_that_are_added_are_rows(tmp_path):
-    """As many as were asked for, each with an id of its own; the report is read back."""
     many = growth._with_rows(growth._measured(tmp_path), 30)
     ids = [row["id"] for row in many["measurements"]]
     assert len(set(ids)) == len(ids) == 30
@@ -73,7 +69,6 @@ def test_rows_that_are_added_are_rows(tmp_path):
 
 
 def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
-    """Each line has both sides and the ratio; the file has what was printed."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     out = tmp_path / "speed.md"
     options = ("--only", "launches", "--pairs", "1", "--out", str(out))
@@ -84,7 +79,6 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
 
 
 def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
-    """And its part of the table is left out."""
     monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
     assert asked_for(monkeypatch, "--only", "pytorch") == 0
     out = capsys.readouterr().out
@@ -103,20 +97,8 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--only", "foo"), "argument --only: no part is called 'foo': choose of products, memory"),
-        (("--only", "launches,foo"), "argument --only: no part is called 'foo'"),
-        (("--only", ""), "argument --only: no part is called ''"),
-        *((("--pairs", text), f"argument --pairs: '{text}' is no whole number from 1 on")
-          for text in ("0", "-3", "x")),
-        (("--out", "/no/such/dir/x.md"), "argument --out: there is no folder '/no/such/dir'"),
-        (("--out", "/"), "argument --out: '/' is a folder: name a file in it"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "told"), tables(__file__)["wrong"])
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
-    """In one line, with exit code 2."""
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)
     said = capsys.readouterr()
@@ -125,7 +107,6 @@ def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsy
 
 
 def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
-    """The reason and its fix are told; exit code 3."""
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
     assert asked_for(monkeypatch, "--only", "launches", "--pairs", "1") == 3

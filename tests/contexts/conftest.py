@@ -9,13 +9,11 @@ TWO = "dev0->cuda0;dev1->cuda1"
 
 @pytest.fixture
 def context():
-    """Open two scripted devices."""
     with gpumap.open(TWO, backend="fake") as opened:
         yield opened
 
 
 @pytest.fixture
 def strict():
-    """Open them under the strict policy."""
     with gpumap.open(TWO, backend="fake", policy="strict") as opened:
         yield opened

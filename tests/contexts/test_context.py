@@ -18,12 +18,10 @@ PAIR = np.float32([1, 2])
 
 
 def numbers(*shape, dtype=np.float32, seed=1):
-    """Return random numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def moved(context, *, implicit=None):
-    """Return the transfers in the trace as (name, device, bytes)."""
     return [
         (event.name, event.device, event.nbytes)
         for event in context.trace
@@ -32,7 +30,6 @@ def moved(context, *, implicit=None):
 
 
 def one(context, *shape):
-    """Return an array on the first device."""
     return context.shared(numbers(*shape or (2,)), target="dev0")
 
 
@@ -51,13 +48,11 @@ def test_a_shared_array_is_where_it_was_asked_for(context, target):
         assert (-context.shared(values, target=target)).numpy().tobytes() == (-values).tobytes()
 
 
-@pytest.mark.parametrize(
-    "source",
-    [numbers(6, 4)[::2], numbers(4, 6).T, numbers(4, 6)[:, ::-1], numbers(4, 6).astype(">f4"),
-     numbers(4, 6).astype(">f8")[1:, ::2], np.asfortranarray(numbers(4, 6)), numbers(3),
-     np.float32(2.5), numbers(0, 5), numbers(2, 3, 4)],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("source", [
+    numbers(6, 4)[::2], numbers(4, 6).T, numbers(4, 6)[:, ::-1], numbers(4, 6).astype(">f4"),
+    numbers(4, 6).astype(">f8")[1:, ::2], np.asfortranarray(numbers(4, 6)), numbers(3),
+    np.float32(2.5), numbers(0, 5), numbers(2, 3, 4),
+], ids=str)  # fmt: skip
 def test_any_layout_may_be_shared(context, source):
     """Strides, byte order, no elements, no axes: what arrives is in C order, for this machine."""
     found = context.shared(source, target="dev0").numpy()
@@ -83,29 +78,7 @@ def test_a_transfer_is_a_copy_at_the_target(context):
         assert [name for name, *_ in moved(shared)] == ["upload"]
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "target", "implicit"),
-    [
-        # most bytes, of a tie the first; host data count nothing
-        (("dev0", 4, 2), ("dev1", 2, 64), "dev1", [("copy", "dev0->dev1", 32)]),
-        (("dev0", 4, 4), ("dev1", 4, 4), "dev0", [("copy", "dev1->dev0", 64)]),
-        (("dev1", 4, 4), ("dev0", 4, 4), "dev1", [("copy", "dev0->dev1", 64)]),
-        (("dev1", 1, 2), (None, 2, 1000), "dev1", [("upload", "dev1", 8000)]),
-        (("cpu", 4, 4), ("cpu", 4, 4), "cpu", []),  # never a cpu device
-    ],
-)
-def test_a_product_runs_where_most_bytes_are(context, left, right, target, implicit):
-    """The other operand is moved, and the trace says so."""
-    (first, *m), (second, *n) = left, right
-    a, b = context.shared(numbers(*m), target=first), numbers(*n)
-    product = gpumap.dot(a, context.shared(b, target=second) if second else b)
-    assert product.target == target
-    assert moved(context, implicit=True) == implicit
-    assert np.allclose(product.numpy(), numbers(*m) @ b, rtol=1e-5, atol=1e-6)
-
-
 def test_products_of_two_devices_overlap(context):
-    """They are queued and not waited for."""
     big = numbers(512, 512)
     arrays = [context.shared(big, target=name) for name in ("dev0", "dev1")]
     for array in arrays:
@@ -125,13 +98,11 @@ def test_strict_finds_every_implicit_transfer(strict):
     assert moved(strict, implicit=True) == []
 
 
-@pytest.mark.parametrize(
-    "use",
-    [np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
-     lambda x: x.context.shared(x, target="dev1"),
-     lambda x: x.context.shared([x, x], target="dev1")],
-    ids=["exp", "asarray", "sum", "norm", "shared", "list"],
-)  # fmt: skip
+@pytest.mark.parametrize("use", [
+    np.exp, np.asarray, lambda x: float(x.sum()), np.linalg.norm,
+    lambda x: x.context.shared(x, target="dev1"),
+    lambda x: x.context.shared([x, x], target="dev1"),
+], ids=["exp", "asarray", "sum", "norm", "shared", "list"])  # fmt: skip
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
     use(context.shared(numbers(2, 2), target="dev0"))
@@ -142,43 +113,39 @@ def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     use(strict.shared(numbers(2, 2), target="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("error", "python", "makes"),
-    [
-        (gpumap.TargetError, LookupError, [
-            lambda c: c.shared([1.0], target="dev7"),
-            lambda c: c.shared([1.0], target="cuda0"),
-            lambda c: c.shared([1.0], target="\x1b[2J"),
-            lambda c: c.shared([1.0], target=[]),
-            lambda c: one(c).transfer(None),
-        ]),
-        (gpumap.DtypeError, TypeError, [
-            lambda c: c.shared([1, 2], target="dev0"),
-            lambda c: c.shared(["a"], target="cpu"),
-            lambda c: one(c) + numbers(2, dtype="f8"),
-            lambda c: one(c) + 10**400,
-            lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
-            lambda c: one(c) + np.ma.array(numbers(2)),
-        ]),
-        (gpumap.ShapeError, ValueError, [
-            lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
-            lambda c: gpumap.dot(one(c), numbers(2)),
-            lambda c: one(c, 2, 3) + numbers(3, 2),
-            lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"),
-            lambda c: c.shared([[1.0], 2.0], "dev0"),
-        ]),
-        (gpumap.ContextError, Exception, [
-            lambda c: c.wait(None),
-            lambda c: c.fetched(numbers(2)),
-            lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
-            lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
-        ]),
-        (gpumap.Unsupported, Exception, [
-            lambda c: pickle.dumps(one(c)), lambda c: copy.deepcopy(one(c)), copy.copy,
-        ]),
-    ],
-    ids=lambda each: getattr(each, "__name__", ""),
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "python", "makes"), [
+    (gpumap.TargetError, LookupError, [
+        lambda c: c.shared([1.0], target="dev7"),
+        lambda c: c.shared([1.0], target="cuda0"),
+        lambda c: c.shared([1.0], target="\x1b[2J"),
+        lambda c: c.shared([1.0], target=[]),
+        lambda c: one(c).transfer(None),
+    ]),
+    (gpumap.DtypeError, TypeError, [
+        lambda c: c.shared([1, 2], target="dev0"),
+        lambda c: c.shared(["a"], target="cpu"),
+        lambda c: one(c) + numbers(2, dtype="f8"),
+        lambda c: one(c) + 10**400,
+        lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
+        lambda c: one(c) + np.ma.array(numbers(2)),
+    ]),
+    (gpumap.ShapeError, ValueError, [
+        lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
+        lambda c: gpumap.dot(one(c), numbers(2)),
+        lambda c: one(c, 2, 3) + numbers(3, 2),
+        lambda c: c.shared([[1.0, 2.0], [3.0]], "dev0"),
+        lambda c: c.shared([[1.0], 2.0], "dev0"),
+    ]),
+    (gpumap.ContextError, Exception, [
+        lambda c: c.wait(None),
+        lambda c: c.fetched(numbers(2)),
+        lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
+        lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
+    ]),
+    (gpumap.Unsupported, Exception, [
+        lambda c: pickle.dumps(one(c)), lambda c: copy.deepcopy(one(c)), copy.copy,
+    ]),
+], ids=lambda each: getattr(each, "__name__", ""))  # fmt: skip
 def test_what_is_wrong_is_named_with_a_fix(context, error, python, makes):
     """Own errors, that are Python's own kinds too; nothing in them acts on a terminal."""
     for make in makes:
@@ -200,14 +167,12 @@ def test_more_than_the_host_holds_is_said(context, target):
     assert context.shared(numbers(2), target=target).numpy().shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
-     lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
-     lambda a: a.context.synchronize()],
-)  # fmt: skip
+@pytest.mark.parametrize("use", [
+    lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
+    lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
+    lambda a: a.context.synchronize(),
+])  # fmt: skip
 def test_a_closed_context_is_said(context, use):
-    """Whatever is asked of it; what is left can still be looked at."""
     array = one(context, 2, 2)
     context.close()
     with pytest.raises(gpumap.ContextError, match="closed"):
@@ -217,17 +182,13 @@ def test_a_closed_context_is_said(context, use):
     context.close()
 
 
-@pytest.mark.parametrize(
-    ("map_", "more", "error"),
-    [
-        ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
-        *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
-        *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
-        *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
-    ],
-)
+@pytest.mark.parametrize(("map_", "more", "error"), [
+    ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
+    *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
+    *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
+    *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
+])  # fmt: skip
 def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
-    """The command line's own errors."""
     with pytest.raises(error) as caught:
         gpumap.open(map_, **{"backend": "fake"} | more)
     assert "\x1b" not in str(caught.value)
@@ -238,7 +199,6 @@ def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
     [("fake", None, "fake"), ("fake", "numpy", "numpy"), ("", None, "numpy")],
 )
 def test_the_environment_may_name_the_backend(monkeypatch, variable, argument, backend):
-    """As for the commands; the argument comes before it, and an empty variable is none."""
     monkeypatch.setenv("GPUMAP_BACKEND", variable)
     with gpumap.open("a->cpu0", backend=argument) as context:
         assert context.bindings[0].device.backend == backend
@@ -303,8 +263,6 @@ def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
 
 
 def test_two_threads_may_use_one_context(context):
-    """One at a time queues; nothing is lost or mixed."""
-
     def work(name):
         array = context.shared(numbers(32, 32, seed=int(name[-1])), target=name)
         for _ in range(50):
@@ -333,23 +291,12 @@ def test_a_fork_may_not_use_it(context):
 
 @pytest.mark.parametrize(("a", "b"), [((0, 5), (5, 3)), ((3, 0), (0, 4)), ((3, 5), (5, 0))])
 def test_products_without_elements(context, a, b):
-    """As NumPy: no elements, or zeros."""
     left = context.shared(np.ones(a, np.float32), target="dev0")
     found = gpumap.dot(left, np.ones(b, np.float32)).numpy()
     assert np.array_equal(found, np.ones(a, np.float32) @ np.ones(b, np.float32))
 
 
-def test_the_names_of_the_package():
-    """What `from gpumap import *` gives is there, and sorted."""
-    assert gpumap.__all__ == sorted(gpumap.__all__)
-    assert all(getattr(gpumap, name) is not None for name in gpumap.__all__)
-    assert set(gpumap.__all__) <= set(dir(gpumap))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = gpumap.nothing
-
-
 def test_no_attribute_can_be_assigned(context):
-    """An array is where it is: `transfer` makes another one."""
     array = context.shared(PAIR, target="dev0")
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):
         with pytest.raises(AttributeError):
@@ -389,7 +336,6 @@ def test_one_number_is_true_or_false(context, strict, number, true, target):
 
 @pytest.mark.parametrize("data", [[], [0.0], [1.0, 2.0]], ids=str)
 def test_several_numbers_are_neither_true_nor_false(context, data):
-    """Nor is their count; the error says what to ask instead."""
     with pytest.raises(TypeError, match=r"\.numpy\(\)\.any\(\)"):
         bool(context.shared(np.float32(data), target="dev0"))
 

@@ -31,7 +31,6 @@ class Node(NamedTuple):
 
 
 def opened(map_, backend=None):
-    """Open a map, or skip with its own reason."""
     try:
         return gpumap.open(map_, backend=backend)
     except gpumap.AbsentError as error:
@@ -48,7 +47,6 @@ class Tree:
         self.implicit = []
 
     def grown(self, depth):
-        """Return a node of at most so many levels."""
         if depth == 0 or self.rng.random() < 0.1:
             return self.leaf()
         if self.rng.random() < 0.3:
@@ -58,7 +56,6 @@ class Tree:
         return self.joined(self.rng.choice(sorted(BINARY)), depth)
 
     def leaf(self):
-        """Return numbers on a device or in host memory."""
         values = self.numbers.uniform(-1, 1, (SIDE, SIDE)).astype(np.float32)
         where = self.rng.choice([*self.context.names, HOST])
         return Node(self.context.shared(values, target=where), values.astype(float), where)
@@ -121,7 +118,6 @@ def test_random_expressions(map_, monkeypatch):
 
 @pytest.mark.parametrize("device", ["cpu0", "opencl0:0"])
 def test_every_operation_on_a_real_device(device):
-    """Also from the right, with numbers, rows and sums."""
     x, row = np.float32([[1, -2], [0.5, 4]]), np.float32([2, -1])
     with opened(f"a->{device}") as context:
         a, b = context.shared(x, target="a"), context.shared(row, target="a")

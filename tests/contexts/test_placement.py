@@ -14,16 +14,13 @@ OPERANDS = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("operands", "target"),
-    [
-        ([("dev0", "a", 8)], "dev0"), ([("dev0", "a", 8), ("dev1", "b", 9)], "dev1"),
-        ([("dev1", "b", 8), ("dev0", "a", 8)], "dev1"),  # a tie: the first
-        ([("dev0", "a", 8), (HOST, None, 1 << 30)], "dev0"),
-        ([(HOST, None, 8), (HOST, None, 8)], HOST), ([(HOST, None, 8), ("dev0", "a", 0)], "dev0"),
-        ([("dev0", "a", 8), ("dev1", "b", 5), ("also1", "b", 4)], "dev1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("operands", "target"), [
+    ([("dev0", "a", 8)], "dev0"), ([("dev0", "a", 8), ("dev1", "b", 9)], "dev1"),
+    ([("dev1", "b", 8), ("dev0", "a", 8)], "dev1"),  # a tie: the first
+    ([("dev0", "a", 8), (HOST, None, 1 << 30)], "dev0"),
+    ([(HOST, None, 8), (HOST, None, 8)], HOST), ([(HOST, None, 8), ("dev0", "a", 0)], "dev0"),
+    ([("dev0", "a", 8), ("dev1", "b", 5), ("also1", "b", 4)], "dev1"),
+])  # fmt: skip
 def test_the_most_bytes_decide(operands, target):
     """Of a device, whatever its names; host data count nothing."""
     assert target == place(operands)
@@ -31,7 +28,6 @@ def test_the_most_bytes_decide(operands, target):
 
 @given(OPERANDS, st.randoms(use_true_random=False))
 def test_it_runs_where_an_operand_holds_most(operands, rng):
-    """On the host only where no operand is on a device; the order decides ties alone."""
     target, held = place(operands), {}
     for name, device, nbytes in operands:
         if name != HOST:

@@ -34,7 +34,6 @@ def parameters(line):
 
 
 def signature(found, name):
-    """Return the parameters of what was loaded."""
     try:
         given = inspect.signature(found).parameters.values()
         if "kwargs" not in {p.name for p in given}:
@@ -72,7 +71,6 @@ def _bytes(module):
 
 
 def resolved(name):
-    """Return a module or a class by its full name."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -17,7 +17,6 @@ TEXT = KERNELS["fill"].text("cuda")
 
 @pytest.fixture(scope="module", autouse=True)
 def _library():
-    """NVRTC is a library of its own, beside CuPy."""
     try:
         nvrtc.getVersion()
     except RuntimeError as error:  # what CuPy raises where it finds none
@@ -41,7 +40,6 @@ def compiled(text, architecture, element, *, real=True, **constants):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("element", [*REAL, "unsigned char", "unsigned int"])
 def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
-    """Under its own name, so that it is found by it."""
     ptx = compiled(TEXT, architecture, element, real=element in REAL, GROUP=GROUP)
     assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if element in REAL else WHOLE))
 

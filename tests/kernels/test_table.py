@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 
 from gpumap.kernels import table
 from gpumap.kernels.table import COUNTS, KERNELS
@@ -21,12 +22,10 @@ class Buffer(NamedTuple):
 
 
 def buffer(dtype, elements):
-    """Return a buffer of so many elements."""
     return Buffer(np.dtype(dtype), np.dtype(dtype).itemsize * elements)
 
 
 def array(text):
-    """Return bytes that can be written to."""
     return np.frombuffer(text, np.uint8).copy()
 
 
@@ -43,10 +42,7 @@ def test_a_shift_makes_every_byte_another(text, value):
 
 @given(BYTES, st.data(), st.integers(0, 2**32 - 1))
 def test_differ_adds_how_many_are_not_equal(text, data, before):
-    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits.
-
-    All elements of one call may differ, and the counter is not back at 0.
-    """
+    """As a loop counts them; the counter goes on from where it was, and wraps in 32 bits."""
     assert 0 < COUNTS < 2**32
     a = array(text)
     b = array(data.draw(st.binary(min_size=len(text), max_size=len(text))))
@@ -68,32 +64,7 @@ def test_differ_looks_at_every_part(monkeypatch, at):
     assert KERNELS["differ"].reference(none, none, np.empty(0, np.uint32)) is None
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
-def test_the_type_of_a_call_is_its_buffers(dtype):
-    """The counter has its own."""
-    given_ = (buffer(dtype, 9), buffer(dtype, 10), buffer("uint32", 1))
-    assert KERNELS["differ"].element(given_, 9) == np.dtype(dtype)
-    assert KERNELS["fill"].element((buffer(dtype, 9), 1.0), 9) == np.dtype(dtype)
-
-
-SHARE, COUNTER = "buffers of one call share a type", "a counter is a buffer of uint32"
-
-
-@pytest.mark.parametrize(
-    ("kernel", "given_", "size", "message"),
-    [
-        ("differ", [("uint8", 9), ("float32", 9), ("uint32", 1)], 9, f"differ: {SHARE}"),
-        ("differ", [("uint8", 9), ("uint8", 9), ("uint8", 4)], 9, f"differ: {COUNTER}"),
-        ("differ", [("uint8", 9), ("uint8", 9), ("uint32", 0)], 9, f"differ: {COUNTER}"),
-        ("differ", [("uint8", 9), ("uint8", 8), ("uint32", 1)], 9,
-         "differ: a buffer has fewer than 9 elements"),
-        ("differ", [("uint8", COUNTS + 1), ("uint8", COUNTS + 1), ("uint32", 1)], COUNTS + 1,
-         "differ: one call counts at most 2147483648 elements"),
-        ("differ", [("uint8", 9), ("uint8", 9)], 9, "zip"),
-        *(("sum", [("float32", 9), ("float32", 0)], size, "sum: there is no room for the result")
-          for size in (0, 9)),  # that of nothing has a result, too
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kernel", "given_", "size", "message"), tables(__file__)["refused"])
 def test_a_call_that_does_not_fit_is_refused(kernel, given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):

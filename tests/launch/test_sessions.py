@@ -8,19 +8,16 @@ from itertools import product
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from refusals import refusal
+from tables import tables
 
 from gpumap.errors import SourceError
 from gpumap.launch.assignments import assignments
 from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session, is_here, read
 
+TABLES = tables(__file__)
+
 HERE = "this.cluster"
-SEED = """\
-# launch_session.cfg
-RULE=BSP
-MODELFILE=models.modelfile
-MODELCLASS=ModelClass
-DEVICES=cuda0,cuda1
-"""
 
 
 def told(text):
@@ -28,16 +25,14 @@ def told(text):
 
 
 def refused(text):
-    with pytest.raises(SourceError) as caught:
-        told(text)
-    (problem,) = caught.value.diagnostics
-    assert problem.hint
-    return problem.message
+    return refusal(SourceError, told, text).message
 
 
 def test_the_example_of_theano_mpi():
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
-    assert told(SEED) == Session("BSP", "models.modelfile", "ModelClass", (node,), None, None)
+    assert told(TABLES["seed"]) == Session(
+        "BSP", "models.modelfile", "ModelClass", (node,), None, None
+    )
     assert node.map == "dev0->cuda0;dev1->cuda1"
 
 
@@ -60,34 +55,21 @@ def test_a_colon_of_a_device_names_no_host(word, devices):
     assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", devices, here=False),)
 
 
-@pytest.mark.parametrize(("host", "machine", "here"), [
-    ("localhost", "x", True), ("127.0.0.1", "x", True), ("X", "x", True), ("x", "x.cluster", True),
-    ("x.cluster", "x", True), ("x.other", "x.cluster", False), ("x1", "x", False),
-])  # fmt: skip
+@pytest.mark.parametrize(("host", "machine", "here"), TABLES["hosts"])
 def test_which_host_is_this_machine(host, machine, here):
-    """Its name, with or without its domain."""
     assert is_here(host, machine) == here
 
 
 def test_a_key_that_is_there_twice():
-    """The last one counts, as in a shell, and that is said."""
-    session = told(f"{SEED}DEVICES=cpu0")
+    session = told(f"{TABLES['seed']}DEVICES=cpu0")
     assert session.nodes[0].devices == ("cpu0",)
     assert [note.message for note in session.notes] == [
         "s.cfg: DEVICES is there 2 times: line 6 counts"
     ]
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    (SEED, []),
-    ("DEVICES=cpu0", ["no RULE: ", "no MODELFILE and MODELCLASS: "]),
-    (f"{SEED}rule=GOSGD\nexport COLOUR=red", ["line 6: rule is no key", "line 7: COLOUR is"]),
-    (SEED.replace("BSP", "EASGD"), ["with EASGD the first device trains too"]),
-    (SEED.replace("BSP", "gosgd") + "BSP_EXCH_STRATEGY=swap\nBSP_SYNC_TYPE=avg",
-     ["BSP_SYNC_TYPE is of BSP", "BSP_EXCH_STRATEGY is of BSP"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), TABLES["said"])
 def test_what_is_said_of_a_session_that_can_be_read(text, said):
-    """What is left to bench train, ignored, or another thing than with Theano-MPI."""
     session = told(text)
     assert [part in note.message for part, note in zip(said, session.notes, strict=True)] == (
         [True] * len(said)
@@ -95,42 +77,14 @@ def test_what_is_said_of_a_session_that_can_be_read(text, said):
     assert session.rule != "GOSGD" or (session.sync_type, session.strategy) == (None, None)
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    ("RULE=SGD", 'RULE cannot be "SGD" here'), ("RULE=(BSP)", "RULE is an array"),
-    ("BSP_SYNC_TYPE=sum", 'BSP_SYNC_TYPE cannot be "sum" here'),
-    ("BSP_EXCH_STRATEGY=swap", 'BSP_EXCH_STRATEGY cannot be "swap" here'),
-    ("MODELFILE=m", "MODELFILE without MODELCLASS: that is half a network"),
-    ("MODELCLASS=M", "MODELCLASS without MODELFILE: that is half a network"),
-    ("DEVICES=", "DEVICES names no device"), ("DEVICES=()", "DEVICES names no device"),
-    ("DEVICES=node1:", "DEVICES names no device"),
-    ("DEVICES=-oX:cuda0", '"-oX" is no name of a host'),
-    ("DEVICES='a b:cuda0'", '"a b" is no name of a host'),
-    ("DEVICES='cuda0;x->cuda1'", '"cuda0;x->cuda1" are no devices'),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "problem"), TABLES["values"])
 def test_a_wrong_value_is_named_with_its_line(text, problem):
     rest = "" if text.startswith("DEVICES") else "\nDEVICES=cpu0"
     assert refused(f"#\n\n{text}{rest}") == f"s.cfg, line 3: {problem}"
     assert refused("RULE=BSP") == "s.cfg: there is no DEVICES"
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    *((f"RULE={c}x", f"{c} is for a shell") for c in "$`;&|<>){}[]*?~!\\"),
-    *((f"RULE=BSP{c} touch x", f"{c} is for a shell") for c in ";&|<>("),
-    *((f'DEVICES=("{c}x")', f"{c} is for a shell") for c in "$`\\"),
-    ("$(touch x)", "$ is for a shell"),
-    ("RULE=BSP touch x", '"touch x" stands behind the value'),
-    ("RULE= BSP", '"BSP" stands behind the value'),
-    ("DEVICES=(cpu0)x", '"x" stands behind the value'),
-    ("RULE = BSP", 'there are blanks before the "="'),
-    ("touch x", '"touch x" is a command to a shell'),
-    ("'touch' x", "\"'touch' x\" is a command to a shell"),
-    ("declare -a A=(x)", '"declare -a A=(x)" is a command to a shell'),
-    ("RULE+=BSP", '"RULE+=BSP" is a command to a shell'),
-    ("RULE='BSP\n'", "a quote is never closed"), ('RULE="BSP', "a quote is never closed"),
-    ("DEVICES=(a\nb\n#)", "the array is never closed"),
-    ("RULE=\u200bBSP", "a value has a character that cannot be printed"),
-    ("RULE=BSP\u00a0", "a value has a character that cannot be printed"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "problem"), TABLES["shell"])
 def test_what_only_a_shell_could_understand(text, problem):
     assert refused(f"MODELFILE=m\r\n{text}").startswith(f"s.cfg, line 2: {problem}")
     assert refused("DEVICES=(\n'cpu0'\n`x`)").startswith("s.cfg, line 3: ")
@@ -193,21 +147,14 @@ def test_a_shell_reads_the_same(pieces):
     assert by_bash("".join(pieces)) == {each.key: list(each.words) for each in found}
 
 
-BASH = """
-source /dev/stdin
-for key in RULE DEVICES MODELFILE; do
-    declare -n value=$key
-    (( ${#value[@]} )) && printf '%s %s\\n' $key ${#value[@]} && printf '%s\\n' "${value[@]}"
-    [[ $(declare -p $key 2>/dev/null) == *'=()' ]] && echo $key 0
-    unset -n value
-done
-true
-"""
-
-
 def by_bash(text):
     done = subprocess.run(
-        ["bash", "-c", BASH], input=text + "\n", env={}, capture_output=True, text=True, check=True
+        ["bash", "-c", TABLES["bash"]],
+        input=text + "\n",
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr == ""
     lines, found = iter(done.stdout.splitlines()), {}

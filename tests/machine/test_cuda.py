@@ -1,19 +1,85 @@
-"""What the driver says by its own interface, of a stub driver in a process of its own."""
+"""CUDA_VISIBLE_DEVICES in words; and what a driver says by its own interface, of a stub."""
 
 import json
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tables import tables
 
-from gpumap.machine.cuda import driver, uuid_text, version_text
+from gpumap.machine.cuda import Known, Why, driver, explain, uuid_text
 
-ASK = """
-import json
-from dataclasses import asdict
-from gpumap.machine.cuda import driver
-found = driver()
-print(json.dumps(found and asdict(found)))
-"""
+A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+B = "GPU-89aa0000-0000-0000-0000-000000000000"
+PART = "MIG-c5b2f7a1-0000-0000-0000-000000000001"
+TWO = Known(2, frozenset({A, B}))
+CUT = Known(1, frozenset({A, PART, PART[:-1] + "2"}))
+NOTHING = Known()
+KNOWN = {
+    "two": TWO, "cut": CUT, "nothing": NOTHING, "three": Known(3), "none": Known(0, frozenset()),
+}  # fmt: skip
+TABLES = tables(__file__)
+
+
+def judged(text, known, shown):
+    return explain(text, KNOWN[known], None if shown < 0 else shown)
+
+
+@pytest.mark.parametrize(("text", "known", "shown"), TABLES["works"])
+def test_a_variable_that_hides_nothing_it_names(text, known, shown):
+    """No word is lost on a list that works, or that is not to blame."""
+    assert judged(text, known, shown) is judged(None, known, shown) is None
+
+
+@pytest.mark.parametrize(("text", "known", "shown", "words"), [
+    *TABLES["hidden"],
+    ("9" * 5000, "two", 0, f'entry 1 ("{"9" * 72}…") names no device, so every device is hidden'),
+])  # fmt: skip
+def test_what_is_hidden_is_said(text, known, shown, words):
+    """By NVIDIA's rules as far as NVML can judge the entries, and never against CUDA's count."""
+    mask = judged(text, known, shown)
+    assert mask is not None
+    assert mask.reason.startswith("CUDA_VISIBLE_DEVICES=")
+    assert mask.reason.endswith(f": {words}")
+    assert mask.reason.isprintable()
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t"])
+def test_an_empty_variable_hides_everything(text):
+    assert explain(text, TWO, 0) == Why(
+        "CUDA_VISIBLE_DEVICES is empty: every device is hidden",
+        "unset it; `nvidia-smi -L` lists the devices",
+    )
+
+
+@pytest.mark.parametrize(("text", "known", "shown", "fix"), TABLES["fixes"])
+def test_the_fix_is_a_list_that_works_where_nvml_vouches_for_it(text, known, shown, fix):
+    """What names nothing goes, what is named twice stays once; else it is not guessed."""
+    mask = judged(text, known, shown)
+    assert mask is not None
+    assert mask.fix == f"{fix}; `nvidia-smi -L` lists the devices"
+
+
+ENTRIES = st.lists(
+    st.one_of(
+        st.integers(-2, 5).map(str),
+        st.sampled_from([A, B, PART, "GPU-89", "MIG-", "0 1", "0x1", "", " 1 ", f"MIG-{A}/1/0"]),
+        st.text(max_size=8),
+    )
+)
+
+
+@given(
+    st.one_of(st.text(), ENTRIES.map(",".join)),
+    st.sampled_from([NOTHING, TWO, CUT, Known(0, frozenset()), Known(3)]),
+    st.one_of(st.none(), st.integers(0, 9)),
+)
+def test_no_text_breaks_it_and_none_reaches_a_terminal(text, known, shown):
+    mask = explain(text, known, shown)
+    assert mask is None or (mask.reason.isprintable() and mask.fix.isprintable())
+
+
 NAMES = ("Stub \x1b[2J0", "Stub \x1b[2J1")  # escaped where they are shown
 
 
@@ -22,7 +88,7 @@ def asked(gpumap, stubs):
     """Ask the driver in a new process: a library stays loaded."""
 
     def ask(*libraries, **env):
-        answer = gpumap.run([sys.executable, "-c", ASK], **stubs(*libraries), **env)
+        answer = gpumap.run([sys.executable, "-c", TABLES["ask"]], **stubs(*libraries), **env)
         assert answer.err == ""
         return json.loads(answer.out)
 
@@ -37,7 +103,6 @@ def test_no_driver(asked):
 
 @pytest.mark.parametrize("status", [35, 100, 803, 999])
 def test_a_driver_that_does_not_start(asked, status):
-    """The status is kept, and the version is known all the same."""
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA=str(status), GPUMAP_STUB_CUDA_VERSION="12020")
     assert found == {"status": status, "version": 12020, "devices": []}
 
@@ -61,8 +126,3 @@ def test_two_devices(asked):
 def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
     """Sixteen bytes, in groups; zeros tell nothing, nor half of one, as CuPy ends it at a zero."""
     assert text == uuid_text(raw)
-
-
-@pytest.mark.parametrize(("number", "text"), [(13020, "CUDA 13.2"), (12000, "CUDA 12.0")])
-def test_a_version_is_written_with_a_point(number, text):
-    assert text == version_text(number)

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from gpumap.machine import blas
-from gpumap.machine.blas import Vectors, _assembled, peak, vectors
+from gpumap.machine.blas import _assembled, peak, vectors
 
 LOOPS = [(64, 4, "zmm", "ps"), (64, 8, "zmm", "pd"), (32, 4, "ymm", "ps"), (32, 8, "ymm", "pd")]
 
@@ -38,12 +38,6 @@ def test_the_machine_code_is_what_it_is_meant_to_be(tmp_path, nbytes, itemsize, 
     assert int(end[1][1], 16) == int(
         listed.stdout.split("vfmadd")[0].split("\n")[-1].split(":")[0], 16
     )
-
-
-@pytest.mark.parametrize(("vectors", "itemsize", "lanes"), [
-    (Vectors("AVX-512", 64), 4, 16), (Vectors("AVX2", 32), 8, 4)])  # fmt: skip
-def test_lanes(vectors, itemsize, lanes):
-    assert vectors.lanes(itemsize) == lanes
 
 
 def test_a_double_takes_twice_the_room(wide):

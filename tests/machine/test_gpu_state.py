@@ -1,42 +1,14 @@
 """The state of a map's CUDA devices, as NVML tells it, and who is on them."""
 
 import os
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from nvml_library import Library, NvmlError
+from tables import tables
 
 from gpumap.machine.nvml import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
-
-
-class NvmlError(Exception):
-    value = 3
-
-
-@dataclass
-class Library:
-    answers: dict[str, object]
-    init: Exception | None = None
-    end: Exception | None = None
-    calls: list[str] = field(default_factory=list)
-    NVMLError = NvmlError
-
-    def __getattr__(self, query):
-        if not query.startswith("nvml"):
-            raise AttributeError(query)
-        return lambda *given: self._answer(query.removeprefix("nvml"), *given)
-
-    def _answer(self, query, *given):
-        self.calls.append(query)
-        if query in ("Init", "Shutdown"):
-            if error := self.init if query == "Init" else self.end:
-                raise error
-            return None
-        key = " ".join([query, *map(str, given)])
-        if key not in self.answers:
-            raise NvmlError
-        return self.answers[key]
 
 
 def device(index=0, kind=Kind.CUDA, **facts):
@@ -62,28 +34,20 @@ STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power
 
 
 def test_the_state_of_a_device():
-    """In SI units; NVML is opened and closed once."""
     library = Library(TOLD)
     with Gpus([device()], library) as gpus:
         assert (gpus.read(), gpus.read()) == ((STATE,), (STATE,))
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(("bits", "words"), [
-    (0, ()), (0x1 | 0x2, ()),
-    (0x1 | 0x40, ("heat, slowed by the hardware",)),
-    (0x8 | 0x80, ("hardware slowdown", "power brake")),
-    (0x20, ("heat, slowed by the driver",)),
-    (0x10 | 0x100, ("sync boost", "display clocks")),
-    (1 << 40, ("reason 0x10000000000",)),
-])  # fmt: skip
+@pytest.mark.parametrize(("bits", "words"), tables(__file__)["reasons"])
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it
         answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
         with Gpus([device()], Library(answers)) as gpus:
-            assert gpus.read()[0].throttle == words
-            assert gpus.throttled() == ({"cuda:0": words} if words else {})
+            assert gpus.read()[0].throttle == tuple(words)
+            assert gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
 
 
 @pytest.mark.parametrize(("answers", "failing", "found"), [
@@ -91,7 +55,6 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     (TOLD, {"end": NvmlError()}, (STATE,)),
 ])  # fmt: skip
 def test_what_is_not_told_is_none(answers, failing, found):
-    """Also by a driver that is not there or goes away: which is not the same as idle."""
     with Gpus([device()], Library(answers, **failing)) as gpus:
         assert gpus.read() == found
         assert gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
@@ -99,7 +62,6 @@ def test_what_is_not_told_is_none(answers, failing, found):
 
 
 def test_only_cuda_devices_of_the_map_are_asked():
-    """Found by address or UUID, never by number; what is not found is not there."""
     wanted = [device(0), device(1, pci=None, uuid="GPU-b"), device(2), device(0, Kind.CPU)]
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
     with Gpus(wanted, Library(answers)) as gpus:

@@ -1,6 +1,7 @@
 """Whether an IOMMU translates a device's addresses: as the kernel's files tell, or why not."""
 
 import pytest
+from tables import tables
 
 from gpumap.machine.link_state import options, translated
 from gpumap.machine.tree import Tree
@@ -32,18 +33,10 @@ def test_a_type_that_tells_nothing(sketch, type_):
     assert (value, "\x1b" in why) == (None, False)
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    ("quiet iommu=pt", (False, "kernel option iommu=pt")),
-    ("iommu.passthrough=1", (False, "kernel option iommu.passthrough=1")),
-    ("iommu.passthrough=0", (True, "kernel option iommu.passthrough=0")),
-    ("intel_iommu=on iommu=pt", (False, "kernel option intel_iommu=on iommu=pt")),
-    ("intel_iommu=on,sm_on", (True, "kernel option intel_iommu=on,sm_on")),
-    ("amd_iommu=force_enable", (True, "kernel option amd_iommu=force_enable")),
-    ("iommu=nopt", (True, "kernel option iommu=nopt")),
-    ("quiet", (None, "the system has one, and does not tell what it does for this device")),
-])  # fmt: skip
-def test_where_no_group_tells_the_options_do(sketch, line, expected):
+@pytest.mark.parametrize(("line", "value", "why"), tables(__file__)["options"])
+def test_where_no_group_tells_the_options_do(sketch, line, value, why):
     grouped(sketch).file("proc/cmdline", line)
+    expected = {"yes": True, "no": False, "unknown": None}[value], why
     assert translated(Tree(sketch.root), GPU) == expected
 
 

@@ -54,7 +54,6 @@ EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "
     ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
 ])  # fmt: skip
 def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
-    """Those of its node that the process may run on, whole ones, none twice."""
     every = cores(read(eight.status(allowed).root))
     made = {int: gpu, str: lambda name: every[int(name[3:])], Device: lambda device: device}
     found = placed(eight, *(made[type(each)](each) for each in devices))

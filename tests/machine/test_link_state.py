@@ -64,15 +64,13 @@ def test_without_any_files(sketch):
 
 
 def test_a_scripted_device_is_no_part_of_the_machine(eight):
-    """Its PCI address may be that of a real card; no system is read for it."""
     for root in (eight.root, eight.root / "none"):
         (found,) = link_states([gpu(NEAR_0, backend="fake")], root).values()
         assert found == LinkState(translated_by="a scripted device has no link")
 
 
 @pytest.mark.parametrize(
-    ("address", "above"),
-    [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())],
+    ("address", "above"), [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())]
 )
 def test_the_bridges_above_a_device(sketch, address, above):
     plugged(sketch, address, *above)
@@ -80,7 +78,6 @@ def test_the_bridges_above_a_device(sketch, address, above):
 
 
 def test_links_in_a_circle(sketch):
-    """Only a broken tree has them."""
     bus = sketch.root / "sys/bus/pci/devices"
     bus.mkdir(parents=True)
     (bus / NEAR_0).symlink_to(bus / NEAR_1)

@@ -1,8 +1,8 @@
 import importlib.util
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from nvml_library import Library, NvmlError
 
 from gpumap.errors import Exit
 from gpumap.extras import NVML, pip
@@ -11,56 +11,9 @@ from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable, gpus
 INSTALLED = importlib.util.find_spec("pynvml") is not None
 
 
-class FakeError(Exception):
-    """Stands in for pynvml.NVMLError, whose `value` is NVML's own code."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(f"code {value}")
-        self.value = value
-
-
-@dataclass
-class FakeNvml:
-    """Answers like the module pynvml: an answer that is an error is raised."""
-
-    answers: dict[str, object]
-    init: Exception | None = None
-    lost: frozenset[int] = frozenset()
-    places: frozenset[int] = frozenset()
-    calls: list[str] = field(default_factory=list)
-    NVMLError = FakeError
-
-    def nvmlInit(self):  # noqa: N802  pynvml's own names
-        self.calls.append("init")
-        if self.init:
-            raise self.init
-
-    def nvmlShutdown(self):  # noqa: N802
-        self.calls.append("shutdown")
-
-    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
-        if index in self.lost:
-            raise FakeError(15)
-        return index
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, place):  # noqa: N802
-        if place not in self.places:
-            raise FakeError(6)
-        return f"{handle}/{place}"
-
-    def __getattr__(self, query):
-        if query.removeprefix("nvml") not in self.answers:
-            raise AttributeError(query)
-        return lambda *handle: self._answer(query.removeprefix("nvml"), *handle[:1])
-
-    def _answer(self, query, handle=None):
-        answer = self.answers.get(f"{query} {handle}", self.answers[query])
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 ANSWERS = {
+    "DeviceGetHandleByIndex 0": 0,
+    "DeviceGetHandleByIndex 1": 1,
     "DeviceGetCount": 1,
     "SystemGetDriverVersion": "580.65.06",
     "DeviceGetName": "NVIDIA H200",
@@ -80,53 +33,52 @@ H200 = NvmlGpu(
     memory_total=141 * 2**30, memory_free=140 * 2**30, numa_node=1, cores=16896, link_generation=1,
     link_width=16, max_link_generation=5, max_link_width=16, mig=True,
 )  # fmt: skip
-KEPT = ("DeviceGetCount",)
+KEPT = ("DeviceGetCount", "DeviceGetHandleByIndex 0")
 
 
 @pytest.mark.parametrize("old", [str, str.encode])
 def test_a_device_as_the_driver_tells_it(old):
-    """Every answer has its field, the address is written our way, and NVML is shut down.
-
-    Strings that an older pynvml tells as bytes are the same strings.
-    """
+    """Every answer has its field, the address is written our way, and NVML is shut down."""
     texts = {f"DeviceGet{name}": old(ANSWERS[f"DeviceGet{name}"]) for name in ("Name", "UUID")}
     pci = {"DeviceGetPciInfo": SimpleNamespace(busId=old("00000000:9D:00.0"))}
-    library = FakeNvml(ANSWERS | texts | pci)
+    library = Library(ANSWERS | texts | pci)
     assert gpus(library) == (H200,)
-    assert library.calls == ["init", "shutdown"]
+    assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
 
 
 def test_the_instances_of_a_device_that_is_cut_up():
     """Places that are not taken are passed over; what one does not tell is None."""
     parts = {
         "DeviceGetMaxMigDeviceCount": 7,
+        **{f"DeviceGetMigDeviceHandleByIndex 0 {place}": f"0/{place}" for place in (2, 6)},
         "DeviceGetUUID 0/2": "MIG-c5b2",
         "DeviceGetName 0/2": b"NVIDIA H200 MIG 1g.18gb",
         "DeviceGetMemoryInfo 0/2": SimpleNamespace(total=16 * 2**30, free=15 * 2**30),
-        "DeviceGetUUID 0/6": FakeError(3),
-        "DeviceGetName 0/6": FakeError(3),
-        "DeviceGetMemoryInfo 0/6": FakeError(3),
+        "DeviceGetUUID 0/6": NvmlError(3),
+        "DeviceGetName 0/6": NvmlError(3),
+        "DeviceGetMemoryInfo 0/6": NvmlError(3),
     }
-    library = FakeNvml(ANSWERS | parts, places=frozenset({2, 6}))
+    library = Library(ANSWERS | parts)
     assert gpus(library)[0].instances == (
         NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
         NvmlInstance(),
     )
-    whole = FakeNvml(ANSWERS | parts | {"DeviceGetMigMode": [0, 1]}, places=frozenset({2}))
+    whole = Library(ANSWERS | parts | {"DeviceGetMigMode": [0, 1]})
     assert gpus(whole)[0].instances == ()
 
 
 @pytest.mark.parametrize("answers", [
-    {key: value if key in KEPT else FakeError(3) for key, value in ANSWERS.items()},
+    {key: value if key in KEPT else NvmlError(3) for key, value in ANSWERS.items()},
     {key: value for key, value in ANSWERS.items() if key in KEPT},
-    {"DeviceGetCount": 1, "DeviceGetMigMode": [0, 1], "DeviceGetMemoryAffinity": [0] * 16},
+    {"DeviceGetHandleByIndex 0": 0, "DeviceGetCount": 1, "DeviceGetMigMode": [0, 1],
+     "DeviceGetMemoryAffinity": [0] * 16},
 ], ids=["not supported", "not in this pynvml", "no node, MIG off"])  # fmt: skip
 def test_what_is_not_told_is_none(answers):
-    assert gpus(FakeNvml(answers)) == (NvmlGpu(0, None),)
+    assert gpus(Library(answers)) == (NvmlGpu(0, None),)
 
 
 def test_a_lost_device_does_not_hide_the_others():
-    library = FakeNvml(ANSWERS | {"DeviceGetCount": 2}, lost=frozenset({0}))
+    library = Library(ANSWERS | {"DeviceGetCount": 2, "DeviceGetHandleByIndex 0": NvmlError(15)})
     lost = NvmlGpu(0, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
     assert [gpu.index for gpu in gpus(library)] == [0, 1]
     assert gpus(library)[0] == lost
@@ -139,22 +91,21 @@ def test_a_lost_device_does_not_hide_the_others():
     (18, "the NVIDIA driver and its library differ in version", "restart"),
 ])  # fmt: skip
 def test_a_driver_that_does_not_answer(code, reason, fix):
-    library = FakeNvml({}, init=FakeError(code))
+    library = Library({}, init=NvmlError(code))
     with pytest.raises(NvmlUnavailable) as caught:
         gpus(library)
     assert caught.value.reason == reason
     assert fix in caught.value.fix
     assert caught.value.exit_code == Exit.ABSENT
     assert caught.value.diagnostics[0].hint == caught.value.fix
-    assert library.calls == ["init"]
+    assert library.calls == ["Init"]
 
 
 def test_shut_down_after_a_failure():
-    """NVML is shut down also when a query that everything needs fails."""
-    library = FakeNvml({"DeviceGetCount": FakeError(999)})
+    library = Library({"DeviceGetCount": NvmlError(999)})
     with pytest.raises(NvmlUnavailable, match="NVML: code 999"):
         gpus(library)
-    assert library.calls == ["init", "shutdown"]
+    assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
 
 
 @pytest.mark.skipif(INSTALLED, reason="pynvml is installed")

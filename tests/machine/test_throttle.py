@@ -38,7 +38,6 @@ def watch(sketch, gpus=None):
 
 
 def test_a_count_of_heat_that_goes_up(sketch):
-    """Since the last look, for the devices that have the core; earlier heat is old news."""
     for core, count in enumerate((7, 0, 0)):
         heat(sketch, core, count)
     throttle = watch(sketch)

@@ -4,9 +4,21 @@ import threading
 
 import psutil
 import pytest
+from tables import tables
 from trees import CPU
 
-from gpumap.machine.topology import Cpu, Topology, read
+from gpumap.machine.topology import (
+    Cpu,
+    MemoryLimit,
+    Topology,
+    clocks,
+    memory_limits,
+    model,
+    processors,
+    quota,
+    read,
+)
+from gpumap.machine.tree import Tree
 
 
 def test_eight(eight):
@@ -110,18 +122,6 @@ def test_files_of_older_and_newer_kernels(sketch):
     assert found.memory_available == 40 * 1024
 
 
-def test_this_machine():
-    """The real root gives the processors of this process, each its own sibling."""
-    topology = read()
-    assert topology.cpus
-    assert topology.online >= 1
-    assert all(cpu.index in cpu.siblings for cpu in topology.cpus)
-    assert 0 < topology.memory_available <= topology.memory_total
-    assert topology.model
-    if topology.pinnable:
-        assert {cpu.index for cpu in topology.cpus} == os.sched_getaffinity(os.getpid())
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
 def test_a_pinned_worker_sees_the_whole_process():
     seen = []
@@ -134,3 +134,84 @@ def test_a_pinned_worker_sees_the_whole_process():
     worker.start()
     worker.join()
     assert seen == [read().cpus]
+
+
+GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\n", "Intel(R) Xeon(R) Processor"),
+    (GRACE, "Arm Neoverse-V2"),
+    (GRACE.replace("0xd4f", "0xfff"), "Arm implementer 0x41 part 0xfff"),
+    (f"{GRACE}\nModel\t\t: Raspberry Pi 5 Model B Rev 1.0\n", "Raspberry Pi 5 Model B Rev 1.0"),
+    ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", "POWER9, altivec supported"),
+    ("processor\t: 0\nmodel name\t:\n", None), ("", None),
+    ("\x00\x01rubbish without a colon", None),
+])  # fmt: skip
+def test_model(sketch, text, expected):
+    assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
+
+
+def test_numbers_and_clocks(sketch):
+    text = "\n\n".join(
+        f"processor : {index}\ncpu MHz : {rate}"
+        for index, rate in (
+            (1, "2600.5"),
+            (0, "800"),
+            (2, "nan"),
+            (3, "inf"),
+            (4, "x"),
+            ("x", "1"),
+            (-1, "1"),
+        )
+    )
+    tree = Tree(sketch.file("proc/cpuinfo", text).root)
+    assert processors(tree) == (0, 1, 2, 3, 4)
+    assert clocks(tree) == {0: 800e6, 1: 2600.5e6}
+
+
+V2 = "sys/fs/cgroup"
+
+
+def build(sketch, own, files):
+    sketch.file("proc/self/cgroup", own)
+    for path, content in files.items():
+        sketch.file(path, content)
+    return Tree(sketch.root)
+
+
+QUOTAS = tables(__file__)
+QUOTAS["garbage, deep"] = {"own": "0::/" + "a/" * 5000, "files": {f"{V2}/a/cpu.max": "max"}}
+
+
+@pytest.mark.parametrize("group", QUOTAS.values(), ids=QUOTAS)
+def test_quota(sketch, group):
+    """The smallest quota of the process's group and of all groups above it binds."""
+    assert quota(build(sketch, group["own"], group["files"])) == group.get("quota")
+
+
+def test_memory_limits_v2(sketch):
+    """Cold page cache is not in use; "max" is no limit."""
+    files = {
+        f"{V2}/a/b/memory.max": "1000",
+        f"{V2}/a/b/memory.current": "700",
+        f"{V2}/a/b/memory.stat": "anon 300\ninactive_file 400\n",
+        f"{V2}/a/memory.max": "max",
+        f"{V2}/memory.max": "5000",
+    }
+    assert memory_limits(build(sketch, "0::/a/b", files)) == (
+        MemoryLimit(1000, 300),
+        MemoryLimit(5000, 0),
+    )
+
+
+def test_memory_limits_v1(sketch):
+    folder = "sys/fs/cgroup/memory/d"
+    files = {
+        f"{folder}/memory.limit_in_bytes": "1000",
+        f"{folder}/memory.usage_in_bytes": "1700",
+        f"{folder}/memory.stat": "inactive_file 9\ntotal_inactive_file 100\n",
+    }
+    limits = memory_limits(build(sketch, "8:memory:/d", files))
+    assert limits == (MemoryLimit(1000, 1600),)
+    assert limits[0].free == 0

@@ -27,7 +27,6 @@ def test_cpu_list_is_capped():
 
 @given(st.one_of(pieces, st.text(max_size=50)))
 def test_cpu_list_never_raises(text):
-    """Whatever a file holds, the list is ascending, without doubles, and below the cap."""
     cpus = cpu_list(text)
     assert list(cpus) == sorted(set(cpus))
     assert all(0 <= cpu < CPUS_MAX for cpu in cpus)
@@ -35,7 +34,6 @@ def test_cpu_list_never_raises(text):
 
 @given(st.sets(st.integers(0, CPUS_MAX - 1), max_size=300))
 def test_cpu_list_round_trips(cpus):
-    """What the kernel writes for a set of processors is read back as that set."""
     assert cpu_list(listed(cpus)) == tuple(sorted(cpus))
 
 

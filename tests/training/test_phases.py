@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import tables
 
 from gpumap.training.phases import EXCHANGE, PHASES, phases
 
@@ -42,7 +43,6 @@ def trainings(draw, exchanging=None):
 
 
 def last(parts):
-    """Return when the last worker was done."""
     return max(end for _, ends in parts for end in ends.values())
 
 
@@ -58,7 +58,6 @@ def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(training):
 
 @given(trainings(), st.randoms())
 def test_who_is_called_first_makes_no_difference(training, random):
-    """A mean over the workers knows no order of them."""
     parts, workers = training
     order = random.sample(range(workers), workers)
     other = [(phase, {order[worker]: end for worker, end in ends.items()}) for phase, ends in parts]
@@ -90,21 +89,7 @@ def steps(*workers):
             zip(names, zip(*workers, strict=True), strict=True)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("early", "late", "expected"),
-    [
-        # input 1, copy 1, compute 2 and 5; exchange 1, update 1, none behind
-        ((1.0, 2.0, 4.0, 8.0, 9.0, 9.0), (1.0, 2.0, 7.0, 8.0, 9.0, 9.0),
-         {"input": 1.0, "transfer": 1.0, "compute": 3.5, "sync": 1.5, "comm": 1.0, "update": 1.0}),
-        # parameters are averaged behind an update, which is longer of one worker
-        ((0.0, 0.0, 1.0, 1.0, 2.0, 5.0), (0.0, 0.0, 1.0, 1.0, 4.0, 5.0),
-         {"update": 2.0, "sync": 1.0, "comm": 1.0}),
-        # an algorithm may be done with one while another is still to come: that is no exchange
-        ((0.0, 0.0, 1.0, 2.0, 2.0, 2.0), (0.0, 0.0, 3.0, 4.0, 4.0, 4.0),
-         {"sync": 1.5, "comm": 0.5}),
-    ],
-    ids=["before the update", "behind it", "done before the last is ready"],
-)  # fmt: skip
+@pytest.mark.parametrize(("early", "late", "expected"), tables(__file__)["steps"])
 def test_the_early_wait_for_the_late_and_then_all_exchange(early, late, expected):
     """Two workers, a step; without steps there is nothing."""
     found = phases(steps(early, late), 0.0, 2)

@@ -3,18 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
+from tables import tables
 
 from gpumap.errors import SourceError
 from gpumap.training import published
 from gpumap.training.published import cell, chosen, judged, shipped, table
 
-SEED = """\
-AlexNet-128b 20.50 10.35+0.78 5.13+0.54 2.63+0.61
-GoogLeNet-32b 63.89 31.40+1.00 15.51+0.71 7.69+0.80
-VGG16-16b 358.29 176.08+13.90 90.44+9.28 55.12+12.59
-VGG16-32b 343.37 169.12+7.14 86.97+4.80 43.29+5.41
-ResNet50-64b 163.15 80.09+0.81 40.25+0.56 20.12+0.57
-"""
+TABLES = tables(__file__)
+
 FOUR = ("AlexNet-128b", "VGG16-16b", "VGG16-32b", "ResNet50-64b")
 HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
 
@@ -27,7 +24,7 @@ def test_the_seeds_table_is_reproduced_to_the_printed_digit():
     found = seed()
     rows = dict.fromkeys(each.row for each in found.cells)
     lines = [" ".join([row, *(c.text for c in found.cells if c.row == row)]) for row in rows]
-    assert "".join(f"{line}\n" for line in lines) == SEED
+    assert "".join(f"{line}\n" for line in lines) == TABLES["seed"]
     assert [c.devices for c in found.cells] == [1, 2, 4, 8] * 5
     assert "https://github.com/uoguelph-mlrg/Theano-MPI" in " ".join(found.source)
 
@@ -54,10 +51,9 @@ def test_eight_devices_need_a_second_slower_link():
     low, high = other.bandwidth
     assert 3.1e9 < low < high < 3.7e9
     assert all(model.bandwidth > 7e9 for model in found.models)
-    with pytest.raises(SourceError) as raised:
-        chosen(seed(), ["AlexNet"])
-    assert str(raised.value) == "theano-mpi has no row AlexNet"
-    assert "AlexNet-128b, GoogLeNet-32b" in raised.value.diagnostics[0].hint
+    said = refusal(SourceError, chosen, seed(), ["AlexNet"])
+    assert said.message == "theano-mpi has no row AlexNet"
+    assert "AlexNet-128b, GoogLeNet-32b" in said.hint
 
 
 EXACT = st.integers(1, 9)
@@ -78,13 +74,7 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
     assert found.others == ()
 
 
-@pytest.mark.parametrize("lines", [
-    "a,1,10,,8,64,1000\na,2,6,1,8,64,1000\n",  # one network
-    "a,2,6,1,8,64,\nb,2,6,1,8,64,\nc,2,6,1,8,64,\na,4,3,1,8,64,\nb,4,3,1,8,64,\nc,4,3,1,8,64,\n",
-    "a,2,6,1,8,,9\nb,2,6,1,8,,9\nc,2,6,1,8,,9\na,4,3,1,8,,9\nb,4,3,1,8,,9\nc,4,3,1,8,,9\n",
-    "a,2,6,,8,64,9\nb,2,6,,8,64,9\nc,2,6,,8,64,9\na,4,3,,8,64,9\nb,4,3,,8,64,9\nc,4,3,,8,64,9\n",
-    "a,2,6,1,8,64,9\nb,2,6,1,8,64,9\nc,2,6,1,8,64,9\n",  # one number of devices, one size
-])  # fmt: skip
+@pytest.mark.parametrize("lines", TABLES["modelless"])
 def test_without_what_it_takes_there_is_no_model(lines):
     found = table(HEADER + lines, "t.csv")
     assert (found.models, found.fitted, found.others) == ((), (), ())
@@ -98,24 +88,7 @@ def test_without_one_device_there_is_no_speed_up():
     assert [c.nbytes for c in table(text, "t.csv").cells] == [4 * 138_357_544, 7]
 
 
-GOOD = "network,devices,train_s\n"
-
-
-@pytest.mark.parametrize(("text", "problems"), [
-    ("", ["line 1: no column network, devices, train_s"]),
-    ("# only a source\n", ["line 2: no column network, devices, train_s"]),
-    ("network,devices\n", ["line 1: no column train_s"]),
-    ("network,devices,train_s,x\x1b[2J\n", ['line 1: a column "x\\x1b[2J" that cannot be']),
-    ("network,devices,train_s,devices\n", ['line 1: a column "devices" that cannot be']),
-    (GOOD, ["line 1: there is no cell"]),
-    (f"#\n{GOOD}a,2\n", ["line 3: a network or a column is missing"]),
-    (f"{GOOD},2,1\na,0,1\na,2,nan\na,+2,-1\n", [
-        "line 2: a network or a column is missing", 'line 3: devices is "0"',
-        'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
-    ]),
-    (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
-    (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "problems"), TABLES["unreadable"])
 def test_a_table_that_cannot_be_read(text, problems):
     with pytest.raises(SourceError) as raised:
         table(text, "t.csv")

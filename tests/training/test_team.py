@@ -1,8 +1,6 @@
 """Workers that train one network do what one worker with all of the examples would do."""
 
-import gc
 import threading
-import weakref
 from functools import cache, partial
 
 import numpy as np
@@ -157,7 +155,6 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
 
 
 def test_pushes_are_one_behind_the_other(four):
-    """What was received is sent on in the same step: in the order of the pushes."""
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     crew = team(four[:3])
@@ -171,13 +168,10 @@ def test_pushes_are_one_behind_the_other(four):
         assert abs(each - wanted).max() <= 4 * EPS * 1000
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(names, marks=skipped(*dict.fromkeys(names)))
-        for names in (*((name, name) for name in REAL), ("numpy", "pyopencl"))
-    ],
-)
+@pytest.mark.parametrize("names", [
+    pytest.param(names, marks=skipped(*dict.fromkeys(names)))
+    for names in (*((name, name) for name in REAL), ("numpy", "pyopencl"))
+])  # fmt: skip
 def test_a_copy_stands_between_what_is_before_and_behind_it(names):
     size = 100_000
     with opened(*names) as (one, two):
@@ -281,62 +275,3 @@ def test_a_rule_learns_as_much_as_one_worker(single, name, workers):
     assert loss_of(NET.initial(SEED)) > 2 * single
     assert single == pytest.approx(0.2015, abs=0.0005)
     assert all(loss_of(each) == pytest.approx(single, rel=0.01) for each in (*every, *centre))
-
-
-@pytest.mark.parametrize("workers", [2, 4])
-def test_a_rule_keeps_workers_together(workers):
-    """Nearer to each other than those that never exchange anything; BSP to the bit."""
-    none, bsp, easgd, gosgd = (
-        np.ptp(ended(name, workers)[0], axis=0).max() for name in ("none", "bsp", "easgd", "gosgd")
-    )
-    assert bsp == 0
-    assert 0 < easgd < 0.7 * none
-    assert 0 < gosgd < 0.7 * none
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(names, marks=skipped("pyopencl"))
-        for names in (("numpy", "pyopencl"), ("pyopencl", "numpy", "numpy"))
-    ],
-)
-def test_a_team_of_several_libraries(names, algorithm):
-    examples, counts = NET.data(COUNT, SEED), CUTS[len(names)]
-    with opened(*names) as sessions:
-        crew = team(sessions, algorithm)
-        crew.begin(NET.initial(SEED))
-        train(crew, Chosen("bsp").of(len(names), SEED), examples, counts, STEPS)
-        first, *others = held(crew)
-        assert near(first, alone(examples, 24, STEPS))
-        assert all(other.tobytes() == first.tobytes() for other in others)
-        for chosen in (Chosen("easgd", tau=2), Chosen("gosgd", chance=0.9)):
-            rule = chosen.of(len(names), SEED)
-            assert "staged" in train(crew, rule, examples, counts, 10)
-            assert all(np.isfinite(each).all() for each in held(crew))
-
-
-def test_no_buffer_is_left(monkeypatch, four):
-    examples, alive = NET.data(COUNT, SEED), []
-
-    def counted(session):
-        empty = session.empty
-
-        def allocated(shape, dtype):
-            alive.append(weakref.ref(buffer := empty(shape, dtype)))
-            return buffer
-
-        monkeypatch.setattr(session, "empty", allocated)
-
-    for session in four[:2]:
-        counted(session)
-    crew = team(four[:2], optimizer="adam")
-    crew.begin(NET.initial(SEED))
-    for name in ("bsp", "easgd", "gosgd"):
-        rule = Chosen(name, tau=1, chance=1.0).of(2, SEED)
-        train(crew, rule, examples, (12, 12), 3, 0.01)
-    assert len(alive) > 20
-    del crew
-    gc.collect()
-    assert [ref() for ref in alive if ref() is not None] == []

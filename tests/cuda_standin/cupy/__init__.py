@@ -19,16 +19,12 @@ _ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200
 
 
 class MemoryPointer:
-    """Where an array begins; it keeps the memory."""
-
     def __init__(self, mem, offset):
         self.mem = mem
         self.ptr = (mem.block.address if mem else 0) + offset
 
 
 class ndarray:  # noqa: N801 - CuPy's names, here and below
-    """An array in a device's memory, in C order."""
-
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         if strides is not None or order != "C":
             raise _gpu.Misuse("arrays are in C order here")
@@ -50,7 +46,6 @@ class ndarray:  # noqa: N801 - CuPy's names, here and below
         return ndarray(shape, self.dtype, pointer)
 
     def reshape(self, *shape, order="C", copy=None):
-        """Return a view of the same elements in another shape."""
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if order != "C" or copy or prod(shape) * self.dtype.itemsize != self.nbytes:
             raise ValueError("cannot reshape")
@@ -62,7 +57,6 @@ def _base(mem):
 
 
 def empty(shape, dtype=float, order="C"):
-    """Return an array that nobody has written yet."""
     return ndarray(shape, dtype, order=order)
 
 
@@ -80,13 +74,10 @@ _POOL = MemoryPool()
 
 
 def get_default_memory_pool():
-    """Return the pool that arrays come from."""
     return _POOL
 
 
 class Device:
-    """A device; as a context it is the current one."""
-
     def __init__(self, device=None):
         self.id = CURRENT.device if device is None else int(device)
         if not 0 <= self.id < _gpu.DEVICES:
@@ -103,13 +94,10 @@ class Device:
 
     @property
     def compute_capability(self):
-        """Return it without a point."""
         return "90"
 
 
 class Stream:
-    """A stream of the current device; as a context it is the current one."""
-
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):  # noqa: FBT002
         if null or ptds or priority is not None or not non_blocking:
             raise _gpu.Misuse("only streams that do not wait for the legacy stream are here")
@@ -130,7 +118,6 @@ class Stream:
             queue.drain() if queue.captured is None else None
 
     def record(self, event=None):
-        """Put an event into it, a new one unless one is given."""
         event = event or Event()
         event.record(self)
         return event
@@ -141,16 +128,13 @@ class Stream:
             self._queue.put(lambda: place[0].drain(place[1]))
 
     def synchronize(self):
-        """Wait for everything in it."""
         _gpu.queue_at(self.ptr).drain()
 
     def begin_capture(self, mode=None):
-        """Take what is queued from now on into a graph."""
         del mode
         self._queue.captured = []
 
     def end_capture(self):
-        """Return the graph."""
         jobs, self._queue.captured = self._queue.captured, None
         graph = Graph.__new__(Graph)
         graph._jobs = jobs
@@ -158,10 +142,7 @@ class Stream:
 
 
 class Graph:
-    """What was captured."""
-
     def launch(self, stream=None):
-        """Queue all of it."""
         queue = stream._queue if stream else CURRENT.stream
         for job in self._jobs:
             queue.put(job)
@@ -174,44 +155,36 @@ def _device(ordinal):
 
 
 def getDeviceCount():  # noqa: N802 - CuPy's names, to the end of these functions
-    """Return how many devices there are."""
     return _gpu.DEVICES
 
 
 def driverGetVersion():  # noqa: N802
-    """Return the driver's CUDA."""
     return 13020
 
 
 def runtimeGetVersion():  # noqa: N802
-    """Return what CuPy was built for."""
     return 13020
 
 
 def getDeviceProperties(device):  # noqa: N802
-    """Return what is told of a device, as bytes and numbers."""
     uuid = bytes([0xA0 + _device(device)] * 16)
     return {"name": b"NVIDIA stand-in, no GPU", "uuid": uuid, "totalGlobalMem": _gpu.TOTAL,
             "multiProcessorCount": 132, "major": 9, "minor": 0}  # fmt: skip
 
 
 def deviceGetPCIBusId(device):  # noqa: N802
-    """Return its address."""
     return f"0000:{9 + _device(device):02X}:00.0"
 
 
 def deviceGetAttribute(attrib, device):  # noqa: N802
-    """Return an attribute of a device."""
     return _device(device) * 0 + _ATTRIBUTES[attrib]
 
 
 def deviceCanAccessPeer(device, peerDevice):  # noqa: N802, N803
-    """Return whether one may use the other's memory."""
     return int(_device(device) != _device(peerDevice) and not _gpu.fault("peer-refused"))
 
 
 def deviceEnablePeerAccess(peerDevice):  # noqa: N802, N803
-    """Let the current device use another's memory."""
     pair = (CURRENT.device, _device(peerDevice))
     if pair in _gpu.PEERS:
         raise _gpu.CUDARuntimeError(704)
@@ -234,15 +207,12 @@ def memcpyPeerAsync(dst, dstDevice, src, srcDevice, size, stream):  # noqa: N802
 
 
 class PointerAttributes:
-    """Where memory is, for the device and for the host."""
-
     def __init__(self, device, devicePointer, hostPointer, type):  # noqa: A002, N803
         self.device, self.devicePointer, self.hostPointer = device, devicePointer, hostPointer
         self.type = type
 
 
 def pointerGetAttributes(ptr):  # noqa: N802
-    """Return what is known of an address."""
     block, at = _gpu.found(ptr)
     if block is None:
         raise _gpu.CUDARuntimeError(1)

@@ -60,7 +60,6 @@ _PLANTED = _kind if not _word or _word in sys.orig_argv else ""
 
 
 def fault(kind):
-    """Return whether a fault of this kind is planted in this process."""
     return kind == _PLANTED
 
 
@@ -107,7 +106,6 @@ class Queue:
                 self.drain()
 
     def drain(self, upto=None):
-        """Do what was queued, up to a place."""
         while fault("hang"):
             time.sleep(0.1)
         if self.captured is not None:
@@ -121,7 +119,6 @@ class Queue:
 
 
 def queue_at(ptr):
-    """Return the queue of a stream's address, which must be of the current device."""
     queue = QUEUES.get(ptr)
     if queue is None or queue.device != CURRENT.device:
         raise Misuse(f"stream {ptr:#x} is none of the current device {CURRENT.device}")
@@ -144,12 +141,10 @@ class Block:
         _note(self)
 
     def check(self):
-        """Raise Misuse where something was written beside it."""
         if (self.held[:GUARD] != FENCE).any() or (self.held[GUARD + self.size :] != FENCE).any():
             raise Misuse(f"something was written beside {self.size} bytes at {self.address:#x}")
 
     def free(self):
-        """Poison it: nobody may use it any more."""
         self.check()
         self.freed = True
         self.bytes[:] = 0xDB
@@ -197,7 +192,6 @@ def region(address, nbytes, device=None):
 
 
 def alive(block):
-    """Raise Misuse where a block was freed before work on it has run."""
     if block.freed:
         raise Misuse(f"work runs on {block.kind} memory that was freed")
 

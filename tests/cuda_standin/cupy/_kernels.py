@@ -14,7 +14,6 @@ from cupy import _gpu
 
 _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("GPUMAP_STANDIN_CACHE", tempfile.gettempdir()))
-_CODES = {0: "address", 8: "integer", 4: "integer", 1: "integer", 2: "integer"}
 _TRAMPOLINE = """
 static void call_{0}(void **a) {{ standin::call(&{0}, a); }}
 extern "C" VISIBLE int launch_{0}(unsigned grid, unsigned block, void **a) {{
@@ -32,7 +31,6 @@ CompileException.__module__ = "cupy.cuda.compiler"
 
 
 def built(code, options):
-    """Return the library of a text; options are NVRTC's."""
     if bad := [o for o in options if not o.startswith(("-D", "-std=", "-I"))]:
         raise _gpu.Misuse(f"NVRTC's options {bad}")
     header = (_HERE / "device.h").read_text()

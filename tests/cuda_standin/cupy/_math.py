@@ -101,7 +101,6 @@ def _wide(values, kind, compute):
 
 
 def _narrow(values, kind):
-    """Return what is written, rounded once."""
     if kind == 14:
         bits = np.ascontiguousarray(values).view(np.uint32)
         rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
@@ -133,7 +132,6 @@ class NcclCommunicator:
 
     @staticmethod
     def initAll(devices):  # noqa: N802
-        """Return a communicator for each device, each of which is there once."""
         devices = list(range(devices)) if isinstance(devices, int) else list(devices)
         if len(set(devices)) != len(devices) or not set(devices) <= set(range(_gpu.DEVICES)):
             raise _gpu.Misuse(f"NCCL on the devices {devices}")
