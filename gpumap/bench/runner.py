@@ -110,7 +110,8 @@ class Runner:
         insists = group.insists or not self._begun
         for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
-            unknown = [case for case in new if not self._known(case)]
+            known = {*self._checks, *self._failures, *self._left_out}  # ready, or impossible
+            unknown = [case for case in new if case.id not in known]
             least = sum(self._pace.before(case, group.shortest) for case in unknown)
             if not insists and not self._room(kept.values(), end, least):
                 continue
@@ -123,10 +124,6 @@ class Runner:
         self._begun = self._begun or bool(kept)
         self._series = kept
         self._leave_out(group)
-
-    def _known(self, case: Case) -> bool:
-        """Return whether a case is ready, or was found to be impossible."""
-        return any(case.id in of for of in (self._checks, self._failures, self._left_out))
 
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
