@@ -56,9 +56,7 @@ MAY_IMPORT = {
     "distributed": "lazy_numpy model errors escape extras dtypes backends.base",
     # a network and a table of the user's; and whether a gradient is right
     "training": "lazy_numpy spelling model errors escape files fit kernels backends.base "
-    "distributed bench.base bench.verify",
-    # what rank 0 says to all ranks
-    "training.mpi_steps": "lazy_numpy errors model backends.base bench distributed",
+    "distributed bench.base bench.verify bench.mpi_ranks",
     "bench.registry": "model",  # benchmarks by name alone
     "bench": "lazy_numpy cut spelling dtypes model errors units stats fit kernels backends.base "
     "backends.hollow distributed training judge machine",

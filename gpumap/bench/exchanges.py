@@ -1,4 +1,4 @@
-"""What `bench allreduce` asks of its ranks, what they are given, and what must come of it.
+"""Exchanges of `bench allreduce` between devices of one process: jobs, data, rounds and checks.
 
 Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, not
 even where float16 carries it, and an element that came twice, not at all or to another place shows.

@@ -1,8 +1,6 @@
 """Metrics from samples: medians with their intervals, and ratios taken block by block.
 
-What several devices gain over one, and what their placement could gain at best.
-
-`ideal` is T(one) over the time that the busiest hardware needs for its own work, by the solo times
+Of several devices: `ideal` is T(one) over the time that the busiest hardware needs for its own work, by the solo times
 of the same block: names that share hardware take turns. Which one is the busiest, the medians say:
 the largest time of each block would be that of the largest noise. Where results are fetched, T(one)
 is with its fetches, and each device has its own to do beside its product: as long as one of T(one)

@@ -1,4 +1,4 @@
-"""Memory is estimated before it is taken: too much is a wrong question, not a crash."""
+"""Comparison of the memory that a plan takes with what is free, before any is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this process was started, as one of several: what the launchers put into the environment.
+"""Rank of this process by the variables of the launcher that started it.
 
     Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
     MPICH       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (Hydra; Intel MPI too)

@@ -1,4 +1,4 @@
-"""Training between processes: what each rank does, and what rank 0 sees of it.
+"""Training between processes: the steps of each rank, and rank 0's view of them.
 
 All ranks run the same command line, so that a `Spec` of a few words is enough for each of them to
 know its part. A rank waits for its device after every phase; what a phase takes is its own time.
@@ -18,7 +18,7 @@ from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_workers import MpiTeam
 from gpumap.training.optimizers import Mean, partners
-from gpumap.training.phases import PHASES
+from gpumap.training.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

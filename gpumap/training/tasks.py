@@ -1,4 +1,4 @@
-"""What is trained: a network of layers, or a class of the user's own.
+"""Tasks of a training: a network of layers, or a class of the user's own.
 
 A class of one's own has a list of arrays and two methods:
 
