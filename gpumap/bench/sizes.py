@@ -143,7 +143,7 @@ def _series(text: str, read: Callable[[str], int], example: str) -> tuple[int, .
             found.append(size)
             size *= factor
     if len(set(found)) < len(found):
-        raise QuestionError(f"a number stands twice in {text!r}", "name each once")
+        raise QuestionError(f"{text!r} has a number twice", "name each once")
     return tuple(found)
 
 

@@ -10,13 +10,14 @@ the machine is part of what this run observed, as it is in no ratio.
 `unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
 most. The procedure's coverage is in docs/method.md.
 
-The cases that matter most come first, each with what it needs. A case is kept with the case that it is compared with, and with the controls of its devices. It is
-kept if every case that is kept can then be measured in FEWEST blocks: fewer have no interval. What
-it takes is known once it was verified and calibrated; before that it is expected from the work of
-what has been measured.
+The cases that matter most come first, each with what it needs. A case is kept with the case that it
+is compared with, and with the controls of its devices. It is kept if every case that is kept can
+then be measured in FEWEST blocks: fewer have no interval. What it takes is known once it was
+verified and calibrated; before that it is expected from the work of what has been measured.
 
-Throttling by heat or a limit of power marks samples. The devices are looked at between blocks, never inside a sample, and seldom enough to cost nothing.
-What comes and goes between two looks is not seen; what is seen marks every sample since the last.
+Throttling by heat or a limit of power marks samples. The devices are looked at between blocks,
+never inside a sample, and seldom enough to cost nothing. What comes and goes between two looks is
+not seen; what is seen marks every sample since the last.
 """
 
 from __future__ import annotations

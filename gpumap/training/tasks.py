@@ -181,7 +181,7 @@ class OwnData(Order):
         except _FAILING as error:
             raise _refused(self._name, f"batch failed: {_said(error)}") from error
         if count != len(numbers):
-            said = f"batch made {count} examples, and {len(numbers)} were asked for"
+            said = f"batch made {count} examples, and {len(numbers)} were requested"
             raise _refused(self._name, said)
         return x, y
 

@@ -113,7 +113,7 @@ GOOD = "network,devices,train_s\n"
         "line 2: a network or a column is missing", 'line 3: devices is "0"',
         'line 4: train_s is "nan"', 'line 5: devices is "+2"', 'line 5: train_s is "-1"',
     ]),
-    (f"{GOOD}a,2,1\na,2,1\n", ["a stands twice at 2 devices"]),
+    (f"{GOOD}a,2,1\na,2,1\n", ["a is there twice at 2 devices"]),
     (f'{GOOD}"a,2,1\n', ["line 2: unexpected end of data"]),
 ])  # fmt: skip
 def test_a_table_that_cannot_be_read(text, problems):
