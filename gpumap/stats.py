@@ -274,16 +274,11 @@ def _rank(n: int, confidence: float) -> int:
     """Return the largest k with 2 P(Bin(n, 1/2) < k) <= 1 - confidence; at least 1."""
     tail, k = 0.0, 0
     term = math.ldexp(1.0, -n) if n < 1000 else 0.0  # noqa: PLR2004 - 2^-n is 0 as a float beyond
-    if term == 0.0:
-        return _rank_of_many(n, confidence)
+    if term == 0.0:  # the normal approximation
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        return max(math.floor((n - z * math.sqrt(n)) / 2), 1)
     while 2 * (tail + term) <= 1 - confidence:
         tail += term
         k += 1
         term *= (n - k + 1) / k
     return max(k, 1)
-
-
-def _rank_of_many(n: int, confidence: float) -> int:
-    """Return the same by the normal approximation."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return max(math.floor((n - z * math.sqrt(n)) / 2), 1)

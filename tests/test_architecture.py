@@ -56,9 +56,7 @@ MAY_IMPORT = {
     "distributed": "lazy_numpy model errors escape extras dtypes backends.base",
     # a network and a table of the user's; and whether a gradient is right
     "training": "lazy_numpy spelling model errors escape files fit kernels backends.base "
-    "distributed bench.base bench.verify",
-    # what rank 0 says to all ranks
-    "training.mpi_steps": "lazy_numpy errors model backends.base bench distributed",
+    "distributed bench.base bench.verify bench.mpi_ranks",
     "bench.registry": "model",  # benchmarks by name alone
     "bench": "lazy_numpy cut spelling dtypes model errors units stats fit kernels backends.base "
     "backends.hollow distributed training judge machine",
@@ -310,13 +308,14 @@ def test_a_start_loads_no_library_that_it_does_not_use(arguments, tmp_path):
     assert started(code, unwanted, tmp_path) == (0, "")
 
 
-def test_a_benchmark_without_a_flag_reads_no_text_of_explain_or_doctor(tmp_path, monkeypatch):
+def test_a_benchmark_without_a_flag_loads_no_text_and_no_training(tmp_path, monkeypatch):
     """Scripted devices are exact: no row has a flag that the table would explain."""
     monkeypatch.setenv("GPUMAP_FAKE", str(ROOT / "examples" / "gpus.toml"))
     dot = ["bench", "dot", "a->cuda0", "--backend", "fake", "--size", "4096", "--budget", "1s"]
     code = MAIN.format(arguments=[*dot, "--quiet"])
 
-    assert started(code, {"gpumap.explain.lookup", "gpumap.doctor.causes"}, tmp_path) == (0, "")
+    unwanted = {"gpumap.explain.lookup", "gpumap.doctor.causes", "gpumap.training"}
+    assert started(code, unwanted, tmp_path) == (0, "")
 
 
 def started(code, unwanted, folder):

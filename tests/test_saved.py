@@ -19,7 +19,7 @@ from gpumap import saved, stats
 from gpumap.errors import Exit, SourceError
 from gpumap.model import shape
 from gpumap.report import Style, render
-from gpumap.training.phases import PHASES
+from gpumap.training.steps import PHASES
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()

@@ -12,7 +12,7 @@ from gpumap.app.draft import Measured
 from gpumap.app.progress import Progress
 from gpumap.app.recording import Recording
 from gpumap.backends.base import Clock
-from gpumap.bench.memory import check_memory
+from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.gate import decided, gated
 from gpumap.model import Around

@@ -1,4 +1,4 @@
-"""Does the device pay? A workload on the host, all cores, against a device with its transfers.
+"""Break-even sizes: a workload on all cores of the host, against a device with its transfers.
 
 What was measured stands beside what was predicted: the sum of what the models of the copies say and
 of what the product takes on the device alone. The prediction never sees a whole call.

@@ -1,6 +1,4 @@
-"""A workload's call on the host and on a device, as rounds that can be timed and proved.
-
-What the link between the host and a device can carry at most.
+"""Calls of a workload on the host and on a device, and the limit of the link between them.
 
 Payload of a lane after its encoding, one way. Source: PCI Express Base Specification, 8b/10b up to
 generation 2, 128b/130b to 5, and FLITs of 242 in 256 bytes in 6.

@@ -1,4 +1,4 @@
-"""A fixed product on each device in every block, beside whatever is measured.
+"""Control product: a fixed product on each device in every block of a run.
 
 Two runs on one machine differ by more than their intervals say: the machine has changed between
 them. What both measured beside the same product can be compared all the same, block by block.

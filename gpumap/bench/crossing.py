@@ -1,4 +1,4 @@
-"""From which size on one thing is faster than another: what was seen, and what models predict.
+"""Break-even sizes, from measured ratios and from fitted models.
 
 Pure: from times at some sizes to ranges in which the device wins, and to the size from which on.
 There can be more than one crossing; caches make them.

@@ -336,7 +336,8 @@ def _cases(
 ) -> Iterable[Case]:
     ids: dict[str, str] = {}
     for name in wanted:
-        places = [(b,) for b in bindings] if name == "solo" else [_placed(name, bindings, fastest)]
+        several = tuple(bindings) if name.startswith("many") else (fastest,)
+        places = [(b,) for b in bindings] if name == "solo" else [several]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
             skip = one_device(SPEC, name, bindings)
@@ -346,10 +347,6 @@ def _cases(
             case = Case(KEY, name, keys, place, work, against if skip is None else None, skip)
             ids[name] = case.id
             yield case
-
-
-def _placed(name: str, bindings: Sequence[Binding], fastest: Binding) -> tuple[Binding, ...]:
-    return tuple(bindings) if name.startswith("many") else (fastest,)
 
 
 def _places(
@@ -384,11 +381,6 @@ def _memory(
     return memory
 
 
-def _title(case: Case) -> str:
-    size = case.params["size"]
-    return f"dot {size} x {size} {case.params['dtype']}"
-
-
 SPEC = BenchmarkSpec(
     KEY,
     _CASES,
@@ -398,7 +390,7 @@ SPEC = BenchmarkSpec(
     command=("bench", "dot"),
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
              "overlap", "error", "n", "trust", "status"),
-    title=_title,
+    title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     charts=("speedup", "timeline"),
     required=("size", "dtype"),
     sizes=("size",),

@@ -1,4 +1,4 @@
-"""What `bench dot` answers: how many times as fast several devices are as one."""
+"""Headline of `bench dot`: how many times as fast several devices are as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `bench allreduce` asks of its ranks, what they are given, and what must come of it.
+"""Exchanges of `bench allreduce` between devices of one process: jobs, data, rounds and checks.
 
 Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, not
 even where float16 carries it, and an element that came twice, not at all or to another place shows.
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Spans
+    from gpumap.distributed.local import Exchange
     from gpumap.model import Binding, Check
 
-    Maker = Callable[[Sequence[Buffer]], "Exchange"]
+    Maker = Callable[[Sequence[Buffer]], Exchange]
 
 Wire = Literal["float32", "float16"]
 ITEM = 4  # bytes of an element: sums are float32, whatever travels
@@ -77,13 +78,6 @@ class Ranks(Protocol):
 
     def round(self, job: Job) -> Round:
         """Take memory for a job on every rank, and return its round."""
-
-
-class Exchange(Protocol):
-    """An exchange between buffers that is queued again and again."""
-
-    def queue(self) -> frozenset[Any]:
-        """Queue it; return how its copies go."""
 
 
 class Library(Protocol):

@@ -1,14 +1,12 @@
 """Metrics from samples: medians with their intervals, and ratios taken block by block.
 
-What several devices gain over one, and what their placement could gain at best.
-
-`ideal` is T(one) over the time that the busiest hardware needs for its own work, by the solo times
-of the same block: names that share hardware take turns. Which one is the busiest, the medians say:
-the largest time of each block would be that of the largest noise. Where results are fetched, T(one)
-is with its fetches, and each device has its own to do beside its product: as long as one of T(one)
-takes. `ideal_balanced` is the sum of the solo rates over the best of them: what another split of
-the work would reach; there is one where devices are clearly unequal. `efficiency` is the speed-up
-over the ideal.
+Of several devices: `ideal` is T(one) over the time that the busiest hardware needs for its own
+work, by the solo times of the same block: names that share hardware take turns. Which one is the
+busiest, the medians say: the largest time of each block would be that of the largest noise. Where
+results are fetched, T(one) is with its fetches, and each device has its own to do beside its
+product: as long as one of T(one) takes. `ideal_balanced` is the sum of the solo rates over the best
+of them: what another split of the work would reach; there is one where devices are clearly unequal.
+`efficiency` is the speed-up over the ideal.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
+    from gpumap.distributed.local import Exchange
     from gpumap.model import Binding
     from gpumap.training.jobs import Job
-    from gpumap.training.workers import Queued, Worker
+    from gpumap.training.workers import Worker
 
 
 class NoExamples:
@@ -79,7 +80,7 @@ class LocalWorkers:
         assert self._clock is not None  # a plan alone has none
         workers = [self._worker(name, job) for name in job.spec.names]
 
-        def join(buffers: Sequence[Buffer]) -> Queued:
+        def join(buffers: Sequence[Buffer]) -> Exchange:
             sessions = [worker.session for worker in workers]
             if job.algorithm == "native" and self._library is not None:
                 return self._library(sessions).exchange(buffers)

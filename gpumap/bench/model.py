@@ -1,4 +1,4 @@
-"""From a ladder of rows to a model of what copies or exchanges cost; pure: any report will do.
+"""Cost models of copies and exchanges, fitted to the rows of a size sweep of any report.
 
 The size that was held back is predicted: a model that only describes what it was fitted to would
 not be worth the name.

@@ -37,26 +37,13 @@ _REST = 0.01  # seconds between two looks for it
 _LOOK = 0.3  # seconds in which rank 0 looks at the machine, when the devices are open
 
 
-class Work(Protocol):
-    """What one rank has for a job."""
-
-    def poison(self) -> None:
-        """Make what it is to come to wrong."""
-
-    def run(self, rounds: int) -> None:
-        """Do it `rounds` times."""
-
-    def check(self) -> Any:
-        """Return whether it came out right."""
-
-
 class Works(Protocol):
     """What makes a rank's work of a job."""
 
     def begin(self) -> None:
         """Let go of what the works before have shared."""
 
-    def make(self, job: Any, comm: Any, session: Session) -> Work:
+    def make(self, job: Any, comm: Any, session: Session) -> Any:
         """Take memory for a job; every rank comes here."""
 
 

@@ -12,24 +12,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap import stats
+from gpumap.bench import stopping
 from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
-from gpumap.bench.stopping import (
-    EARLY_LOOKS,
-    FEWEST,
-    Look,
-    Outlook,
-    Pace,
-    Standing,
-    Throttling,
-    deciding,
-    needed,
-    outlook,
-    units,
-    unstable,
-    unwatched,
-)
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -65,14 +51,14 @@ class Runner:
         settings: Settings,
         observer: Observer,
         around: Callable[[], Around] = Around,
-        throttled: Look = unwatched,
+        throttled: stopping.Look = stopping.unwatched,
     ) -> None:
         self._benchmark = benchmark
         self._clock = clock
         self._settings = settings
         self._observer = observer
         self._look_around = around
-        self._throttling = Throttling(throttled, clock)
+        self._throttling = stopping.Throttling(throttled, clock)
         self._random = random.Random(settings.seed)  # noqa: S311 - an order, not a secret
         self._origin = clock.now()
         self._group: Group | None = None
@@ -81,7 +67,7 @@ class Runner:
         self._failures: dict[str, Reason] = {}
         self._left_out: dict[str, Reason] = {}
         self._why: Why = "blocks"
-        self._pace = Pace()
+        self._pace = stopping.Pace()
         self._begun = False  # a case is measured, or was
 
     def run(self) -> Iterator[Measurement]:
@@ -122,9 +108,10 @@ class Runner:
         self._benchmark.begin(group)
         kept: dict[str, Series] = {}
         insists = group.insists or not self._begun
-        for unit in units(group):
+        for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
-            unknown = [case for case in new if not self._known(case)]
+            known = {*self._checks, *self._failures, *self._left_out}  # ready, or impossible
+            unknown = [case for case in new if case.id not in known]
             least = sum(self._pace.before(case, group.shortest) for case in unknown)
             if not insists and not self._room(kept.values(), end, least):
                 continue
@@ -138,13 +125,9 @@ class Runner:
         self._series = kept
         self._leave_out(group)
 
-    def _known(self, case: Case) -> bool:
-        """Return whether a case is ready, or was found to be impossible."""
-        return any(case.id in of for of in (self._checks, self._failures, self._left_out))
-
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
-        return self._clock.now() + more + needed(kept) <= end
+        return self._clock.now() + more + stopping.needed(kept) <= end
 
     def _leave_out(self, group: Group) -> None:
         """Note for which cases there is no time; what is wrong or impossible says that itself."""
@@ -182,7 +165,9 @@ class Runner:
 
     def _warm(self, end: float, latest: float) -> None:
         now = self._clock.now()
-        spare = min((end - now) * _WARM_SHARE, latest - now - needed(self._series.values()))
+        spare = min(
+            (end - now) * _WARM_SHARE, latest - now - stopping.needed(self._series.values())
+        )
         share = max(spare, 0.0) / max(len(self._series), 1)
         for id_, series in list(self._series.items()):
             try:
@@ -199,11 +184,11 @@ class Runner:
         start = self._clock.now()
         self._look_around()
         self._throttling.begin(group)
-        width, looks = None, [*EARLY_LOOKS]
+        width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
             now = self._clock.now()
             lasting = (now - start) / max(block, 1)
-            if block and now + lasting + checking > (end if block >= FEWEST else latest):
+            if block and now + lasting + checking > (end if block >= stopping.FEWEST else latest):
                 self._why = "budget"
                 return
             order = self._order(order, block)
@@ -216,13 +201,13 @@ class Runner:
             gone = max(share, (block + 1) / self._settings.blocks)
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
-                found = outlook(group, self._good(self._every()), self._settings)
+                found = stopping.outlook(group, self._good(self._every()), self._settings)
                 width = found.width
                 if why := self._settled(group, found):
                     self._why = why
                     return
 
-    def _settled(self, group: Group, found: Outlook) -> Why | None:
+    def _settled(self, group: Group, found: stopping.Outlook) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
         if self._settings.whole:
             return None
@@ -287,7 +272,7 @@ class Runner:
         every = self._every()
         good = self._good(every)
         metrics = self._benchmark.metrics(group, good, self._settings.confidence)
-        standing = deciding(group, good)
+        standing = stopping.deciding(group, good)
         around = self._look_around()
         rows = [
             self._row(
@@ -320,7 +305,7 @@ class Runner:
         case: Case,
         samples: Samples | None,
         metrics: Mapping[str, Estimate],
-        standing: Standing | None,
+        standing: stopping.Standing | None,
         around: Around,
     ) -> Measurement:
         if (skip := case.skip or self._left_out.get(case.id)) is not None:
@@ -346,14 +331,14 @@ class Runner:
             route=self._series[case.id].round.route,
         )
 
-    def _flags(self, case: Case, samples: Samples, standing: Standing) -> tuple[str, ...]:
+    def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
         odd = len(
             {m.sample for m in samples.sample_notes if not (capped and m.mark == "throttled")}
         )
         found = {
-            "unstable": unstable(standing, odd, len(self._series)),
+            "unstable": stopping.unstable(standing, odd, len(self._series)),
             "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
             "launch-bound": series.round.launched
@@ -362,7 +347,7 @@ class Runner:
         }
         return tuple(flag for flag, raised in found.items() if raised)
 
-    def _stop(self, case: Case, standing: Standing) -> Stop:
+    def _stop(self, case: Case, standing: stopping.Standing) -> Stop:
         found = standing.located(self._settings.confidence)
         warmup = self._series[case.id].warmup
         return Stop(self._why, found.n, warmup, found.autocorrelation, found.effective_n)

@@ -1,9 +1,9 @@
-"""Calls of one workload on one device, timed beside the host's, at sizes that are looked for.
+"""Search of a break-even: calls of one workload on one device and on the host, size by size.
 
-The ladder of sizes first, then what was asked for; then the size at which an interpolation between
-two sizes puts the crossing, twice at most. At a size the host's call and the device's are timed in
-turn, block by block, as any benchmark is (`gpumap.bench.base`), and each is proved before and
-behind that.
+The size sweep comes first, then the requested sizes; then the size at which an interpolation
+between two sizes puts the crossing, twice at most. At a size the host's call and the device's are
+timed in turn, block by block, as any benchmark is (`gpumap.bench.base`), and each is proved before
+and behind that.
 """
 
 from __future__ import annotations

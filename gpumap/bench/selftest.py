@@ -152,18 +152,13 @@ def _cases(binding: Binding, size: int) -> Iterable[Case]:
         yield case
 
 
-def _title(case: Case) -> str:
-    size = case.params["size"]
-    return f"A against A: dot {size} x {size} {case.params['dtype']}"
-
-
 SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, CASES)),
     (Family(CASES, ("size", "dtype"), ("time", "rate", "speedup")),),
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
              "status"),
-    title=_title,
+    title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
     required=("size", "dtype"),
     sizes=("size",),
     work="whole",

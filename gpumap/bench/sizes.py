@@ -1,4 +1,4 @@
-"""Sizes of a benchmark as a user writes them, and checks of its options against the map."""
+"""Sizes as a user writes them, and checks of options and memory against a map and its devices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import spelling, units
-from gpumap.errors import QuestionError, Unsupported
+from gpumap.errors import Diagnostic, QuestionError, Unsupported
 from gpumap.escape import printable
-from gpumap.model import Reason
+from gpumap.model import Kind, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.registry import BenchmarkSpec
     from gpumap.dtypes import Arithmetic
-    from gpumap.model import Binding, Param
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Binding, Device, Param, Plan
 
 # As keys of rows.
 KEYS = ("bytes", "size_name")
 NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
 _DEVICES = 1_000_000
+_KEPT = 0.9  # the share of free memory that a run may take: the rest is the system's
 _SHOWN = 40  # characters of what is wrong
 
 
@@ -143,7 +145,7 @@ def _series(text: str, read: Callable[[str], int], example: str) -> tuple[int, .
             found.append(size)
             size *= factor
     if len(set(found)) < len(found):
-        raise QuestionError(f"a number stands twice in {text!r}", "name each once")
+        raise QuestionError(f"{text!r} has a number twice", "name each once")
     return tuple(found)
 
 
@@ -162,3 +164,43 @@ def _bytes(named: Mapping[str, int], text: str) -> int:
         known = f"write 4KiB, or one of {', '.join(named)}"
         fix = spelling.fix(text, named, known) if text[:1].isalpha() else error.fix
         raise QuestionError(error.problem, fix) from None
+
+
+def check_memory(plan: Plan, bindings: Sequence[Binding], topology: Topology) -> None:
+    """Compare what a plan takes with what is free.
+
+    Raises:
+        QuestionError: a device or the host has not enough; one diagnostic for each.
+    """
+    devices = {binding.device.id: binding.device for binding in bindings}
+    problems = list(_short_devices(plan, devices.values()))
+    scripted = all(device.backend == "fake" for device in devices.values())
+    host = 0 if scripted else plan.memory.get("host", 0)  # what is large has no data there
+    host += sum(plan.memory.get(d.id, 0) for d in devices.values() if _on_host(d))
+    if host > _KEPT * topology.memory_available:
+        problems.append(_short("the host", host, topology.memory_available))
+    if problems:
+        raise QuestionError(tuple(problems))
+
+
+def _short_devices(plan: Plan, devices: Iterable[Device]) -> Iterable[Diagnostic]:
+    for device in devices:
+        needed = plan.memory.get(device.id, 0)
+        free = device.memory_total if device.memory_free is None else device.memory_free
+        largest = device.facts.get("largest_buffer")
+        if device.kind is Kind.CPU and _on_host(device):
+            continue  # its memory is the host's, and counted there
+        if free is not None and needed > _KEPT * free:
+            yield _short(str(device.ref), needed, free)
+        elif largest is not None and plan.largest_buffer > int(largest):
+            yield _short(f"one buffer of {device.ref}", plan.largest_buffer, int(largest))
+
+
+def _on_host(device: Device) -> bool:
+    """A CPU's memory is the host's own, whatever drives it."""
+    return device.backend != "fake" and bool(device.cores) and device.pci is None
+
+
+def _short(where: str, needed: int, free: int) -> Diagnostic:
+    message = f"{where} would need {units.memory(needed)}, and has {units.memory(free)} free"
+    return Diagnostic("too-much-memory", message, hint="choose a smaller size")

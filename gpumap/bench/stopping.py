@@ -1,4 +1,4 @@
-"""When a group of cases has been measured well enough, and which rows are unstable.
+"""Rules of a group: when to stop, which cases there is time for, and which samples are doubtful.
 
 A group is looked at three times, at fixed shares of its time: each further look is a further chance
 to stop by luck. At an early look it stops if every verdict that is requested of it is decided at
@@ -10,17 +10,14 @@ the machine is part of what this run observed, as it is in no ratio.
 `unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
 most. The procedure's coverage is in docs/method.md.
 
-Which cases a group's time has room for: the most important first, each with what it needs.
+The cases that matter most come first, each with what it needs. A case is kept with the case that it
+is compared with, and with the controls of its devices. It is kept if every case that is kept can
+then be measured in FEWEST blocks: fewer have no interval. What it takes is known once it was
+verified and calibrated; before that it is expected from the work of what has been measured.
 
-A case is kept with the case that it is compared with, and with the controls of its devices. It is
-kept if every case that is kept can then be measured in FEWEST blocks: fewer have no interval. What
-it takes is known once it was verified and calibrated; before that it is expected from the work of
-what has been measured.
-
-Which samples were taken while something held their devices back: heat, or a limit of power.
-
-The devices are looked at between blocks, never inside a sample, and seldom enough to cost nothing.
-What comes and goes between two looks is not seen; what is seen marks every sample since the last.
+Throttling by heat or a limit of power marks samples. The devices are looked at between blocks,
+never inside a sample, and seldom enough to cost nothing. What comes and goes between two looks is
+not seen; what is seen marks every sample since the last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `bench train` answers: how many times as many examples several devices train as one."""
+"""Headline of `bench train`: how many times as many examples several devices train as one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap.cut import middle
 from gpumap.judge.doubts import ENOUGH, about, alone, doubtful, thin_others, unsupported
 from gpumap.judge.phrases import interval, others, percent, said, value
-from gpumap.training.phases import PHASES
+from gpumap.training.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What moving bytes costs: between the host and each device, and between devices.
+"""Cost of copies between the host and each device, and between devices.
 
 Cases, each at every size:
 

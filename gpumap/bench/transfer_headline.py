@@ -1,4 +1,4 @@
-"""What `transfer-cost` answers: the cost of a copy, links that are shared, break-evens."""
+"""Headline of `transfer-cost`: the cost of a copy, links that are shared, break-evens."""
 
 from __future__ import annotations
 

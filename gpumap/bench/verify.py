@@ -1,4 +1,4 @@
-"""Is a product right? Every element is compared with float64, on its own scale, at any size.
+"""Verification of products: every element is compared with float64, on its own scale, at any size.
 
 The factors are random, and their product is known without multiplying them. A factor is a circulant
 matrix of n normal numbers v, with random signs of rows and columns: r_i c_j v[(j - i) mod n]. The

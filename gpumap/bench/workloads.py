@@ -1,4 +1,4 @@
-"""The computations whose break-even is looked for, with data and the right answer for each size.
+"""Workloads of break-evens, with data and the right answer for each size.
 
     affine     y = x.w + b, the layer of Theano's users: rows x 10 by 10 x 5, and a bias
     product    y = x.w, square

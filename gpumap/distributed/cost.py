@@ -1,4 +1,4 @@
-"""What an exchange costs by a model: latencies, bandwidth and bytes.
+"""Cost models of exchanges: latencies, bandwidth and bytes.
 
 A message of n bytes takes latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994). Each
 rank has one port, which sends and receives at once; messages that are posted together share its

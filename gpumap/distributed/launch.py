@@ -1,4 +1,4 @@
-"""How this process was started, as one of several: what the launchers put into the environment.
+"""Rank of this process by the variables of the launcher that started it.
 
     Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
     MPICH       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (Hydra; Intel MPI too)
@@ -36,16 +36,12 @@ class Launch:
 
 # launcher: what its rank, size, local rank and local size are called
 VARIABLES: dict[str, tuple[str, str, str, str]] = {
-    "Open MPI": (
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ),
+    "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                 "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-}
+}  # fmt: skip
 
 # what tells that a launcher has started this process: how all that it leaves to its ranks begins
 _LEFT = {
@@ -66,16 +62,9 @@ def launched(env: Mapping[str, str]) -> Launch | None:
     for by, names in VARIABLES.items():
         rank, size, local_rank, local_size = names
         if rank in env and size in env:
-            return _checked(
-                Launch(
-                    by,
-                    _number(env, rank),
-                    _number(env, size),
-                    _number(env, local_rank),
-                    _number(env, local_size) if local_size in env else None,
-                ),
-                names,
-            )
+            most = _number(env, local_size) if local_size in env else None
+            place, ranks, local = (_number(env, name) for name in (rank, size, local_rank))
+            return _checked(Launch(by, place, ranks, local, most), names)
     return None
 
 

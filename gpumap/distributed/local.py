@@ -8,7 +8,7 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.distributed.algorithms import schedule
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gpumap.dtypes import Dtype
 
     Mark = Any
+
+
+class Exchange(Protocol):
+    """An exchange between buffers that is queued again and again."""
+
+    def queue(self) -> frozenset[Any]:
+        """Queue it; return how its copies go."""
 
 
 @dataclass(frozen=True, slots=True)

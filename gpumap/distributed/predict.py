@@ -1,4 +1,4 @@
-"""What more devices would give: one step of a data-parallel program, computed by the cost models.
+"""Predictions of data-parallel steps on more devices, by the cost models of exchanges.
 
     strong   the batch is split: step(N) = compute / N + exchange(N), speed-up = compute / step(N)
     weak     each device has a batch of its own: step(N) = compute + exchange(N),

@@ -1,4 +1,4 @@
-"""Who of the ranks is still there: MPI itself names nobody when one dies, stops or waits for ever.
+"""Watchdog of ranks: MPI itself names no rank that dies, stops or waits for ever.
 
 A thread of rank 0 looks at the processes of its node (/proc) and listens for the others, each of
 which has a thread that sends a sign of life. A thread, because the main one may be in a call of MPI

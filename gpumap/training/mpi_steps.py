@@ -1,4 +1,4 @@
-"""Training between processes: what each rank does, and what rank 0 sees of it.
+"""Training between processes: the steps of each rank, and rank 0's view of them.
 
 All ranks run the same command line, so that a `Spec` of a few words is enough for each of them to
 know its part. A rank waits for its device after every phase; what a phase takes is its own time.
@@ -14,22 +14,11 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.lazy_numpy import Array, np
+from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_workers import MpiTeam
 from gpumap.training.optimizers import Mean, partners
-from gpumap.training.phases import PHASES
-from gpumap.training.steps import (
-    METHOD,
-    Inputs,
-    Training,
-    checked,
-    course_exchanges,
-    diverged,
-    fetched,
-    finite,
-    look,
-    same,
-)
+from gpumap.training.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,12 +65,12 @@ class RankTraining:
         self._rank = int(comm.Get_rank())
         self._team = None if worker is None else MpiTeam(comm, worker, job.algorithm)
         if self._team is not None and job.spec.whole:
-            self._team.prepare(course_exchanges(job.course))
+            self._team.prepare(steps.course_exchanges(job.course))
         self._rule = job.course.rule.of(job.course.workers, job.course.seed)
         self._step = 0
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._since = 0.0
-        self._inputs = Inputs(job.course)
+        self._inputs = steps.Inputs(job.course)
         self._failure: GpumapError | None = None
 
     def poison(self) -> None:
@@ -120,21 +109,23 @@ class RankTraining:
         worker = self._worker
         if worker is None:
             return None
-        look(worker)
+        steps.look(worker)
         failure, self._failure = self._failure, None
         if worker.diverged and self._job.spec.whole:
-            failure = failure or diverged(str(worker.session.device.ref))
+            failure = failure or steps.diverged(str(worker.session.device.ref))
         failed = self._comm.allreduce(int(failure is not None))
         if failure is not None:
             raise failure
         if failed:  # another one says it
-            return judged(METHOD, 0.0), ""
+            return judged(steps.METHOD, 0.0), ""
         self.poison()
-        alone = checked(self._course, self._rank, worker, self._job.initial)
+        alone = steps.checked(self._course, self._rank, worker, self._job.initial)
         if not self._joined():
             return alone, ""
         found, wanted = self._exchanged(worker)
-        return worse(alone, same([found], wanted)), hashlib.sha256(found.tobytes()).hexdigest()
+        return worse(alone, steps.same([found], wanted)), hashlib.sha256(
+            found.tobytes()
+        ).hexdigest()
 
     def parameters(self) -> Array | None:
         """Return what was trained, on rank 0 alone.
@@ -145,8 +136,8 @@ class RankTraining:
         if self._team is None or self._worker is None or self._rank:
             return None
         found: Array = self._team.parameters()
-        if not finite(found):
-            raise diverged(str(self._worker.session.device.ref))
+        if not steps.finite(found):
+            raise steps.diverged(str(self._worker.session.device.ref))
         return found
 
     def _take(self, worker: Worker) -> None:
@@ -203,12 +194,12 @@ class RankTraining:
         if gradients:
             worker.model.load(*course.probe(self._rank))
             worker.model.compute(1.0 / course.probes)
-            self._comm.Allreduce(fetched(worker, "gradient"), wanted)
+            self._comm.Allreduce(steps.fetched(worker, "gradient"), wanted)
         team.exchange(Mean(course.rule.average), course.shares)
-        return fetched(worker, "gradient" if gradients else "weights"), wanted
+        return steps.fetched(worker, "gradient" if gradients else "weights"), wanted
 
 
-class MpiTraining(Training):
+class MpiTraining(steps.Training):
     """Rank 0's view of a training on all ranks."""
 
     def __init__(self, ranks: MpiRanks, number: int) -> None:
@@ -236,7 +227,7 @@ class MpiTraining(Training):
         found = [one for one in self._asked("check") if one is not None]
         worst: Check = reduce(worse, (check for check, _ in found))
         if len({digest for _, digest in found}) > 1:
-            return judged(METHOD, float("inf"))
+            return judged(steps.METHOD, float("inf"))
         return worst
 
     def parameters(self) -> Array:

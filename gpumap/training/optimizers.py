@@ -1,4 +1,4 @@
-"""How parameters follow their gradient, on a session.
+"""Optimizers on a session, and rules by which workers train one network.
 
 sgd        w -= rate g
 momentum   v = 0.9 v + g; w -= rate v: what is remembered knows no rate, so that a new rate needs
@@ -6,7 +6,7 @@ momentum   v = 0.9 v + g; w -= rate v: what is remembered knows no rate, so that
 adam       Kingma & Ba, arXiv:1412.6980, with both corrections in the rate (the end of its
            section 2), beta 0.9 and 0.999; epsilon is Keras' 1e-7
 
-Rules by which workers train one network: what they exchange, and when.
+Rules:
 
     bsp      every step: the mean of all gradients, or of all parameters (bulk synchronous parallel)
     easgd    every tau steps each worker and a centre move towards each other by a share alpha of

@@ -211,7 +211,7 @@ class _Reader:
     def _check_all(self, cells: Sequence[Cell]) -> None:
         for (row, devices), count in Counter((c.row, c.devices) for c in cells).items():
             if count > 1:
-                twice = f"{printable(row[:_SHOWN])} stands twice at {devices} devices"
+                twice = f"{printable(row[:_SHOWN])} is there twice at {devices} devices"
                 self._note(twice, "drop one of them")
         if len(cells) > _MOST:
             self._note(f"it has more than {_MOST} cells", "take a part of it")

@@ -1,11 +1,9 @@
-"""Steps of training, on the devices of one process or on one rank of several.
+"""Steps of training, on the devices of one process or on one rank of several, and their checks.
 
 A step: each worker makes its part of the batch on the host (input), copies it to its device
 (transfer), and computes the gradient; workers exchange what their rule says (comm), for which the
 early one waits for the late one (sync), and the optimizer changes the parameters (update). The
 phases of a worker follow each other without a gap; what is reported is their mean over the workers.
-
-Whether workers compute the right gradient, and whether an exchange leaves all with the same.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from gpumap.bench.verify import judged, worse
 from gpumap.errors import Diverged
 from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
-from gpumap.training.phases import EXCHANGE, phases
 from gpumap.training.tasks import Data, Task
 
 if TYPE_CHECKING:
@@ -32,11 +29,42 @@ if TYPE_CHECKING:
     from gpumap.training.workers import LocalTeam, Worker
 
 
+PHASES = ("input", "transfer", "compute", "sync", "comm", "update")
+EXCHANGE = "exchange"  # what is told apart as sync and comm
 HELD_OUT = 1024  # examples that a loss is told of
 METHOD = "float32 reference"
 _ALLOWED = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
 PROBE = 8  # examples of each worker, on which its gradient is verified
+
+
+def phases(
+    parts: Sequence[tuple[str, Mapping[int, float]]], began: float, workers: int
+) -> dict[str, float]:
+    """Return the mean seconds of a worker in each phase.
+
+    An exchange begins when the last of those who take part comes: until then the others wait. A
+    round ends with the last worker, for whom all others wait.
+
+    Args:
+        parts: phases and exchanges, in the order in which each worker did its own, and when
+            each worker that took part in one had done it.
+        began: when the first of them began.
+        workers: how many there are.
+    """
+    found, since = dict.fromkeys(PHASES, 0.0), [began] * workers
+    for phase, ends in parts:
+        last = max(since[worker] for worker in ends)
+        for worker, end in ends.items():
+            start, since[worker] = since[worker], end
+            if phase != EXCHANGE:
+                found[phase] += end - start
+                continue
+            ready = min(max(last, start), end)
+            found["sync"] += ready - start
+            found["comm"] += end - ready
+    found["sync"] += sum(max(since) - end for end in since)
+    return {name: max(seconds / workers, 0.0) for name, seconds in found.items()}
 
 
 def look(worker: Worker) -> None:

@@ -1,4 +1,4 @@
-"""What is trained: a network of layers, or a class of the user's own.
+"""Tasks of a training: a network of layers, or a class of the user's own.
 
 A class of one's own has a list of arrays and two methods:
 
@@ -181,7 +181,7 @@ class OwnData(Order):
         except _FAILING as error:
             raise _refused(self._name, f"batch failed: {_said(error)}") from error
         if count != len(numbers):
-            said = f"batch made {count} examples, and {len(numbers)} were asked for"
+            said = f"batch made {count} examples, and {len(numbers)} were requested"
             raise _refused(self._name, said)
         return x, y
 

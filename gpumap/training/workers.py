@@ -12,14 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumap.backends.base import Buffer, Session
+    from gpumap.distributed.local import Exchange as Summing
     from gpumap.training.optimizers import Exchange, Optimizer
-
-
-class Queued(Protocol):
-    """An exchange between buffers that is queued again and again."""
-
-    def queue(self) -> frozenset[Any]:
-        """Queue it; return how its copies go."""
 
 
 class Model(Protocol):
@@ -57,12 +51,12 @@ class LocalTeam:
     """Workers between which a rule's exchanges are queued."""
 
     def __init__(
-        self, workers: Sequence[Worker], join: Callable[[Sequence[Buffer]], Queued]
+        self, workers: Sequence[Worker], join: Callable[[Sequence[Buffer]], Summing]
     ) -> None:
         """Take part; `join` returns what sums up one buffer of each worker, in place."""
         self.workers = tuple(workers)
         self._join = join
-        self._sums: dict[str, Queued] = {}
+        self._sums: dict[str, Summing] = {}
         self._rooms: dict[int, Buffer] = {}
         self.centre: Buffer | None = None
 
@@ -113,7 +107,7 @@ class LocalTeam:
                 worker.session.run("scaled", weights, share, weights, size=weights.shape[0])
         return self._sum(wanted).queue()
 
-    def _sum(self, wanted: Mean) -> Queued:
+    def _sum(self, wanted: Mean) -> Summing:
         if wanted.of not in self._sums:
             models = [worker.model for worker in self.workers]
             buffers = [m.gradient if wanted.of == "gradients" else m.weights for m in models]

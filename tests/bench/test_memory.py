@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gpumap.bench.memory import check_memory
+from gpumap.bench.sizes import check_memory
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
 

@@ -15,9 +15,9 @@ from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.local_workers import LocalWorkers
-from gpumap.bench.memory import check_memory
 from gpumap.bench.operands import HOLDS, METHOD, is_hollow, lighten
 from gpumap.bench.search import World as Search
+from gpumap.bench.sizes import check_memory
 from gpumap.bench.train import Train
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer

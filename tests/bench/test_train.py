@@ -19,7 +19,7 @@ from gpumap.model import Binding
 from gpumap.training.jobs import Params, Scaling
 from gpumap.training.network import Layer, Network
 from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
-from gpumap.training.phases import PHASES
+from gpumap.training.steps import PHASES
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = NET

@@ -53,7 +53,7 @@ def test_every_algorithm_at_every_size(gpumap):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--sizes", "402"), "402 bytes are no float32"),
-    (("--sizes", "alexnet,243860896"), "243860896 bytes stand twice"),
+    (("--sizes", "alexnet,243860896"), "'alexnet,243860896' has a number twice"),
     (("--sizes", "lenet"), "write 4KiB"),
     (("--sizes", "1K"), "write 1KiB or 1kB"),
     (("--algorithm", "butterfly"), '"butterfly"'),

@@ -86,7 +86,7 @@ def test_a_requested_reference_without_kernels_is_refused(gpumap):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (("--rows", "1"), "1 rows cannot be split over 2 names"),
-    (("--rows", "99999999999"), "a size is 999999999 at most"),
+    (("--rows", "99999999999"), "is not a whole number from 1 to 999,999,999"),
     (("--rows", "ten"), "'ten'"),
     (("--rows", "1000000"), "cuda0 would need "),
     (("--dtype", "float16"), '"float16"'),

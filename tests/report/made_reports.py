@@ -45,8 +45,8 @@ from gpumap.model import (
     Verdict,
     Work,
 )
-from gpumap.training.phases import PHASES
 from gpumap.training.published import cell, judged
+from gpumap.training.steps import PHASES
 
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
             "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip

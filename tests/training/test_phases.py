@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import tables
 
-from gpumap.training.phases import EXCHANGE, PHASES, phases
+from gpumap.training.steps import EXCHANGE, PHASES, phases
 
 SECONDS = st.integers(0, 1 << 20).map(lambda ticks: ticks / 64)  # exact in binary
 BEGAN = 8.0

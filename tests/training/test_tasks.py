@@ -244,7 +244,7 @@ BATCH = [
     ("pass", "batch failed: TypeError: cannot unpack non-iterable NoneType object"),
     ("return (numbers,)", "batch failed: ValueError: not enough values to unpack"),
     ("return iter(numbers), numbers", "batch failed: TypeError: object of type 'iterator'"),
-    ("return numbers[1:], numbers[1:]", "batch made 3 examples, and 4 were asked for"),
+    ("return numbers[1:], numbers[1:]", "batch made 3 examples, and 4 were requested"),
     ("raise EOFError", "batch failed: EOFError"),
 ]
 OTHERS = "gradients are of shapes [{}], and its parameters of [(2, 3), (2,)]"
