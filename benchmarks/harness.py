@@ -19,7 +19,8 @@ import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy import NumpyBackend, NumpySession
+from gpumap.backends.numpy.devices import NumpyBackend
+from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.base import Series, calibrate, sample
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.machine.numa import pin
