@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 
@@ -20,11 +21,13 @@ from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy.devices import NumpyBackend
-from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.base import Series, calibrate, sample
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.machine.numa import pin
 from gpumap.machine.topology import read
+
+if TYPE_CHECKING:
+    from gpumap.backends.numpy.session import NumpySession
 
 TARGET = 0.97
 BLOCKS = 40
