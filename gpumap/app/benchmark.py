@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from gpumap.app.draft import Measured
 from gpumap.app.progress import Progress
 from gpumap.app.recording import Recording
-from gpumap.backends.base import Clock
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.gate import decided, gated
@@ -243,7 +242,7 @@ class BenchmarkRun:
         end = clock.now() + budget
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=task.ours, before=others)
-        around = neighbours.read if isinstance(clock, Clock) else Around
+        around = Around if clock.scripted else neighbours.read
         throttled = Throttle(turn.hardware, found.gpus).read
         settings = self._settings_of(budget, clock, decide=bool(task.decide))
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled)

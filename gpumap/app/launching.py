@@ -10,6 +10,7 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
@@ -23,7 +24,6 @@ from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from gpumap.app.program import Program
     from gpumap.launch.lines import Sink

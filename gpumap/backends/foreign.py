@@ -74,8 +74,13 @@ class Statuses:
 class Words:
     """Exceptions that say it in words: the first that are found decide."""
 
-    signs: tuple[tuple[str, Outcome], ...]
+    groups: Mapping[Outcome, tuple[str, ...]]
     otherwise: Outcome | None = FAILED
+
+    @property
+    def signs(self) -> Iterator[tuple[str, Outcome]]:
+        """Yield each sign with what it stands for."""
+        yield from ((sign, outcome) for outcome, signs in self.groups.items() for sign in signs)
 
     def of(self, error: BaseException) -> Outcome | None:
         """Return what the words of `error` stand for."""
@@ -134,60 +139,39 @@ NVML = Statuses("value", {
 
 # cuBLAS, cuFFT, cuRAND, NCCL, NVRTC and the like number alike things differently, and name them
 # alike: CUBLAS_STATUS_ALLOC_FAILED, NVRTC_ERROR_OUT_OF_MEMORY.
-TOOLKIT = Words(
-    (
-        ("ALLOC", FULL),
-        ("OUT_OF_MEMORY", FULL),
-        ("INSUFFICIENT_RESOURCES", FULL),
-        ("INSUFFICIENT_DRIVER", DRIVER),
-        ("NOT_SUPPORTED", UNABLE),
-        ("NOT_IMPLEMENTED", UNABLE),
-        ("ARCH_MISMATCH", UNABLE),
-    )
-)
+TOOLKIT = Words({
+    FULL: ("ALLOC", "OUT_OF_MEMORY", "INSUFFICIENT_RESOURCES"),
+    DRIVER: ("INSUFFICIENT_DRIVER",),
+    UNABLE: ("NOT_SUPPORTED", "NOT_IMPLEMENTED", "ARCH_MISMATCH"),
+})  # fmt: skip
 
 # Its codes do not come with every message. OpenCL's statuses it has in words of its own; the CUDA
 # driver's come by name. "memory" alone is not enough: an illegal access says it too.
-LIBGPUARRAY = Words(
-    (
-        ("Device not available", LOST),
-        ("Invalid command queue", LOST),
-        ("CUDA_ERROR_ASSERT", LOST),
-        ("CUDA_ERROR_CONTAINED", LOST),
-        ("CUDA_ERROR_CONTEXT_IS_DESTROYED", LOST),
-        ("CUDA_ERROR_DEVICE_UNAVAILABLE", LOST),
-        ("CUDA_ERROR_ECC_UNCORRECTABLE", LOST),
-        ("CUDA_ERROR_HARDWARE_STACK_ERROR", LOST),
-        ("CUDA_ERROR_ILLEGAL_", LOST),
-        ("CUDA_ERROR_INVALID_ADDRESS_SPACE", LOST),
-        ("CUDA_ERROR_INVALID_PC", LOST),
-        ("CUDA_ERROR_LAUNCH_FAILED", LOST),
-        ("CUDA_ERROR_LAUNCH_TIMEOUT", LOST),
-        ("CUDA_ERROR_MISALIGNED_ADDRESS", LOST),
-        ("CUDA_ERROR_NVLINK_UNCORRECTABLE", LOST),
-        ("CUDA_ERROR_UNKNOWN", LOST),
-        ("CUDA_ERROR_OUT_OF_MEMORY", FULL),
-        ("Out of memory", FULL),
-        ("Out of resources", FULL),
-        ("Memory object allocation failure", FULL),
-        ("Invalid buffer size", FULL),
-        ("GPU resource allocation failed", FULL),
-        ("array size greater than addressable space", FULL),
-        ("Out of host memory", HOST_FULL),
-        ("Missing Blas library", BLAS),
-        ("Blas operation not supported by device or missing library", BLAS),
-        ("Error loading library", LIBRARY),
-        ("Could not load", LIBRARY),
-        ("CUDA_ERROR_NOT_SUPPORTED", UNABLE),
-        ("not supported", UNABLE),
-        ("not support operation", UNABLE),
-        ("Unsupported", UNABLE),
-        ("Collectives unavailable", UNABLE),
-        ("No devices are available", LOST),
-    )
-)
+LIBGPUARRAY = Words({
+    LOST: (
+        "Device not available", "Invalid command queue", "CUDA_ERROR_ASSERT",
+        "CUDA_ERROR_CONTAINED", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_ECC_UNCORRECTABLE",
+        "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_",
+        "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_LAUNCH_FAILED",
+        "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_UNKNOWN", "No devices are available",
+    ),
+    FULL: (
+        "CUDA_ERROR_OUT_OF_MEMORY", "Out of memory", "Out of resources",
+        "Memory object allocation failure", "Invalid buffer size",
+        "GPU resource allocation failed", "array size greater than addressable space",
+    ),
+    HOST_FULL: ("Out of host memory",),
+    BLAS: ("Missing Blas library", "Blas operation not supported by device or missing library"),
+    LIBRARY: ("Error loading library", "Could not load"),
+    UNABLE: (
+        "CUDA_ERROR_NOT_SUPPORTED", "not supported", "not support operation", "Unsupported",
+        "Collectives unavailable",
+    ),
+})  # fmt: skip
 # Raised by libgpuarray for a device that is out of the range of its counts; any other is ours.
-_RANGE = Words((("ID out of range", GONE),), otherwise=None)
+_RANGE = Words({GONE: ("ID out of range",)}, otherwise=None)
 
 # Full name of a class -> what it means; None where it is a caller's mistake.
 TABLE: Mapping[str, Outcome | Statuses | Words | None] = {

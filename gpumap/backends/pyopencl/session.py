@@ -169,7 +169,7 @@ class PyopenclSession(Session):
         self._transfer(target.native, source.native, repeat, **offsets)
 
     def _multiply(self, product: Product, repeat: int) -> None:
-        rows, columns, _ = product.sizes
+        rows, columns, _ = product[3]
         if rows * columns:
             launch = product_of(product, self._facts)
             for _ in range(repeat):
