@@ -137,7 +137,7 @@ class Verdict(Struct, frozen=True):
         low: Lower end.
         high: Upper end.
         limit: What was asked for.
-        base: The figure that it is held against.
+        base: The figure that it is compared with.
         threshold: The change that counts, as a share.
         reason: Why a comparison is no pass; null: the interval says it alone.
         relative: Of a comparison, new over base of the time divided by that of the control product;

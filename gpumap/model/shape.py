@@ -389,7 +389,7 @@ class BreakEven(Struct, rename={"measured_to": "measured_to_bytes"}):
     Attributes:
         id: What a limit selects it by.
         workload: What is computed.
-        against: What it is held against.
+        against: What it is compared with.
         wins: Ranges of bytes in which the device is faster.
         measured_to: The largest size measured.
         why_stopped: Why no larger one was.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.plain import Part
 
-MOST = 500  # rows: a terminal takes its time for more, and nobody scrolls back so far
+MOST = 500  # rows: more than a terminal prints at once, or than anyone scrolls back
 _VERDICT = "verdict"  # the column of what was judged
 _LOOKS = {
     **dict.fromkeys(("good", "used"), "bold green"),

@@ -77,7 +77,7 @@ _SETTINGS = {
 def missing() -> str | None:
     """Return what is to be done before charts can be drawn; None: nothing.
 
-    Where matplotlib keeps its fonts concerns nobody.
+    What matplotlib logs about its fonts is left out.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -108,7 +108,7 @@ def picture(chart: Chart, name: str) -> str:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Let matplotlib know our settings alone, none of the user's; it warns of fonts to nobody."""
+    """Let matplotlib know our settings alone, none of the user's; hide its warnings of fonts."""
     import matplotlib as mpl
 
     with warnings.catch_warnings(), mpl.rc_context():
