@@ -21,7 +21,7 @@ FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Layers(Network("same", 256, (Layer(1, "sigmoid"),)))
-EXAMPLES, RATE, STEPS = 12, 0.1, 5
+EXAMPLES = 12
 
 
 @pytest.fixture
