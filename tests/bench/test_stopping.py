@@ -3,9 +3,9 @@
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from hypothesis import strategies as st
 from worlds import SETTINGS, gpu, world
 
 from gpumap import stats
@@ -21,7 +21,7 @@ CONTROL = Case("control", "product", {}, BINDINGS[:1], Work())
 GROUP = Group((SOLO, ONE, MANY, CONTROL))
 
 QUIET = replace(SETTINGS, precision=0.02)
-TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=100)
+times, ratios = (partial(Standing, ratios=each) for each in (False, True))
 
 
 def done(row, precision, confidence):
@@ -32,14 +32,6 @@ def noise(width, n=40, seed=1):
     """Return n times around 1, as wide as that, with neighbours that are independent."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     return [1.0 + width * rng.uniform(-1.0, 1.0) for _ in range(n)]
-
-
-def times(values):
-    return Standing(values, ratios=False)
-
-
-def ratios(values):
-    return Standing(values, ratios=True)
 
 
 def drift(n=40):

@@ -46,14 +46,8 @@ def test_garbage(sketch, content):
 
 
 def test_the_gpus_of_the_map_are_in_the_state(desktop):
-    class Gpus:
-        power = 0.0
-
-        def read(self):
-            self.power += 100.0
-            return (GpuState("cuda:0", power=self.power),)
-
-    watch = Watch(desktop.root, Gpus())
+    states = (GpuState("cuda:0", power=power) for power in (100.0, 200.0))
+    watch = Watch(desktop.root, SimpleNamespace(read=lambda: (next(states),)))
     assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
     assert Watch(desktop.root).read().gpus == ()
 

@@ -1,20 +1,12 @@
 """What holds devices back: counts of heat that go up, clocks that drop, and the driver's words."""
 
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from trees import CPU
 
 from gpumap.machine.state import Throttle
 from gpumap.model import Device, DeviceRef, Kind
-
-
-@dataclass
-class Gpus:
-    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def throttled(self):
-        return self.reasons
 
 
 def cpu(index, *cores):
@@ -33,8 +25,9 @@ def clock(sketch, core, gigahertz):
     sketch.file(f"{CPU}/cpu{core}/cpufreq/scaling_cur_freq", f"{gigahertz * 1e6:.0f}")
 
 
-def watch(sketch, gpus=None):
-    return Throttle([cpu(0, 0), cpu(1, 1, 2)], gpus or Gpus(), sketch.root)
+def watch(sketch, **reasons):
+    gpus = SimpleNamespace(throttled=lambda: reasons)
+    return Throttle([cpu(0, 0), cpu(1, 1, 2)], gpus, sketch.root)
 
 
 def test_a_count_of_heat_that_goes_up(sketch):
@@ -68,8 +61,7 @@ def test_a_clock_that_drops_below_ninety_percent(sketch):
 def test_the_drivers_words_come_first(sketch):
     """A GPU's reasons are joined; those of cores stand beside them under their own ids."""
     heat(sketch, 0, 1)
-    gpus = Gpus({"cuda:0": ("power cap", "hardware slowdown")})
-    throttle = watch(sketch, gpus)
+    throttle = watch(sketch, **{"cuda:0": ("power cap", "hardware slowdown")})
     heat(sketch, 0, 2)
     expected = {"cuda:0": "power cap, hardware slowdown", "cpu:0": "heat, in core 0"}
     assert throttle.read(BOTH) == expected

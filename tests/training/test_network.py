@@ -24,7 +24,6 @@ from gpumap.training.network import (
 SEED = 3
 EPS = 2.0**-23
 CALL = 8  # units in the last place that a device's exp or tanh, with what is around it, may be off
-PARTS = st.lists(st.integers(0, 9), min_size=1, max_size=4)
 
 
 def network(hidden="tanh", widths=(5, 4, 3, 2)):
