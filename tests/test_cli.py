@@ -39,13 +39,11 @@ def test_help_is_a_command_too(gpumap, words):
 
 @pytest.mark.parametrize("words", ["chek", "bench dott", "check x", "bench dot x"])
 def test_help_of_no_command(gpumap, words):
-    """A wrong question, as the command itself would be."""
     answer = gpumap("help", *words.split())
     assert (answer.code, answer.out) == (2, "")
 
 
 def test_the_version(gpumap):
-    """One line, as option and as command."""
     assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
 
 
@@ -72,7 +70,6 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
 
 @pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
 def test_a_map_may_begin_with_a_dash(gpumap, map_):
-    """After two dashes, and as the advice says."""
     assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
 
 
@@ -122,21 +119,17 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0")],
-)
+@pytest.mark.parametrize("arguments", [
+    ("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0"),
+])  # fmt: skip
 def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
-    """Exit 130 with a report, no traceback, and the child is gone."""
     (gpumap.folder / "lib").mkdir()
     (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
     gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
     with gpumap.start([gpumap.command, *arguments]) as process:
         child = int(_appears(gpumap.folder / "child", process).read_text())
         process.send_signal(signal.SIGINT)
-
         out, err = process.communicate(timeout=LIMIT)
-
     assert (process.returncode, err) == (130, b"")
     assert b"Traceback" not in out
     with pytest.raises(ProcessLookupError):
@@ -188,7 +181,6 @@ def test_a_narrow_terminal_gets_lines_for_a_table(gpumap, format_, env):
 
 
 def test_a_dumb_terminal_gets_plain_text(gpumap):
-    """TERM=dumb has the plain form, as a pipe has."""
     gpumap.fake(HOSTILE)
     assert (0, gpumap("devices").out) == on_a_terminal(gpumap, "devices", TERM="dumb")
 

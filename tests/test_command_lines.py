@@ -44,8 +44,6 @@ class Run:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A line of which each call is held against the options that there are, and why no more."""
-
     why: str
 
 
@@ -153,9 +151,7 @@ def test_a_line_runs(folder, line):
         pytest.skip("mpirun is not installed (make system installs it); the line is parsed")
     shell = folder(how.files)
     env = {"GPUMAP_DRY_RUN": "1"} if how.dry else {}
-
     answer = shell.run(["bash", "-c", line.partition("; echo")[0]], **env)
-
     assert "Traceback" not in answer.err
     assert answer.code in how.codes, answer.err
 
@@ -193,12 +189,9 @@ def calls(line):
 
 
 def test_the_program_that_reads_a_report_runs(folder):
-    """The one of docs/json.md."""
     (program,) = (b for b in blocks(ROOT / "docs" / "json.md") if b.language == "python")
     shell = folder(("report.json",))
-
     answer = shell.run([str(BIN / "python"), "-W", "ignore::ResourceWarning", "-c", program.text])
-
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("ok 0\n")
     assert "dot.many[" in answer.out
@@ -206,11 +199,8 @@ def test_the_program_that_reads_a_report_runs(folder):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_the_programs_of_a_page_run(folder, page):
-    """One after the other, as one program."""
     text = "".join(b.text for b in blocks(ROOT / page) if b.language == "python")
-
     answer = folder(()).run([str(BIN / "python"), "-c", text])
-
     assert (answer.code, answer.err) == (0, "")
     assert "dev1" in answer.out
 
@@ -227,6 +217,5 @@ def test_a_link_to_a_file_leads_to_one(page):
 
 
 def anchors(page):
-    """Return the names that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in headings}

@@ -8,14 +8,11 @@ from gpumap.escape import printable, width
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"),
-    ("a\n\t\rb", r"a\n\t\rb"),
-    ("\x1b[31m", r"\x1b[31m"),
+    ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"), ("a\n\t\rb", r"a\n\t\rb"), ("\x1b[31m", r"\x1b[31m"),
     ("\0\x7f\x9b", r"\x00\x7f\x9b"),
     ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
     ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"),
-    ("\ud800\udfff", r"\ud800\udfff"),
-    ("\ue000", r"\ue000"),
+    ("\ud800\udfff", r"\ud800\udfff"), ("\ue000", r"\ue000"),
     ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"),
     ("", ""),
 ])  # fmt: skip

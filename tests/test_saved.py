@@ -35,7 +35,6 @@ def put(tmp_path, tree):
 
 
 def read(tmp_path, tree):
-    """Return the report of a tree, or of a text."""
     return saved.read(put(tmp_path, tree))
 
 
@@ -47,7 +46,6 @@ def again(tmp_path, tree):
 
 
 def refused(path):
-    """Return what is wrong with a file, without its name, and the hint."""
     with pytest.raises(SourceError) as error:
         saved.read(path)
     (diagnostic,) = error.value.diagnostics
@@ -58,12 +56,10 @@ def refused(path):
 
 
 def refused_tree(tmp_path, tree):
-    """Return what is wrong with a tree, or with a text."""
     return refused(put(tmp_path, tree))
 
 
 def edited(tree, path, value):
-    """Return a tree with another value at a path, or what a function makes of the old one."""
     tree = copy.deepcopy(tree)
     place = tree
     for step in path[:-1]:
@@ -98,12 +94,10 @@ LINK = {"max_generation": 5, "max_width": 16, "width": 8}
     ("devices", ("devices", 0, "link"), LINK),
 ])  # fmt: skip
 def test_what_other_runs_write_comes_back(tmp_path, name, path, value):
-    """Who wrote it, and how a device is plugged in."""
     again(tmp_path, edited(written(name).tree, path, value))
 
 
 def test_devices_of_two_kinds_have_two_backends(tmp_path):
-    """The row says which ones, in the order of its names."""
     tree = written("dot").tree
     tree["map"]["text"] = "a->cuda0;b->cpu1"
     tree["map"]["entries"][1] |= {"requested": "cpu1", "device": "cpu:1"}
@@ -116,9 +110,7 @@ def test_devices_of_two_kinds_have_two_backends(tmp_path):
             name = (row[key] or "").partition("names=")[2].partition(",")[0]
             joined = "+".join("cupy" if part == "a" else "pygpu" for part in name.split("+"))
             row[key] = row[key] and row[key].replace("backend=fake", f"backend={joined}")
-
     found = again(tmp_path, tree)
-
     many = next(row for row in found.measurements if len(row.case.names) > 1)
     assert [binding.device.backend for binding in many.case.bindings] == ["cupy", "pygpu"]
     assert gc.isenabled()  # it is off while a report is read
@@ -157,7 +149,6 @@ SECOND = {"unit": "s"}
 @FEWER
 @given(seconds=st.lists(FIGURES, min_size=6, max_size=9), rate=st.floats(0.0) | st.integers(0, 99))
 def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
-    """Whole ones as whole ones, what is no number as what it was."""
     tree = written("real").tree | {"elapsed_s": 1e308}
     row = tree["measurements"][0]
     n, found = len(seconds), stats.location(seconds, 0.95, positive=True, slow=False)
@@ -203,17 +194,14 @@ GAINS = (*ROW, "metrics")
 
 
 def more(old):
-    """Return one more of the last."""
     return [*old, old[-1]]
 
 
 def less(old):
-    """Return a list without its last."""
     return old[:-1]
 
 
 def first(value):
-    """Return what puts a value in the first place of a list."""
     return lambda old: [value, *old[1:]]
 
 
@@ -387,8 +375,7 @@ def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, forma
     ("[-1e999999999]", "$[0]: -1e999999999 is too large"),
     ('{"a": 1' + "0" * 5000 + "}", "$.a: a whole number of 5001 digits is too long"),
     ('{"a": 1, "b": {"c": 1, "d": 2, "c": 3}}', "$.b.c: this key stands twice"),
-    ("{}", "it is JSON, but no report of gpumap"),
-    ("[]", "it is JSON, but no report of gpumap"),
+    ("{}", "it is JSON, but no report of gpumap"), ("[]", "it is JSON, but no report of gpumap"),
     ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
     ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
 ], ids=lambda text: text[:12])  # fmt: skip
@@ -413,7 +400,6 @@ def test_another_version_is_refused(tmp_path, version):
 
 
 def test_a_report_may_be_laid_out_otherwise(tmp_path):
-    """Blanks and the order of keys are no edit."""
     read(tmp_path, json.dumps(written("dot").tree, sort_keys=True, indent=3))
 
 
@@ -473,7 +459,6 @@ STRANGE = st.sampled_from([
 
 @st.composite
 def places(draw, tree):
-    """Draw a path into a tree."""
     path = []
     while isinstance(tree, dict | list) and tree and (not path or draw(st.integers(0, 5))):
         step = draw(st.sampled_from(list(tree) if isinstance(tree, dict) else range(len(tree))))
@@ -483,7 +468,6 @@ def places(draw, tree):
 
 
 def read_or_say(tmp_path, tree):
-    """Return a report, or None where it was refused with what is wrong and what to do."""
     try:
         return read(tmp_path, tree)
     except SourceError as error:
@@ -513,7 +497,6 @@ def test_whatever_is_edited_is_refused_or_does_no_harm(tmp_path, full, name, dat
 
 
 def calls(action, *arguments):
-    """Return how many functions of Python an action calls."""
     events = []
     sys.setprofile(lambda _frame, event, _argument: events.append(event))
     try:
@@ -524,7 +507,6 @@ def calls(action, *arguments):
 
 
 def many_rows(n):
-    """Return a report with n rows more, each of a size of its own."""
     tree = written("dot").tree
     row = tree["measurements"][0]
     more = [

@@ -16,12 +16,10 @@ TWO = "dev0->cuda0;dev1->cuda1"
 
 
 def find(cwd, env=None, argument=None, option=None, map_file=None):
-    """Return what is found with nothing set but what is given."""
     return sources.find(argument=argument, option=option, map_file=map_file, env=env or {}, cwd=cwd)
 
 
 def refused(*arguments, **options):
-    """Return the only diagnostic of a search that fails."""
     with pytest.raises(GpumapError) as error:
         find(*arguments, **options)
     (found,) = error.value.diagnostics
@@ -53,8 +51,7 @@ def test_nothing_set_is_none(tmp_path, env):
 
 
 @pytest.mark.parametrize(("given", "found"), [
-    ({"argument": ""}, MapText("", "argument")),
-    ({"option": ""}, MapText("", "--map")),
+    ({"argument": ""}, MapText("", "argument")), ({"option": ""}, MapText("", "--map")),
     ({"map_file": Path("empty")}, MapText("", "--map-file", "empty")),
     ({}, None),
 ])  # fmt: skip
@@ -103,8 +100,7 @@ def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
 @pytest.mark.parametrize(("flags", "text"), [
     (f"contexts={TWO}", TWO),
     (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
-    ("contexts='a#->cuda0'", "a#->cuda0"),
-    ("contexts=a=b->cuda0", "a=b->cuda0"),
+    ("contexts='a#->cuda0'", "a#->cuda0"), ("contexts=a=b->cuda0", "a=b->cuda0"),
     (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO),
     ("contexts=", None),
     ("floatX=float32,base_compiledir=/tmp/a->b", None),
@@ -142,8 +138,7 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     ("contexts = a->cuda0", "write contexts=a->cuda0"),
     ("context=a->cuda0", "write contexts=a->cuda0"),
     ("global.contexts=a->cuda0", "write contexts=a->cuda0"),
-    ("contexts", f"write contexts={TWO}"),
-    ("a->cuda0", "write contexts=a->cuda0"),
+    ("contexts", f"write contexts={TWO}"), ("a->cuda0", "write contexts=a->cuda0"),
     ("#contexts=a->cuda0", "remove it, or put the option that it belongs to in single quotes"),
 ])  # fmt: skip
 def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
@@ -220,8 +215,7 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
     ("[global]\ncontexts = %(USER)s->cuda0\n", "me->cuda0"),
     ("[global]\ncontexts = a->cuda%d\n", "a->cuda%d"),
     ("[global]\ncontexts = %(x)s\nx = %(contexts)s\n", "%(x)s"),
-    ("[global]\n# contexts = a->cuda0\n", None),
-    ("[global]\ncontexts =\n", None),
+    ("[global]\n# contexts = a->cuda0\n", None), ("[global]\ncontexts =\n", None),
 ])  # fmt: skip
 def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     """Names in any case, continuation lines, interpolation with the raw value to fall back on."""
@@ -247,18 +241,14 @@ def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
 
 @pytest.mark.parametrize(("length", "shown"), [(80, f'"{"x" * 78}"'), (81, f'"{"x" * 76}...')])
 def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown):
-    """One more, and it is cut."""
     (note,) = find(tmp_path, rc(tmp_path, f'[global]\ncontexts = "{"x" * (length - 2)}"\n')).notes
     assert note.message.endswith(f': "{shown}"')
 
 
 @pytest.mark.parametrize(("content", "line"), [
-    ("contexts = a->cuda0", 1),
-    ("[global]\n[global]\n", 2),
-    ("[global]\ncontexts = a\ncontexts = b\n", 3),
-    ("[global]\n\nnonsense \x1b[2J\n", 3),
-    ("[global]\nnonsense\nmore nonsense\n", 2),
-    ("[global]\na" + " " * 200_000 + "b\n", 2),
+    ("contexts = a->cuda0", 1), ("[global]\n[global]\n", 2),
+    ("[global]\ncontexts = a\ncontexts = b\n", 3), ("[global]\n\nnonsense \x1b[2J\n", 3),
+    ("[global]\nnonsense\nmore nonsense\n", 2), ("[global]\na" + " " * 200_000 + "b\n", 2),
 ])  # fmt: skip
 def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line):
     """The file and the line are named at once, and nothing of the line is printed raw."""
@@ -334,6 +324,5 @@ def test_any_text_is_a_map_or_an_error_of_ours(home, flags, rc, headed):
         else:
             assert found is None or isinstance(found, MapText)
             said += () if found is None else found.notes
-
     assert all((d.message + (d.hint or "")).isprintable() for d in said)
     assert all(len(d.message) < 300 for d in said if str(home) not in d.message)

@@ -34,7 +34,6 @@ MISSPELLED = [
 
 @pytest.mark.parametrize(("words", "meant_"), MISSPELLED, ids=str)
 def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, words, meant_):
-    """Exit 2, and nothing is measured."""
     words = words.split() if isinstance(words, str) else words
     answer = gpumap.fake(script())(*words, GPUMAP_CONTEXTS=MAP)
     assert answer.code == 2
@@ -45,7 +44,6 @@ def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, 
     "frobnicate", "check --bogus", "check --format xyz", "bench dot --cases 7", "check --output x",
 ])  # fmt: skip
 def test_nothing_is_offered_for_a_word_that_is_like_none(gpumap, words):
-    """A guess that is far off costs more than it gives."""
     answer = gpumap.fake(script())(*words.split(), MAP)
     assert (answer.code, "did you mean" in answer.err) == (2, False)
 
@@ -62,7 +60,6 @@ def test_what_is_offered_is_known(word):
     ("name", "dtype"), [*ALIASES.items(), ("FP16", "float16"), ("Double", "float64")]
 )
 def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
-    """The rows have gpumap's own."""
     words = ("bench", "dot", MAP, "--size", "64", "--dtype", name, "--dry-run", "--json")
     found = report(gpumap.fake(script())(*words))
     assert dtype in DTYPES

@@ -10,7 +10,6 @@ from gpumap.units import duration, nbytes, quantity, share
     (" 8s ", 8.0),
 ])  # fmt: skip
 def test_a_duration_is_in_seconds(text, seconds):
-    """A bare number too."""
     assert seconds == duration(text)
 
 
@@ -18,7 +17,6 @@ def test_a_duration_is_in_seconds(text, seconds):
     ("text", "value"), [("2%", 0.02), ("0.5%", 0.005), ("99.9 %", 0.999), ("50%", 0.5)]
 )
 def test_a_share_has_its_sign(text, value):
-    """Two percent are written 2%."""
     assert value == pytest.approx(share(text), rel=1e-15)
 
 
@@ -32,20 +30,11 @@ def test_bytes_have_a_unit_that_means_one_thing(text, size):
 
 
 @pytest.mark.parametrize(("text", "unit", "value"), [
-    ("1.8", "1", 1.8),
-    ("1.8x", "1", 1.8),
-    ("29%", "1", 0.29),  # 29 * 0.01 is not
+    ("1.8", "1", 1.8), ("1.8x", "1", 1.8), ("29%", "1", 0.29),  # 29 * 0.01 is not
     ("5us", "s", 5e-6),  # 5 * 1e-6 is not
-    ("5 µs", "s", 5e-6),
-    ("5 \u03bcs", "s", 5e-6),
-    ("2.5ns", "s", 2.5e-9),
-    ("3s", "s", 3.0),
-    ("4KiB", "B", 4096.0),
-    ("1.5MB", "B", 1.5e6),
-    ("50GB/s", "B/s", 5e10),
-    ("2GiB/s", "B/s", 2.0**31),
-    ("10TFLOP/s", "FLOP/s", 1e13),
-    ("7FLOP/s", "FLOP/s", 7.0),
+    ("5 µs", "s", 5e-6), ("5 \u03bcs", "s", 5e-6), ("2.5ns", "s", 2.5e-9), ("3s", "s", 3.0),
+    ("4KiB", "B", 4096.0), ("1.5MB", "B", 1.5e6), ("50GB/s", "B/s", 5e10),
+    ("2GiB/s", "B/s", 2.0**31), ("10TFLOP/s", "FLOP/s", 1e13), ("7FLOP/s", "FLOP/s", 7.0),
     ("100/s", "1/s", 100.0),
 ])  # fmt: skip
 def test_a_quantity_has_the_unit_of_its_metric(text, unit, value):

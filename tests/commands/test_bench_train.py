@@ -43,7 +43,6 @@ class Raises(Line):
 
 
 def train(gpumap, *arguments, map_=TWO, form="json", budget="0.2s", **env):
-    """Run it in one process."""
     given = ("--map", map_, "--format", form, "--budget", budget, "--comm", "local")
     return gpumap("bench", "train", *given, *arguments, **env)
 
@@ -59,13 +58,11 @@ def steps(found, figure=None):
 
 
 def own(gpumap):
-    """Put networks of one's own where the command runs."""
     (gpumap.folder / "mine.py").write_text(OWN)
     return gpumap
 
 
 def parameters(path):
-    """Return the parameters of a checkpoint."""
     with np.load(path) as found:
         return found["parameters"]
 
@@ -172,7 +169,6 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     (gpumap.folder / "x.npz").write_text("good")
     map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
     answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_, budget="9s")
-
     found = report(answer)
     assert answer.code == 4
     status = {(row["case"], row["status"]) for row in timely(asked(found))}

@@ -98,7 +98,6 @@ def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
     ((), "1", "false", True), (("--quiet",), "0", "false", True),
 ])  # fmt: skip
 def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable, file, quiet):
-    """A variable can take back what a file sets."""
     if file:
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")
     env = {} if variable is None else {"GPUMAP_QUIET": variable}
@@ -129,8 +128,7 @@ def test_a_pipe_that_nobody_reads(gpumap, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(("redirection", "said"), [
-    (">/dev/full", FULL),
-    (">/dev/full 2>&1", ""),
+    (">/dev/full", FULL), (">/dev/full 2>&1", ""),
     (">&-", "error: cannot write the result: Bad file descriptor\n"),
     (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
     (">&- 2>&-", ""),
@@ -143,13 +141,11 @@ def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&- <&-"])
 def test_a_stderr_that_takes_nothing(gpumap, redirection):
-    """It costs no result, and no exit code."""
     answer = redirected(gpumap, ("check", PAIR), redirection, GPUMAP_QUIET="0")
     assert (answer.code, answer.out.count("Mapped name"), answer.err) == (0, 2, "")
 
 
 def redirected(gpumap, arguments, redirection, **env):
-    """Run gpumap by a shell that redirects its streams."""
     gpumap.fake(script())
     words = ["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments]
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
@@ -181,7 +177,6 @@ def patched(*arguments, before={owner}.{name}, **more):
 
 
 def at(module, owner, name, calls=1):
-    """Return what interrupts a process in a call of a method."""
     return AT.format(module=module, owner=owner, name=name, calls=calls)
 
 

@@ -83,7 +83,6 @@ except KeyboardInterrupt:
 
 
 def run(text, *, signal="SIGINT", limit=40.0):
-    """Run a program and return what it printed and what it said."""
     start = START.replace("{signal}", signal).replace("{limit}", repr(limit))
     done = subprocess.run(
         [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
@@ -92,7 +91,6 @@ def run(text, *, signal="SIGINT", limit=40.0):
 
 
 def test_other_errors_of_a_callback_are_still_told():
-    """Python says what a callback raised beside an interrupt."""
     printed, said = run(LOST.replace("lost_in_a_callback", "wrong_in_a_callback"))
     assert printed == ["heard"]
     assert "ZeroDivisionError" in said
@@ -101,8 +99,7 @@ def test_other_errors_of_a_callback_are_still_told():
 
 @pytest.mark.parametrize(("text", "signal", "limit", "printed"), [
     (LOST, "SIGINT", 40.0, ["heard"]),  # Python forgets what a callback raises
-    (LOST, "SIGTERM", 40.0, ["heard"]),
-    (LOST, "SIGHUP", 40.0, ["heard"]),
+    (LOST, "SIGTERM", 40.0, ["heard"]), (LOST, "SIGHUP", 40.0, ["heard"]),
     (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
     (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
     (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's

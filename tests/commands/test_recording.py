@@ -15,7 +15,6 @@ from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Pl
 
 
 def recorded(*rows):
-    """Return a recording of a run that has these rows."""
     program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
     record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
     measured = Measured(None, Plan(()))
@@ -25,7 +24,6 @@ def recorded(*rows):
 
 
 def row(backend):
-    """Return a row of one device as a library drives it."""
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
     case = Case("dot", "solo", {"size": 64}, (Binding("a", device),), Work())
     return Measurement(case, "skipped", Reason("stopped", ""))
@@ -62,7 +60,6 @@ def test_a_fork_of_the_process_reports_nothing():
 
 
 def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
-    """And its exit code is that of the report."""
     monkeypatch.setattr(recording.interrupts, "ignore", lambda: None)
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or report.exit_code
@@ -75,8 +72,6 @@ def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
 
 @pytest.mark.parametrize(("code", "ended"), [(Exit.OK, 2), (Exit.WRONG_DATA, 4), (Exit.NO, 1)])
 def test_a_file_that_cannot_be_written_hides_no_other_end(monkeypatch, code, ended):
-    """It is an error by itself where the run has none."""
-
     def full(*_):
         raise SourceError("the disk is full")
 

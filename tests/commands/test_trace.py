@@ -52,12 +52,10 @@ def traces(run, gpumap):
 
 
 def ran(trace):
-    """Return what ran where, and how often."""
     return {(row["name"], row["device"]): row["count"] for row in trace["summary"]["ran"]}
 
 
 def codes(gpumap):
-    """Return the codes and exits of the errors of the report."""
     found = json.loads((gpumap.folder / "report.json").read_text())
     return [(error["code"], error["exit"]) for error in found["errors"]]
 
@@ -117,17 +115,9 @@ def test_tables_are_capped(traces):
             gpumap.open("a->cpu0").close()
         """
     )
-
     assert "  the first 100 of 150 rows; " in answer.out
     assert "\n\nthe first 20 of 25 contexts are shown; " in answer.out
     assert (len(found), len(found[0]["events"])) == (25, 301)
-
-
-def test_the_backend_is_what_a_script_opens_with(traces):
-    """Where the script names none."""
-    answer, (trace,) = traces(ONE, "--backend", "fake")
-    assert answer.code == 0
-    assert {entry["backend"] for entry in trace["entries"]} == {"fake"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +196,6 @@ def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
 
 
 def folder(path):
-    """Make a folder there."""
     path.mkdir()
 
 
@@ -229,15 +218,9 @@ def test_a_script_that_is_none_ends_in_2(gpumap, made):
 
 
 @pytest.mark.parametrize("options", [
-    ("--map", "a=>cpu0"),
-    ("--map", ""),
-    ("--map", "a->cpu0", "--map-file", "m"),
-    ("--map-file", "m"),
-    ("--perfetto", "no/such/p.json"),
-    ("--perfetto", "."),
-    ("--perfetto", "r.json", "--output", "r.json"),
-    ("--backend", "all"),
-    ("--backend", "\x1b[2J"),
+    ("--map", "a=>cpu0"), ("--map", ""), ("--map", "a->cpu0", "--map-file", "m"),
+    ("--map-file", "m"), ("--perfetto", "no/such/p.json"), ("--perfetto", "."),
+    ("--perfetto", "r.json", "--output", "r.json"), ("--backend", "all"), ("--backend", "\x1b[2J"),
 ])  # fmt: skip
 def test_a_wrong_question_runs_nothing(run, options):
     """The script is not started for a result that nobody would get."""
@@ -247,7 +230,6 @@ def test_a_wrong_question_runs_nothing(run, options):
 
 
 def test_a_viewers_file_that_cannot_be_written(run, gpumap):
-    """Costs nobody the result."""
     text = f"{ONE}\nimport os\nos.mkdir('p.json')"
     answer = run(text, "--perfetto", "p.json", "--output", "report.json")
     assert (answer.code, codes(gpumap)) == (2, [("source", 2)])
@@ -304,19 +286,14 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
 
 
 @pytest.mark.parametrize("mess", [
-    "sys.stdout.close(); sys.stderr.close()",
-    "os.close(1); os.close(2)",
+    "sys.stdout.close(); sys.stderr.close()", "os.close(1); os.close(2)",
     "sys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'latin-1')",
     "sys.stdout = io.StringIO(); sys.stderr = None",
     "contextlib.redirect_stdout(io.StringIO()).__enter__()",
-    "del sys.stdout",
-    "os.chdir('/')",
+    "del sys.stdout", "os.chdir('/')",
     "sys.argv.clear(); sys.path.clear(); sys.modules['__main__'] = None",
-    "signal.signal(signal.SIGINT, signal.SIG_IGN)",
-    "sys.setrecursionlimit(60)",
-    "os.environ.clear()",
-    "sys.modules.clear()",
-    "builtins.print = None; builtins.open = None",
+    "signal.signal(signal.SIGINT, signal.SIG_IGN)", "sys.setrecursionlimit(60)",
+    "os.environ.clear()", "sys.modules.clear()", "builtins.print = None; builtins.open = None",
 ])  # fmt: skip
 def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     """Streams, folders, paths, signals: the report comes out, on stdout and in the file."""
@@ -451,10 +428,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    (FORK.format(end="pass"), "waited 0\n"),
-    (FORK.format(end="sys.exit(7)"), "waited 7\n"),
-    (FORK.format(end="os._exit(8)"), "waited 8\n"),
-    (FORK.format(end="1 / 0"), "waited 1\n"),
+    (FORK.format(end="pass"), "waited 0\n"), (FORK.format(end="sys.exit(7)"), "waited 7\n"),
+    (FORK.format(end="os._exit(8)"), "waited 8\n"), (FORK.format(end="1 / 0"), "waited 1\n"),
     (FORK.format(end="context.shared(ones, target='a')"), "waited 1\n"),
     (ENDED + ONE, "-15\n"),  # SIGTERM ends it at once, as `multiprocessing` expects
     (SPAWNS, "[2, 3]\n"),  # which imports the script again
@@ -472,7 +447,6 @@ def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
 
 
 def started(gpumap, *options, end="time.sleep(60)"):
-    """Start a script that tells when it has begun, and then waits."""
     (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\nimport os, time\nos.mkdir('begun')\n{end}\n")
     command = [gpumap.command, "trace", *options, "s.py"]
     process = gpumap.start(command, stdin=subprocess.PIPE, text=True)
@@ -484,7 +458,6 @@ def started(gpumap, *options, end="time.sleep(60)"):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_script_leaves_its_trace(gpumap, number):
-    """Exit 130, no traceback, and everything until then."""
     with started(gpumap, "--output", "report.json", "--perfetto", "p.json") as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=LIMIT)

@@ -93,7 +93,6 @@ def test_the_place_of_a_card(tmp_path, files, found):
 
 
 def test_a_quota():
-    """One core and a half for two names."""
     other = replace(CORE, id="cpu:1", hardware=frozenset({"core:1"}))
     evidence = known(named(CORE), named(other, "b"), topology=replace(SMALL, quota=1.5))
     (first, _) = diagnoses(evidence)
@@ -171,7 +170,6 @@ def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device
 
 @pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
 def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
-    """A win by the median of noise is no size to begin with."""
     figures = {"break_even": Estimate(40.0, 0.0, high, "B")}
     example = Example(
         "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)

@@ -34,7 +34,6 @@ def said(base, new, threshold=0.05):
 
 
 def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
-    """Return a report of one row, so many times as long as usual, on a machine that is so slow."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     felt = [machine * math.exp(rng.gauss(0.0, noise)) for _ in range(blocks)]
     own = {"machine": felt, "noise": noise / 2}
@@ -45,8 +44,7 @@ def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
 @pytest.mark.parametrize(("factor", "noise", "expected"), [
     (1.0, 0.0, "pass"), (1.04, 0.0, "pass"), (1.06, 0.0, "regression"),
     (1 / 1.06, 0.0, "improvement"), (0.98, 0.0, "pass"), (1.0, 0.02, "pass"),
-    (1.15, 0.02, "regression"),
-    (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
+    (1.15, 0.02, "regression"), (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
 ])  # fmt: skip
 def test_a_time_is_judged_by_its_interval(factor, noise, expected):
     found = only(one(noise=noise), one(factor, noise=noise, seed=5))
@@ -81,7 +79,6 @@ def of_two(seconds):
 
 
 def renamed(slower):
-    """Return a row under the second name of a device, whose control is under the first."""
     return report(
         row("solo", noisy(0.01 * slower), names=("z0",)), control_row(noisy(0.002 * slower))
     )

@@ -51,7 +51,6 @@ def samples(time, *spans, rounds=1, **others):
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
           around=None, cost=None, overlap=1.0, control=RATE, rounds=(None, None)):  # fmt: skip
-    """Return the rows of a group in which two devices take `time` for what one does in 2 SOLO."""
     devices = devices or (device(0), device(1))
     both = [Binding(name, found) for name, found in zip("ab", devices, strict=True)]
     gain = 2 * SOLO / time

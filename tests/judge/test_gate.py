@@ -156,8 +156,7 @@ def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
     ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
     ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
     ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
-    ("dot.solo.rate>=1TFLOP/s", ">=", 1e12),
-    ("transfer.affine.break_even<=1MB", "<=", 1e6),
+    ("dot.solo.rate>=1TFLOP/s", ">=", 1e12), ("transfer.affine.break_even<=1MB", "<=", 1e6),
 ])  # fmt: skip
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
     limit = Limit.parse(f" {text} ")
@@ -286,8 +285,7 @@ def test_a_limit_on_a_break_even(found, said):
     ([row(2.0)], 0, "ok", []), ([row(1.0)], 1, "no", [("limit", 1)]),
     ([row(math.nan)], 1, "no", [("limit", 1)]),
     ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
-    ([row(2.0, flags=("unstable",))], 0, "ok", []),
-    ([], 1, "no", [("missing", 1)]),
+    ([row(2.0, flags=("unstable",))], 0, "ok", []), ([], 1, "no", [("missing", 1)]),
     ([Measurement(case(), "skipped", Reason("stopped", "x"))], 1, "no", [("missing", 1)]),
     ([Measurement(case(), "failed", Reason("device", "x"))], 1, "no", [("missing", 1)]),
     ([row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no", [("limit", 1), ("inconclusive", 5)]),

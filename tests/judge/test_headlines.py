@@ -71,7 +71,6 @@ INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 
 
 def reported(gpumap, devices, command, name="r.json"):
-    """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
     return read(gpumap.folder / name)
 
@@ -151,7 +150,6 @@ def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
     None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"},
 ])  # fmt: skip
 def test_a_headline_that_is_none_is_refused(tmp_path, headline):
-    """Every key is checked, as the schema has it."""
     tree = written("dot").tree
     tree["headline"] = None if headline is None else tree["headline"] | headline
     (tmp_path / "r.json").write_text(signed(tree))

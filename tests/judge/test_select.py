@@ -169,8 +169,7 @@ def test_a_long_text_is_not_shown_whole(shape):
 
 
 @pytest.mark.parametrize(("bench", "cases"), [
-    (dot.KEY, set(dot.CASES)),
-    (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
+    (dot.KEY, set(dot.CASES)), (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
     (chain.KEY, set(chain.CASES)), (allreduce.KEY, set(allreduce.ALGORITHMS)),
     (train.KEY, set(train.CASES)), (selftest.KEY, {"a", "b"}), (control.KEY, {"product"}),
 ])  # fmt: skip

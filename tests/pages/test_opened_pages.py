@@ -238,7 +238,6 @@ def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
 
 
 def test_pages_of_a_comparison_and_a_history(browser, gpumap):
-    """`compare`, `report` side by side, and over time."""
     base, new = (str(written(name).path) for name in ("dot", "limit"))
     gpumap("compare", base, new, "--output", "compare.html")
     gpumap("report", base, new, "--output", "beside.html")

@@ -70,16 +70,13 @@ def test_a_number_is_never_taken_for_a_formula(value, shown):
     assert number(value) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [
-        *((formula, f"'{formula}") for formula in (
-            "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
-            "-", "+x")),
-        ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
-        *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "cell"), [
+    *((formula, f"'{formula}") for formula in (
+        "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
+        "-", "+x")),
+    ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
+    *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
+])  # fmt: skip
 def test_a_formula_is_text(value, cell):
     """What a spreadsheet would run has an apostrophe before it; a number has none."""
     assert text(value) == cell

@@ -161,7 +161,6 @@ def test_any_text_is_harmless_in_a_page(name, text):
 
 
 def assert_harmless(format_, make, names, text):
-    """Hold that text is printable, and has as many lines as it would have without it."""
     hostile = rendered(format_, make(names, text))
     READERS[format_](hostile)
     lines = lines_of(hostile)

@@ -87,7 +87,6 @@ def test_json_and_csv_have_no_ends(one):
 
 
 def drawn(chart):
-    """Return the dots and bars of a chart, and those of them that are filled."""
     figure = Figure()
     chart.draw(figure)
     dots = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]

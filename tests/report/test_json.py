@@ -7,7 +7,6 @@ from dataclasses import replace
 import made_reports
 import numpy as np
 import pytest
-from commands.scripts import script
 from jsonschema import Draft202012Validator
 from report_schema import SCHEMA, VALIDATOR
 
@@ -243,29 +242,7 @@ def test_copies_have_the_bytes_of_both_ways(work, written):
     assert renderer._work(Case("x", "y", {}, (), work)) == written
 
 
-@pytest.mark.parametrize(("arguments", "status"), [
-    ("check --syntax-only a->cuda0", "ok"), ("check --needs b a->cuda0", "no"),
-    ("check a->cuda0;b->cuda9", "absent"), ("check a->cuda1", "wrong-data"),
-    ("check a=>cuda0;;b", "error"), ("check", "error"), ("devices", "ok"),
-    ("devices --backend nope", "error"),
-    ("bench dot --size 64 --map a->cuda0;b->cuda2", "ok"),
-    ("transfer-cost --map a->cuda0;b->cuda1", "wrong-data"),
-])  # fmt: skip
-def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
-    """However it ended: the status, the exit code of the process and its own command line."""
-    answer = gpumap.fake(script({}, {"fault": "flip"}, {}))(*arguments.split(), "--format", "json")
-    report = json.loads(answer.out, parse_constant=pytest.fail)
-    ids = [row["id"] for row in report["measurements"]]
-    assert problems(report) == []
-    assert list(report) == SCHEMA["required"]
-    assert (report["status"], report["exit_code"]) == (status, answer.code)
-    assert report["argv"] == [*arguments.split(), "--format", "json"]
-    assert bool(report["errors"]) == (status != "ok")
-    assert len(set(ids)) == len(ids)
-
-
 def test_a_list_of_numbers_is_one_line():
-    """A report with a thousand samples can still be read."""
     text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
     assert text == (
         '{\n  "a": [1, 2.5, null],\n  "b": [\n    {\n      "c": []\n    }\n  ],\n  "d": {}\n}'

@@ -40,7 +40,6 @@ def shown(measurements, format_="plain", width=80, *, verbose=True):
 
 
 def part(text):
-    """Return the lines from the first matrix on, to the blank line behind it."""
     lines = text.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("device to device"))
     end = next((n for n in range(first, len(lines)) if not lines[n]), len(lines))

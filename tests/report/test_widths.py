@@ -112,7 +112,6 @@ def report(key, count, form):
 
 
 def lines(format_, found, columns=100):
-    """Return the lines of a report, but Theano's line of each name, which programs read."""
     text = render(format_, found, Style(width=columns))
     return [line for line in text.splitlines() if not line.startswith("Mapped name")]
 
