@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -31,8 +32,8 @@ BARE = {  # no file of the user's is read
     "zsh": ("-f", "-i"),
     "fish": ("--no-config", "-i"),
 }
+TABLE = tomllib.loads(Path(__file__).with_name("completion.toml").read_text(encoding="utf-8"))
 BEFORE = {"zsh": "autoload -U compinit && compinit -u -D"}
-MAP = "a->cuda0;b->cuda1"
 ESCAPES = re.compile("\x1b\\][^\x07]*\x07|\x1b\\[[0-9;?]*[a-zA-Z]")  # fish marks outputs with them
 PWNED = "odd $(touch pwned).json"
 # Values that are the user's own to think of. A new option that takes one is either here, or says
@@ -86,30 +87,7 @@ def terminal(request, tmp_path_factory):
     shell.close()
 
 
-@pytest.mark.parametrize(("typed", "expected"), [
-    ("gpumap transf", "gpumap transfer-cost"), ("gpumap bench do", "gpumap bench dot"),
-    ("gpumap bench dot --inconc", "gpumap bench dot --inconclusive"),
-    ("gpumap bench dot --inconclusive pa", "gpumap bench dot --inconclusive pass"),
-    ("gpumap bench dot --inconclusive=pa", "gpumap bench dot --inconclusive=pass"),
-    ("gpumap check --format=jun", "gpumap check --format=junit"),
-    ("gpumap bench dot --backend nu", "gpumap bench dot --backend numpy"),
-    ("gpumap bench dot --dtype=bf", "gpumap bench dot --dtype=bfloat16"),
-    ("gpumap bench dot --cases solo,ma", "gpumap bench dot --cases solo,many"),
-    ("gpumap transfer-cost --cases=h2d,bi", "gpumap transfer-cost --cases=h2d,bidir"),
-    ("gpumap compare ba", "gpumap compare base.json"),
-    ("gpumap compare base.json ne", "gpumap compare base.json new.json"),
-    ("gpumap check --map-file dev", "gpumap check --map-file devices.txt"),
-    ("gpumap bench dot --base=sub/o", "gpumap bench dot --base=sub/older.json"),
-    ("gpumap bench dot --output json=ba", "gpumap bench dot --output json=base.json"),
-    ("gpumap check --output=json=sub/o", "gpumap check --output=json=sub/older.json"),
-    ("gpumap explain serial", "gpumap explain serialised"),
-    ("gpumap help bench allr", "gpumap help bench allreduce"),
-    ("gpumap completion zs", "gpumap completion zsh"),
-    (f"gpumap check --map '{MAP}' --disti", f"gpumap check --map '{MAP}' --distinct"),
-    ("gpumap check --map dev", "gpumap check --map dev"),
-    ("gpumap check dev", "gpumap check dev"),
-    ("gpumap compare od", f"gpumap compare '{PWNED}'"),
-])  # fmt: skip
+@pytest.mark.parametrize(("typed", "expected"), TABLE["completed"].items())
 def test_a_shell_completes(terminal, typed, expected):
     """Commands, options, choices, words and files, also behind "="; never a map. Nothing runs."""
     assert terminal.completed(typed) == shlex.split(expected)
@@ -128,20 +106,7 @@ def offered(gpumap, line, shell="bash"):
     return answer.out.split()
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    ("gpumap check --backend ", "numpy pyopencl cupy pygpu fake"),
-    ("gpumap bench dot --backend ", "numpy pyopencl cupy pygpu fake all"),
-    ("gpumap bench dot --cases many,", "solo one one+fetch many+fetch many+fetch+threads"),
-    ("gpumap bench dot --if-absent ", "fail skip"),
-    ("gpumap bench dot --if-absent=", "--if-absent=fail --if-absent=skip"),
-    ("gpumap bench dot --seed ", ""), ("gpumap bench train --network ", ""),
-    ("gpumap bench train --rule bsp,", "easgd gosgd"),
-    ("gpumap bench train --cases ", "compute step"),
-    ("gpumap bench train --optimizer ", "sgd momentum adam"),
-    ("gpumap bench train --average ", "gradients parameters"),
-    ("gpumap bench dot --limit ", ""), ("gpumap help bench d", "dot"), ("gpumap help chek ", ""),
-    ("gpumap help check ", ""), ("gpumap help check x ", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(("line", "expected"), TABLE["offered"].items())
 def test_every_word_is_offered_once(gpumap, line, expected):
     """In the order of the list; after a comma those that are not there yet."""
     before = line.split()[-1] if line.endswith(",") else ""

@@ -476,6 +476,7 @@ def read_or_say(tmp_path, tree):
     return None
 
 
+@pytest.mark.timeout(1200)  # however busy the machine is
 @settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit",
                                   "predict", "published"])  # fmt: skip
