@@ -8,15 +8,10 @@ from surface import commands
 MAP = "left->cuda1;right->cuda0"
 PLANS = ("--dry-run", "--format", "json")
 TAKING = {
-    "check": ("--format", "json"),
-    "doctor": ("--format", "json"),
-    "bench dot": PLANS,
-    "bench chain": PLANS,
-    "bench allreduce": PLANS,
-    "bench train": PLANS,
-    "transfer-cost": PLANS,
+    "check": ("--format", "json"), "doctor": ("--format", "json"), "bench dot": PLANS,
+    "bench chain": PLANS, "bench allreduce": PLANS, "bench train": PLANS, "transfer-cost": PLANS,
     "selftest": PLANS,
-}
+}  # fmt: skip
 ELSEWHERE = {"run", "trace"}  # a command or script follows: test_run.py, test_trace.py
 
 

@@ -23,15 +23,12 @@ _LONGEST = 60  # seconds that anything may take
 RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "predict", "published",
         "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip
 HOSTILE = (
-    "<img src=x onerror=window.hit=1>",
-    "</script><script>window.hit=1</script>",
-    "</title><script>window.hit=1</script>",
-    "</svg><script>window.hit=1</script>",
+    "<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>",
+    "</title><script>window.hit=1</script>", "</svg><script>window.hit=1</script>",
     "</style><svg onload=window.hit=1>",
-    '" onmouseover="window.hit=1" autofocus onfocus="window.hit=1',
-    "javascript:window.hit=1",
+    '" onmouseover="window.hit=1" autofocus onfocus="window.hit=1', "javascript:window.hit=1",
     "{{constructor.constructor('window.hit=1')()}}",
-)
+)  # fmt: skip
 
 
 def missing():

@@ -98,15 +98,9 @@ def read_html(text):
 
 
 READERS = {
-    "plain": lambda text: text.split("\n"),
-    "rich": read_rich,
-    "json": read_json,
-    "csv": read_csv,
-    "markdown": read_markdown,
-    "junit": read_junit,
-    "github": read_github,
-    "html": read_html,
-}
+    "plain": lambda text: text.split("\n"), "rich": read_rich, "json": read_json, "csv": read_csv,
+    "markdown": read_markdown, "junit": read_junit, "github": read_github, "html": read_html,
+}  # fmt: skip
 
 
 def said(format_, make, report):

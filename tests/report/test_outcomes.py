@@ -92,10 +92,8 @@ def test_all_texts_are_printable():
     bad = "\x1b[31m\n"
     reason = Reason(bad, bad)
     found = [
-        outcomes.of_run(made(bad, 1)),
-        outcomes.of_row(Measurement(case(), "failed", reason)),
+        outcomes.of_run(made(bad, 1)), outcomes.of_row(Measurement(case(), "failed", reason)),
         outcomes.of_trip(RoundTrip(bindings()[0].device, "a", reason)),
-        judged(verdict("fail", text=bad)),
-        outcomes.of_problem(problem(bad, bad, 1)),
-    ]
+        judged(verdict("fail", text=bad)), outcomes.of_problem(problem(bad, bad, 1)),
+    ]  # fmt: skip
     assert all(outcome.word.isprintable() and outcome.text.isprintable() for outcome in found)
