@@ -22,7 +22,6 @@ from written import PAGES, ROOT, blocks, command_lines
 from gpumap import cli
 
 BUDGET = "0.3s"
-REPORTS = ("base.json", "new.json")
 SCRIPTED = {  # reports that lines read are of scripted devices: whole, whatever else runs here
     "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml"),
     "GPUMAP_BACKEND": "fake",

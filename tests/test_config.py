@@ -42,12 +42,6 @@ def test_what_bears_the_name_is_never_passed_over(tmp_path, make):
     assert found.message.startswith(f"cannot read the configuration {path}: ")
 
 
-def test_tables_and_values_are_read(tmp_path):
-    path = tmp_path / "gpumap.toml"
-    path.write_text('map = "dev0->cpu0"\n[bench]\nsize = 8\n')
-    assert config.read(path) == {"map": "dev0->cpu0", "bench": {"size": 8}}
-
-
 @pytest.mark.parametrize(("text", "place"), [
     ("map = dev0", "(at line 1, column 7)"), ("a = 1\na = 2\n", "(at line 2, column 6)"),
     ('a = "\x1b[2J"', "(at line 1, column 6)"), ("a = " + "9" * 5000, ""),

@@ -84,12 +84,6 @@ def test_slow_noise_only_widens(values):
     assert wide.counted <= narrow.counted
 
 
-@pytest.mark.parametrize("value", [n / 7 for n in range(1, 51)])
-def test_equal_values_have_no_autocorrelation(value):
-    """Though their mean may miss them by a rounding."""
-    assert Location(value, value, value, 40, 0.0, 40.0, 40.0) == location([value] * 40)
-
-
 def widening(values):
     """Return the factor of an interval's width, and what so many values are worth.
 

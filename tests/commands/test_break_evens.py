@@ -74,17 +74,6 @@ def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
     assert (answer.code, one["reason"], one["check"]["passed"]) == (0, None, True)
 
 
-def test_a_set_up_is_paid_back_by_what_calls_save(gpumap):
-    """A slow first product is the set-up, beside the upload of the weights."""
-    _, found = decided(gpumap.fake(fake(slow_first=0.1)))
-    one = found["transfer.affine,false"]
-    saved = on_host(8**6) - on_device(8**6, moved=True)
-    commands = 4  # upload, copy, gemm, download: each is slow when it comes first
-    assert one["metrics"]["calls_to_amortise_setup"]["value"] == pytest.approx(
-        0.1 * commands / saved, rel=0.01
-    )
-
-
 def test_a_budget_ends_the_search(gpumap):
     answer, found = decided(gpumap.fake(fake({"rate": 1e5})))
     one = found["transfer.affine,false"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.app.rank_table import Answer, left, named, nodes, refuse
+from gpumap.app.rank_table import Answer, named, nodes, refuse
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding
@@ -41,15 +41,6 @@ def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     hardware = [part for b in bindings for part in b.device.hardware]
     assert len(set(hardware)) == len(hardware)
     assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")
-
-
-def test_names_that_no_rank_was_started_for_are_said():
-    """Else a map of three names would seem to have been measured by two ranks."""
-    found = answers(("x", 0), ("x", 1), ("y", 0))
-    assert list(left("ab", found)) == []
-    (note,) = left("abcd", found)
-    assert note.message == "no rank was started for c, d: not measured"
-    assert (note.severity, bool(note.hint)) == ("note", True)
 
 
 def test_one_device_for_two_ranks_is_refused():

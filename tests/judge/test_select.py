@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from report_schema import SCHEMA
 from reports import fake_case, fitted
 
-from gpumap.bench import allreduce, chain, control, dot, selftest, train, transfer
-from gpumap.bench.registry import every, loaded
-from gpumap.bench.workloads import WORKLOADS
+from gpumap.bench.registry import every
 from gpumap.errors import QuestionError
 from gpumap.judge.select import EVERYWHERE, Selector, id_of, taken_apart
 from gpumap.model import Measurement
@@ -166,15 +164,6 @@ def test_a_long_text_is_not_shown_whole(shape):
     found = refused(shape.format("x," * 20_000))
     assert found
     assert all(len(diagnostic.message) < 100 for diagnostic in found)
-
-
-@pytest.mark.parametrize(("bench", "cases"), [
-    (dot.KEY, set(dot.CASES)), (transfer.KEY, {*transfer.CASES, *WORKLOADS}),
-    (chain.KEY, set(chain.CASES)), (allreduce.KEY, set(allreduce.ALGORITHMS)),
-    (train.KEY, set(train.CASES)), (selftest.KEY, {"a", "b"}), (control.KEY, {"product"}),
-])  # fmt: skip
-def test_the_table_has_every_case_of_a_benchmark(bench, cases):
-    assert cases == {case for family in loaded(bench).families for case in family.cases}
 
 
 def test_every_metric_has_the_unit_of_the_schema():

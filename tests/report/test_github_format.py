@@ -100,12 +100,6 @@ def test_ten_of_a_type_and_how_many_more(number, more):
     assert more is None or f"gpumap: {more}" in log(report)
 
 
-@pytest.mark.parametrize("hostile", ["%0A::error::x", "100%", "a,b=c", "a:b", "%25", "a::error::b"])
-def test_messages_come_back_as_they_were(hostile):
-    report = made("no", 1, errors=(problem(hostile, hostile, 1),), notes=())
-    assert annotations(report) == [("error", f"gpumap bench: {hostile}", hostile)]
-
-
 @given(text=st.text(st.characters() | st.sampled_from(":#[]%\n")), kind=st.text(st.characters()))
 @example(text="##[error]", kind=",::error::")
 @example(text="\u034f::error::", kind=":")

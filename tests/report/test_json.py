@@ -230,13 +230,6 @@ def test_copies_have_the_bytes_of_both_ways(work, written):
     assert renderer._work(model.Case("x", "y", {}, (), work)) == written
 
 
-def test_a_list_of_numbers_is_one_line():
-    text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
-    assert text == (
-        '{\n  "a": [1, 2.5, null],\n  "b": [\n    {\n      "c": []\n    }\n  ],\n  "d": {}\n}'
-    )
-
-
 def test_the_text_is_the_report():
     report = {**TREE, "argv": ["\u202e\x1b\ud800é"]}
     text = "".join(renderer._written(report, ""))

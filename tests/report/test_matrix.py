@@ -46,16 +46,6 @@ def part(text):
     return lines[first:end]
 
 
-def test_two_devices_make_a_matrix():
-    a, b = named(2)
-    text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")])
-    assert [line.rstrip() for line in part(text)] == [
-        "device to device, 400000 bytes, fake, sync: GB/s from row to column", "  GB/s  a      b",
-        "  a     -      24.80P", "  b     6.10S  -",
-        "  P: peer, directly; S: staged, by way of the host",
-    ]  # fmt: skip
-
-
 def test_a_narrow_terminal_loses_nothing():
     a, b = named(2)
     rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]

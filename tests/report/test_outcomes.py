@@ -86,14 +86,3 @@ def test_an_error_is_what_its_exit_code_says(code, state):
 def test_a_round_trip_passes_if_the_bytes_came_back(reason, state):
     device = bindings()[0].device
     assert outcomes.of_trip(RoundTrip(device, "a", reason)).state == state
-
-
-def test_all_texts_are_printable():
-    bad = "\x1b[31m\n"
-    reason = Reason(bad, bad)
-    found = [
-        outcomes.of_run(made(bad, 1)), outcomes.of_row(Measurement(case(), "failed", reason)),
-        outcomes.of_trip(RoundTrip(bindings()[0].device, "a", reason)),
-        judged(verdict("fail", text=bad)), outcomes.of_problem(problem(bad, bad, 1)),
-    ]  # fmt: skip
-    assert all(outcome.word.isprintable() and outcome.text.isprintable() for outcome in found)
