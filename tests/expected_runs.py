@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 from commands.scripts import script
+from tables import table
 
 EVERY = ("rich", "json", "csv", "markdown", "junit", "github", "html")
 FORMATS = {
@@ -47,5 +46,4 @@ def run(row):
     )  # fmt: skip
 
 
-TABLE = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-RUNS = {name: run(row) for name, row in tomllib.loads(TABLE).items()}
+RUNS = {name: run(row) for name, row in table(__file__).items()}

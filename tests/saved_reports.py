@@ -6,7 +6,6 @@ import atexit
 import json
 import os
 import shlex
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from statistics import median
 from tempfile import mkdtemp
 
 from shell import Shell
+from tables import table
 
 from gpumap import stats
 from gpumap.model.trees import digest
@@ -30,8 +30,7 @@ DEVICES = HOST + "\n".join(
     + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())
     for number, odd in enumerate(ODD)
 )
-RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-COMMANDS = {name: tuple(shlex.split(line)) for name, line in RUNS.items()}
+COMMANDS = {name: tuple(shlex.split(line)) for name, line in table(__file__).items()}
 FORMATS = ("plain", "rich")
 
 

@@ -10,13 +10,13 @@ import os
 import re
 import shlex
 import shutil
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import pytest
 from shell import BIN
+from tables import table
 from written import PAGES, ROOT, blocks, command_lines
 
 from gpumap import cli
@@ -42,8 +42,7 @@ class Line:
     parsed: str = ""  # why it is not run: each call is compared with the options that there are
 
 
-TEXT = Path(__file__).with_name("command_lines.toml").read_text(encoding="utf-8")
-TABLE = {line: Line(**how) for line, how in tomllib.loads(TEXT).items()}
+TABLE = {line: Line(**how) for line, how in table(__file__, "command_lines").items()}
 SHOWN = {  # tests/test_readme.py runs these, and compares what they print
     line for page in PAGES for block in blocks(page) if block.language == "console"
     for line in block.lines

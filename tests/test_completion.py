@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shell import BIN, LIMIT, Shell
+from tables import table
 from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 
 from gpumap import cli
@@ -32,7 +32,7 @@ BARE = {  # no file of the user's is read
     "zsh": ("-f", "-i"),
     "fish": ("--no-config", "-i"),
 }
-TABLE = tomllib.loads(Path(__file__).with_name("completion.toml").read_text(encoding="utf-8"))
+TABLE = table(__file__, "completion")
 BEFORE = {"zsh": "autoload -U compinit && compinit -u -D"}
 ESCAPES = re.compile("\x1b\\][^\x07]*\x07|\x1b\\[[0-9;?]*[a-zA-Z]")  # fish marks outputs with them
 PWNED = "odd $(touch pwned).json"

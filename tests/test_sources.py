@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap import sources
 from gpumap.errors import GpumapError, QuestionError, SourceError
 from gpumap.model import MapText
+
+TABLE = table(__file__)
 
 TWO = "dev0->cuda0;dev1->cuda1"
 
@@ -113,18 +116,7 @@ def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
     assert (expected, ()) == (find(tmp_path, env), sources.ignored(env=env, cwd=tmp_path))
 
 
-@pytest.mark.parametrize(("flags", "text", "code", "fix"), [
-    ("contexts=dev0->cuda0#x,floatX=float32", "dev0->cuda0", "flags-comment", "remove it, or"),
-    ("contexts=dev0->cuda0,dev1->cuda1", "dev0->cuda0", "flags-comma", f"contexts={TWO}"),
-    ("contexts=a->cuda0,b=>cuda1,c->cpu", "a->cuda0", "flags-comma",
-     "contexts=a->cuda0;b=>cuda1;c->cpu"),
-    (r"contexts=dev0->cuda0\;dev1->cuda1", TWO, "flags-backslash", f"contexts={TWO}"),
-    (r"contexts=a\'->cuda0", "a'->cuda0", "flags-backslash", "contexts=a'->cuda0"),
-    ("contexts=a->cuda0,contexts=b->cuda1", "b->cuda1", "flags-repeated",
-     "keep one: contexts=b->cuda1"),
-    ("contexts=a->cuda0,Contexts=b->cuda1", "a->cuda0", "flags-spelling",
-     "write contexts=b->cuda1"),
-])  # fmt: skip
+@pytest.mark.parametrize(("flags", "text", "code", "fix"), TABLE["dropped"])
 def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     """The text is what Theano would see; the note says what it lost, and how to mend it."""
     found = find(tmp_path, {"THEANO_FLAGS": flags})
@@ -134,13 +126,7 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     assert note.severity == ("note" if code == "flags-repeated" else "warning")
 
 
-@pytest.mark.parametrize(("flags", "hint"), [
-    ("contexts = a->cuda0", "write contexts=a->cuda0"),
-    ("context=a->cuda0", "write contexts=a->cuda0"),
-    ("global.contexts=a->cuda0", "write contexts=a->cuda0"),
-    ("contexts", f"write contexts={TWO}"), ("a->cuda0", "write contexts=a->cuda0"),
-    ("#contexts=a->cuda0", "remove it, or put the option that it belongs to in single quotes"),
-])  # fmt: skip
+@pytest.mark.parametrize(("flags", "hint"), TABLE["unseen"])
 def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
     """The search goes on to .theanorc and takes the warning along; ignored() has it too."""
     env = {"THEANO_FLAGS": flags}
@@ -225,12 +211,7 @@ def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     assert expected == find(tmp_path, {"HOME": str(tmp_path), "USER": "me"})
 
 
-@pytest.mark.parametrize(("line", "text", "code"), [
-    ('"a->cuda0"', '"a->cuda0"', "rc-quotes"),
-    ("a->cuda0 ;b->cuda1", "a->cuda0 ;b->cuda1", "rc-blank"),
-    ("a->cuda0\n  ;b->cuda1\x1b", "a->cuda0", "rc-comment"),
-    ("a->cuda0\n[gpuarray]\ncontexts = b->cuda1", "a->cuda0", "rc-section"),
-])  # fmt: skip
+@pytest.mark.parametrize(("line", "text", "code"), TABLE["misleading"])
 def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
     """The text stays as Theano would see it; the note says what it does not mean."""
     found = find(tmp_path, rc(tmp_path, f"[global]\ncontexts = {line}\n"))

@@ -2,13 +2,12 @@
 
 import re
 import shlex
-import tomllib
-from pathlib import Path
 
 import pytest
 from commands.scripts import asked, report, script
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap.bench.dot import DTYPES
 from gpumap.spelling import ALIASES, fix, meant, nearest
@@ -16,7 +15,7 @@ from gpumap.spelling import ALIASES, fix, meant, nearest
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
 LINK = ("--latency", "1us", "--bandwidth", "1GB/s")
 MAP = "a->cuda0;b->cuda1"
-MISSPELLED = tomllib.loads(Path(__file__).with_name("spelling.toml").read_text(encoding="utf-8"))
+MISSPELLED = table(__file__, "spelling")
 
 
 @pytest.mark.parametrize(("line", "meant_"), MISSPELLED.items())

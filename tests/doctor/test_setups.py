@@ -8,12 +8,11 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+import tables
 
 from gpumap.doctor.causes import RULES, table
 
@@ -46,8 +45,7 @@ def sound(*devices):
     return "\n".join(lines)
 
 
-TABLE = tomllib.loads(Path(__file__).with_name("plants.toml").read_text(encoding="utf-8"))
-PLANTS = {name: Plant(**row) for name, row in TABLE.items()}
+PLANTS = {name: Plant(**row) for name, row in tables.table(__file__, "plants").items()}
 
 
 def asked(gpumap, plant, stubs):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reports import fake_case, fitted, report
+from tables import table
 
 from gpumap import model
 from gpumap.bench.model import fit_id
@@ -17,6 +18,8 @@ from gpumap.judge.gate import Gate, decided, gated
 from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.select import Selector
 from gpumap.model.figures import UNITS
+
+TABLE = table(__file__)
 
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
@@ -140,30 +143,13 @@ def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
     assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
 
 
-@pytest.mark.parametrize(("text", "operator", "value"), [
-    ("dot.many.speedup>=1.8", ">=", 1.8), ("dot.many.speedup <= 1.8x", "<=", 1.8),
-    ("dot.many.efficiency>90%", ">", 0.9), ("dot.many[size=64].time<5ms", "<", 5e-3),
-    ("transfer.h2d.peak_bandwidth>=50GB/s", ">=", 50e9),
-    ("transfer.h2d.n_half<=4KiB", "<=", 4096.0),
-    ("transfer.d2d[names=a>b].time<=20us", "<=", 20e-6),
-    ("dot.solo.rate>=1TFLOP/s", ">=", 1e12), ("transfer.affine.break_even<=1MB", "<=", 1e6),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "operator", "value"), TABLE["limits"])
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
     limit = Limit.parse(f" {text} ")
     assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
-@pytest.mark.parametrize(("text", "start", "stop", "hint"), [
-    ("dot.many.speedup", 15, 16, "write it as dot.many.speedup>=1.8 or "),
-    ("dot.many.speedup=1.8", 16, 20, "write it as dot.many.speedup>=1.8 or "),
-    ("dot.many.speedup=>1.8", 16, 21, "write it as dot.many.speedup>=1.8 or "),
-    ("dot.many.speedup>=", 17, 18, "write 1.8 or 90%"),
-    ("dot.many.speedup>=nan", 18, 21, "write 1.8 or 90%"),
-    ("dot.many.time<=5", 15, 16, "write it as 5ms"),
-    ("dot.many.speedup>=2GB/s", 18, 23, "write it as 1.8 or 90%"),
-    ("transfer.h2d.bandwidth>=5G", 24, 26, "write 5GiB/s or 5GB/s"),
-    ("dot.many.spedup>=2", 9, 15, "did you mean speedup? there are time, "),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "start", "stop", "hint"), TABLE["refused"])
 def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
     with pytest.raises(QuestionError) as error:
         Limit.parse(text)

@@ -4,10 +4,8 @@ import csv
 import io
 import json
 import re
-import tomllib
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdict, wrong
 from saved_reports import COMMANDS, signed, written
+from tables import table
 
 from gpumap.errors import SourceError
 from gpumap.judge.headline import LEVELS, headline
@@ -28,7 +27,7 @@ from gpumap.saved import read
 
 TWO, ONE = script(), script({})
 SAVED = "bench dot --size 64 --cases solo --map a->cuda0"
-RUNS = tomllib.loads(Path(__file__).with_name("headlines.toml").read_text(encoding="utf-8"))
+RUNS = table(__file__, "headlines")
 INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 
 

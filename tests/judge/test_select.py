@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_schema import SCHEMA
 from reports import fake_case, fitted
+from tables import table
 
 from gpumap.bench.registry import every
 from gpumap.errors import QuestionError
@@ -12,6 +13,8 @@ from gpumap.judge.select import EVERYWHERE, Selector, id_of, taken_apart
 from gpumap.model import Measurement
 from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render
+
+TABLE = table(__file__)
 
 METRICS = SCHEMA["$defs"]["Metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
@@ -27,18 +30,7 @@ def fit(name="h2d", **params):
     return fitted(fake_case("transfer", name, "a", **({**COPY, "pattern": "ladder"} | params)))
 
 
-@pytest.mark.parametrize(("text", "canonical"), [
-    ("dot.many+fetch+threads.time", "dot.many+fetch+threads.time"),
-    ("dot.many[size=1024].speedup", "dot.many[size=1024].speedup"),
-    (" dot . many [ size = 4 , names = a+b ] . time\n", "dot.many[size=4,names=a+b].time"),
-    ("dot.many[].time", "dot.many.time"),
-    ("transfer.d2d[names=a>b].time", "transfer.d2d[names=a>b].time"),
-    ("transfer.h2d[bytes=4KiB].time", "transfer.h2d[bytes=4096].time"),
-    ("transfer.h2d.fit[memory=pinned].latency", "transfer.h2d[memory=pinned].latency"),
-    ("transfer.affine[resident=true].break_even", "transfer.affine[resident=true].break_even"),
-    ("dot.solo[name=my gpu].rate", "dot.solo[name=my gpu].rate"),
-    ("control.product.time", "control.product.time"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "canonical"), TABLE["written"])
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
     """Blanks around the parts are no part of them; written again it means the same."""
     found = Selector.parse(text)
@@ -126,28 +118,10 @@ def refused(text):
     return ()
 
 
-ASK = "write it as dot.many.speedup or dot.many[size=1024].speedup"
-
-
-@pytest.mark.parametrize(("text", "places", "hint"), [
-    ("", [(0, 0)], ASK), ("speedup", [(0, 7)], ASK), ("dot.many", [(0, 3)], ASK),
-    ("dott.many.time", [(0, 4)], "did you mean dot? there are dot, transfer, "),
-    ("dot.mny.time", [(4, 7)], "did you mean many? there are solo, one, "),
-    ("dot.many.fit.time", [(4, 12)], "did you mean many+fetch? there are solo, "),
-    ("dot.many.qqqq", [(9, 13)], "there are time, rate, "),
-    ("transfer.h2d[bytes=1].latency", [(13, 18)], "there are memory, mode, pattern, "),
-    ("dot.many[size].time", [(9, 13)], ASK), ("dot.many[size=].time", [(14, 15)], ASK),
-    ("dot.many[size=4,size=5].time", [(16, 20)], ASK),
-    ("dot.many[size=4", [(8, 15)], ASK), ("dot.many[size=4]", [(15, 16)], ASK),
-    ("transfer.h2d[bytes=1K].time", [(19, 21)], ""),
-    ("dot.many.time>=1s", [(13, 17)], ASK),
-    # who mends one need not come back for the others
-    ("dot.many[sizes=4,x=y].tim", [(9, 14), (17, 18), (22, 25)],
-     "did you mean size? there are size, "),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "places", "hint"), TABLE["refused"])
 def test_what_means_nothing_is_said_with_its_place(text, places, hint):
     found = refused(text)
-    assert [(d.span.start, d.span.stop) for d in found] == places
+    assert [[d.span.start, d.span.stop] for d in found] == places
     assert (found[0].hint or "").startswith(hint)
 
 
