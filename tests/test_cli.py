@@ -9,9 +9,12 @@ import time
 import pytest
 from shell import COLOURS, LIMIT, Answer, on_a_terminal
 from surface import commands
+from tables import table
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
+
+TEXTS = table(__file__)
 
 WELL_FORMED = "The map is well-formed (1 name); no device was looked for (--syntax-only).\n"
 SYNTAX = ("check", "--syntax-only", "a->cpu0")
@@ -110,13 +113,7 @@ def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap)
     assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
 
 
-HANGING = """
-import os, time
-with open("child.tmp", "w") as file:
-    file.write(str(os.getpid()))
-os.rename("child.tmp", "child")
-time.sleep(600)
-"""
+HANGING = TEXTS["hanging"]
 
 
 @pytest.mark.parametrize("arguments", [
@@ -155,14 +152,7 @@ def _appears(path, process):
     return path
 
 
-HOSTILE = """
-[[device]]
-ref = "cuda0"
-name = "[bold red]\\u001b[2JEvil\\u202e \\u009b31m[/]"
-pci = "0000:09:00.0"
-[[device]]
-ref = "cuda1"
-"""
+HOSTILE = TEXTS["hostile"]
 SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
 
 
@@ -199,18 +189,7 @@ def test_a_deleted_working_folder(gpumap):
     assert Answer(0, WELL_FORMED, "") == gpumap.run(["sh", "-c", script])
 
 
-CRASHING = """
-import click, sys, types
-from gpumap import cli
-
-@click.command()
-def crash():
-    raise {error}
-
-sys.modules["crash"] = types.SimpleNamespace(crash=crash)
-cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
-sys.exit(cli.main(["crash"]))
-"""
+CRASHING = TEXTS["crashing"]
 
 
 @pytest.mark.parametrize(("error", "said"), [

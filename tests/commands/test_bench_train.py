@@ -7,39 +7,15 @@ import numpy as np
 import pytest
 from scripts import asked, report, script
 from shell import timely
+from tables import table
+
+TEXTS = table(__file__)
 
 TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}
 SMALL = ("--sweep", "width=16", "--batch-per-device", "32")
-OWN = '''
-import numpy as np
-
-class Line:
-    """Least squares: y = 3 x + 1, of two parameters in two arrays."""
-
-    def __init__(self):
-        self.parameters = [np.zeros((1, 1), np.float32), np.zeros(1, np.float32)]
-
-    def batch(self, numbers):
-        x = (numbers % 1000 / 500 - 1).astype(np.float32)[:, None]
-        return x, 3 * x[:, 0] + 1
-
-    def gradients(self, x, y, share):
-        w, b = self.parameters
-        off = (x[:, 0] * w[0, 0] + b[0] - y) * np.float32(2 * share)
-        return [(off @ x)[:, None], off.sum(keepdims=True)]
-
-class NoGradients:
-    parameters = [np.zeros(1, np.float32)]
-
-    def batch(self, numbers):
-        return numbers, numbers
-
-class Raises(Line):
-    def gradients(self, x, y, share):
-        raise ValueError("no such thing")
-'''
+OWN = TEXTS["own"]
 
 
 def train(gpumap, *arguments, map_=TWO, form="json", budget="0.2s", **env):

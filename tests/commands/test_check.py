@@ -6,34 +6,15 @@ from pathlib import Path
 
 import here
 import pytest
+from tables import table
 
 from gpumap.backends import load
 
+TEXTS = table(__file__)
+
 TWO = "dev0->cuda0;dev1->cuda1"
 CARD = "opencl0:0"  # the hardware of cuda0
-DEVICES = """
-[[device]]
-ref = "cuda0"
-hardware = ["card 0"]
-[[device]]
-ref = "cuda1"
-uuid = "GPU-00000000-0000-0000-0000-00000000000b"
-[[device]]
-ref = "opencl0:0"
-hardware = ["card 0"]
-[[device]]
-ref = "cuda2"
-fault = "lost"
-[[device]]
-ref = "cuda3"
-fault = "memory"
-[[device]]
-ref = "cuda4"
-fault = "flip"
-[[device]]
-ref = "cuda5"
-fault = "hang"
-"""
+DEVICES = TEXTS["devices"]
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ import pytest
 from report_schema import validate
 from scripts import script
 from shell import LIMIT
+from tables import table
+
+TEXTS = table(__file__)
 
 PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
@@ -151,29 +154,8 @@ def redirected(gpumap, arguments, redirection, **env):
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
 
-PROGRAM = """
-import os, signal, sys
-
-def interrupt():
-    os.kill(os.getpid(), signal.{signal})
-
-{patch}
-
-from gpumap.__main__ import main
-sys.exit(main())
-"""
-AT = """
-from gpumap.{module} import {owner}
-
-left = [{calls}]
-def patched(*arguments, before={owner}.{name}, **more):
-    left[0] -= 1
-    if left[0] == 0:
-        interrupt()
-    return before(*arguments, **more)
-
-{owner}.{name} = patched
-"""
+PROGRAM = TEXTS["program"]
+AT = TEXTS["at"]
 
 
 def at(module, owner, name, calls=1):

@@ -13,13 +13,11 @@ from report_schema import validate
 from scripts import ON_TWO
 from scripts import script as devices
 from shell import LIMIT
+from tables import table
 
-OPEN = """
-import gpumap
-import numpy as np
+TEXTS = table(__file__)
 
-ones = np.ones((4, 4), "float32")
-"""
+OPEN = TEXTS["open"]
 ONE = """
 with gpumap.open("a->cpu0") as context:
     context.shared(ones, target="a")
@@ -143,18 +141,8 @@ def test_a_script_ends_as_by_python_alone(run, gpumap, end):
     assert f"exit code {alone.code}\n" in answer.err or not failed or "exit(" not in end
 
 
-USES = """
-with gpumap.open({}) as c:
-    x = c.shared(ones, target="a")
-    gpumap.dot(x, {})
-"""
-ODD = """
-class Text(str):
-    def __format__(self, spec): raise ValueError("of the script")
-class Odd(Exception):
-    {}
-raise Odd
-"""
+USES = TEXTS["uses"]
+ODD = TEXTS["odd"]
 
 
 @pytest.mark.parametrize(("text", "code", "error"), [
@@ -236,16 +224,7 @@ def test_a_viewers_file_that_cannot_be_written(run, gpumap):
     assert "trace: what ran where" in answer.out
 
 
-SELF = """
-import __main__, os, sys
-import beside
-
-class Mine: ...
-
-print(sys.argv)
-print(__name__, os.path.basename(__file__), sys.path[0] == os.path.dirname(__file__))
-print(__main__.Mine is Mine, beside.WORD, __spec__, __annotations__)
-"""
+SELF = TEXTS["self"]
 
 
 @pytest.mark.parametrize(
@@ -304,14 +283,7 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
 
 
-VICTIMS = """
-import os
-for n in range(4):
-    with open(f"victim{n}", "w") as file:
-        file.write("mine")
-os.closerange(FIRST, LAST)
-victims = [os.open(f"victim{n}", os.O_RDWR) for n in range(4)]
-"""
+VICTIMS = TEXTS["victims"]
 
 
 @pytest.mark.parametrize(
@@ -362,28 +334,9 @@ def test_a_script_may_be_named_like_a_map(run):
     assert run(ONE, behind=("x",), name="a->b.py").code == 0
 
 
-WAITS = """
-context = gpumap.open("a->cpu0")
-ended = threading.Event()
-threading.Thread(target=lambda: ended.wait(30) and context.shared(ones, target="a")).start()
-threading.Timer(0.2, ended.set).start()
-"""
-POOL = """
-import concurrent.futures
-context = gpumap.open("a->cpu0")
-pool = concurrent.futures.ThreadPoolExecutor(2)
-for _ in range(5):
-    pool.submit(context.shared, ones, "a")
-"""
-MANY = """
-with gpumap.open("a->cpu0;b->cpu0") as context:
-    def work(target):
-        for _ in range(50):
-            context.shared(ones, target=target)
-    threads = [threading.Thread(target=work, args=(t,)) for t in "abab"]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-"""
+WAITS = TEXTS["waits"]
+POOL = TEXTS["pool"]
+MANY = TEXTS["many"]
 
 
 @pytest.mark.parametrize(
@@ -396,35 +349,9 @@ def test_threads_are_waited_for(traces, text, uploads):
     assert trace["closed"] == ("with gpumap.open" in text)
 
 
-FORK = """
-context = gpumap.open("a->cpu0")
-context.shared(ones, target="a")
-import os, sys
-print("before", flush=True)
-child = os.fork()
-if child:
-    print("waited", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    print("child", flush=True)
-    {end}
-"""
-ENDED = """
-import multiprocessing, time
-child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
-child.start()
-child.terminate()
-child.join()
-print(child.exitcode, flush=True)
-"""
-SPAWNS = """
-import multiprocessing
-def work(n): return n + 1
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.map(work, [1, 2]), flush=True)
-    with gpumap.open("a->cpu0") as context:
-        context.shared(ones, target="a")
-"""
+FORK = TEXTS["fork"]
+ENDED = TEXTS["ended"]
+SPAWNS = TEXTS["spawns"]
 
 
 @pytest.mark.parametrize(("text", "said"), [
