@@ -86,8 +86,7 @@ def entry(request, gpumap):
 @pytest.mark.parametrize(("arguments", "code"), [
     (SYNTAX, 0),
     (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
-    (("check", "a"), 2),
-    (("check", "--backend", "fake", "a->cuda7"), 3),
+    (("check", "a"), 2), (("check", "--backend", "fake", "a->cuda7"), 3),
 ])  # fmt: skip
 def test_exit_codes(gpumap, entry, arguments, code):
     """The console script and `python -m gpumap` end in the same code."""

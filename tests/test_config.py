@@ -90,10 +90,8 @@ TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ({}, None),
-    ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
-    ({"pyproject.toml": 'name = "gpumap"\n'}, None),
-    ({"pyproject.toml": TABLE}, "pyproject.toml"),
+    ({}, None), ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
+    ({"pyproject.toml": 'name = "gpumap"\n'}, None), ({"pyproject.toml": TABLE}, "pyproject.toml"),
     ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
     ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
     ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
@@ -212,8 +210,7 @@ def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("value", "found"), [
     ("r.json", ["../r.json"]), ("plain=sub/r.txt", ["plain=r.txt"]),
-    (["r.json", "html=r"], ["../r.json", "html=../r"]),
-    ("sub/../r.json", ["../r.json"]),
+    (["r.json", "html=r"], ["../r.json", "html=../r"]), ("sub/../r.json", ["../r.json"]),
 ])  # fmt: skip
 def test_an_output_is_below_the_folder_of_its_file(tmp_path, value, found):
     (tmp_path / "a" / "sub").mkdir(parents=True)
@@ -243,8 +240,7 @@ MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
 @pytest.mark.parametrize(("text", "fine"), [
     (".".join(["a"] * 20_000) + " = 1", False), ("[" + " . ".join(["a"] * 102) + "]", False),
     ("x = {" + ".".join(["a"] * 102) + " = 1}", False),
-    ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False),
-    ("a = 1\n" * 20_000, False),
+    ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False), ("a = 1\n" * 20_000, False),
     # dots that are none of a key are not counted
     (f'map = "{MANY}"', True), (f"map = '''{MANY}'''", True), ("x = [" + "1.5, " * 300 + "]", True),
     ("# " + "." * 300, True), (".".join(["a"] * 101) + " = 1", True),

@@ -70,9 +70,8 @@ CHOSEN = [{name: value} for name in (VARIABLE, "OPENCL_VENDOR_PATH")
 
 
 @pytest.mark.parametrize(("system", "chosen"), [
-    *(({}, each) for each in CHOSEN),
-    ({"library": False}, {}), ({"library": False, "pocl": "libpocl.so.2"}, {}),
-    ({"intel": f"{INTEL}\n"}, {}),
+    *(({}, each) for each in CHOSEN), ({"library": False}, {}),
+    ({"library": False, "pocl": "libpocl.so.2"}, {}), ({"intel": f"{INTEL}\n"}, {}),
 ])  # fmt: skip
 def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
     """The user has chosen, whatever it is; it is not installed; or the system knows it already."""
@@ -131,8 +130,7 @@ def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
 @pytest.mark.parametrize(("env", "place"), [
     ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
     ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
-    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"),
-    ({"HOME": "h"}, None), ({}, None),
+    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"), ({"HOME": "h"}, None), ({}, None),
 ])  # fmt: skip
 def test_the_cache_is_where_a_variable_says(env, place):
     assert _cache(env) == (place and Path(place))

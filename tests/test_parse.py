@@ -127,8 +127,7 @@ def test_an_entry_without_an_arrow(entry, hint):
     # unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-
     ("a->cpu0; dev1-", "no-arrow", 2, 9, 14),
     # two entries in one: the caret is under the second arrow
-    ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12),
-    ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
+    ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12), ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
     ("a->cuda0 b->cuda1", "two-arrows", 1, 10, 12), ("a->->cuda0", "two-arrows", 1, 3, 5),
     ("a->b=>c->d", "two-arrows", 1, 7, 9),
     # nothing is not a map of nothing
@@ -272,11 +271,10 @@ def test_a_map_of_100000_entries_parses():
 
 
 @pytest.mark.parametrize(("text", "count", "code"), [
-    (";" * N + " ", N + 1, "empty-entry"),
-    ("a->cpu0;" * (N - 1) + "a->cpu0", N, "duplicate-name"),
-    ("a->cuda" + "9" * 1_000_000, 1, "index-range"),
-    ("a" * 1_000_000, 1, "no-arrow"), ("->" * 500_000, 1, "two-arrows"),
-    (" " * 1_000_000, 1, "empty-map"), ("a->" + "gpu" * 300_000, 1, "unknown-device"),
+    (";" * N + " ", N + 1, "empty-entry"), ("a->cpu0;" * (N - 1) + "a->cpu0", N, "duplicate-name"),
+    ("a->cuda" + "9" * 1_000_000, 1, "index-range"), ("a" * 1_000_000, 1, "no-arrow"),
+    ("->" * 500_000, 1, "two-arrows"), (" " * 1_000_000, 1, "empty-map"),
+    ("a->" + "gpu" * 300_000, 1, "unknown-device"),
 ])  # fmt: skip
 def test_a_long_map_of_problems_reports_each(text, count, code):
     found = problems(text)

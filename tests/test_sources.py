@@ -101,11 +101,9 @@ def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
 
 
 @pytest.mark.parametrize(("flags", "text"), [
-    (f"contexts={TWO}", TWO),
-    (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
+    (f"contexts={TWO}", TWO), (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
     ("contexts='a#->cuda0'", "a#->cuda0"), ("contexts=a=b->cuda0", "a=b->cuda0"),
-    (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO),
-    ("contexts=", None),
+    (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO), ("contexts=", None),
     ("floatX=float32,base_compiledir=/tmp/a->b", None),
 ])  # fmt: skip
 def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
@@ -137,8 +135,7 @@ def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
 
 
 @pytest.mark.parametrize(("flags", "codes"), [
-    (f"device=cuda,contexts={TWO}", {}),
-    (f"contexts={TWO}", {"theano-no-default": None}),
+    (f"device=cuda,contexts={TWO}", {}), (f"contexts={TWO}", {"theano-no-default": None}),
     (f"device=cuda1,contexts={TWO}", {"theano-lost-name": "dev1"}),
     ("device=cuda,contexts=a->cuda0;b->cuda1;c-> cuda0", {"theano-lost-name": "c"}),
     ("device=cuda,contexts=a->cuda0;a->cuda0", {}),
@@ -193,8 +190,7 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
 
 
 @pytest.mark.parametrize(("content", "text"), [
-    (f"[global]\ncontexts = {TWO}\n", TWO),
-    (f"\ufeff[global]\r\nCONTEXTS: {TWO}\r\n", TWO),
+    (f"[global]\ncontexts = {TWO}\n", TWO), (f"\ufeff[global]\r\nCONTEXTS: {TWO}\r\n", TWO),
     ("[global]\ncontexts = a->cuda0;\n  b->cuda1\n", "a->cuda0;\nb->cuda1"),
     ("[DEFAULT]\ncontexts = a->cuda0\n[global]\n", "a->cuda0"),
     ("[global]\nn = 1\ncontexts = a->cuda%(n)s\n", "a->cuda1"),

@@ -66,8 +66,7 @@ def test_very_many_values_take_the_normal_approximation(n):
 
 @pytest.mark.parametrize(("values", "lag"), [
     ([3.0], 0.0), ([0.1] * 40, 0.0), ([0.7] * 40, 0.0), ([1.0, 2.0] * 10, 0.0),
-    ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4),
-    ([1.0] * 100 + [2.0] * 100, 0.99),
+    ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4), ([1.0] * 100 + [2.0] * 100, 0.99),
 ])  # fmt: skip
 def test_the_autocorrelation_is_corrected_and_clipped(values, lag):
     """R + (1 + 4 r) / n, in [0, 0.99]; values that do not vary have none."""

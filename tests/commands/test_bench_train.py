@@ -134,9 +134,7 @@ def test_a_wrong_question_is_refused(gpumap, arguments, said):
 
 
 @pytest.mark.parametrize(("real", "learn"), [
-    (True, ()),
-    (True, ("--learn", "5120", "--checkpoint", "x.npz")),
-    (False, ("--learn", "5120")),
+    (True, ()), (True, ("--learn", "5120", "--checkpoint", "x.npz")), (False, ("--learn", "5120")),
 ])  # fmt: skip
 def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     """The worker and its device are named; gradients are measured; a good checkpoint stays."""

@@ -94,14 +94,11 @@ def codes(answer):
 
 
 @pytest.mark.parametrize(("base", "new", "more", "code", "words"), [
-    ("base", "new", ("--threshold", "30%"), 0, "pass"),
-    ("base", "few", (), 5, "inconclusive"),
+    ("base", "new", ("--threshold", "30%"), 0, "pass"), ("base", "few", (), 5, "inconclusive"),
     ("base", "few", ("--inconclusive", "pass"), 0, "inconclusive"),
     ("all", "base", (), 1, "pass missing"),
-    ("all", "base", ("--allow-missing",), 0, "pass missing"),
-    ("base", "all", (), 1, "pass new"),
-    ("base", "all", ("--allow-missing",), 0, "pass new"),
-    ("base", "other", (), 1, "missing new"),
+    ("all", "base", ("--allow-missing",), 0, "pass missing"), ("base", "all", (), 1, "pass new"),
+    ("base", "all", ("--allow-missing",), 0, "pass new"), ("base", "other", (), 1, "missing new"),
     ("base", "other", ("--allow-missing",), 1, "missing new"),
     *((*two, (), 2, "") for broken in ("wrong", "lost", "dry", "nothing")
       for two in (("base", broken), (broken, "base"))),

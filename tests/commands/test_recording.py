@@ -37,8 +37,7 @@ def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
 
 @pytest.mark.parametrize(("before", "error", "code"), [
     (Exit.WRONG_DATA, AbsentError("gone"), Exit.WRONG_DATA),
-    (Exit.NO, AbsentError("gone"), Exit.ABSENT),
-    (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
+    (Exit.NO, AbsentError("gone"), Exit.ABSENT), (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
 ])  # fmt: skip
 def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, code):
     """All of it is in the report, and the first in the order of exit codes ends the run."""

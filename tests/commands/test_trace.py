@@ -89,8 +89,7 @@ def test_an_interrupt_before_any_context_is_said(run):
 
 @pytest.mark.parametrize(("options", "text", "count"), [
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
-    (("--map", "a->cuda0"), "gpumap.open().close()", 0),
-    ((), ON_TWO, 0),
+    (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), ON_TWO, 0),
 ])  # fmt: skip
 def test_a_map_that_nobody_gave_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
@@ -148,8 +147,7 @@ ODD = TEXTS["odd"]
 @pytest.mark.parametrize(("text", "code", "error"), [
     (USES.format("'a->cpu0'", "np.ones((5, 5), 'float32')"), 1, "shape"),
     (USES.format("'a->cpu0', policy='strict'", "ones"), 1, "implicit-transfer"),
-    (USES.format("'a->cpu64000'", "x"), 3, "absent"),
-    ("print('no devices')", 1, "no-context"),
+    (USES.format("'a->cpu64000'", "x"), 3, "absent"), ("print('no devices')", 1, "no-context"),
     ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])", 1, "no-context"),
     *((ONE + ODD.format(body), 1, "script") for body in (
         "__str__ = lambda self: Text('broken')", "def __str__(self): raise KeyboardInterrupt",
@@ -268,8 +266,7 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
     "sys.stdout.close(); sys.stderr.close()", "os.close(1); os.close(2)",
     "sys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'latin-1')",
     "sys.stdout = io.StringIO(); sys.stderr = None",
-    "contextlib.redirect_stdout(io.StringIO()).__enter__()",
-    "del sys.stdout", "os.chdir('/')",
+    "contextlib.redirect_stdout(io.StringIO()).__enter__()", "del sys.stdout", "os.chdir('/')",
     "sys.argv.clear(); sys.path.clear(); sys.modules['__main__'] = None",
     "signal.signal(signal.SIGINT, signal.SIG_IGN)", "sys.setrecursionlimit(60)",
     "os.environ.clear()", "sys.modules.clear()", "builtins.print = None; builtins.open = None",

@@ -61,8 +61,7 @@ def codes(evidence):
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ({}, []),
-    ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
+    ({}, []), ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
     ({f"{ROOT}/numa_node": "1"}, ["GM305"]),
 ], ids=["sound", "narrow link", "another NUMA node"])  # fmt: skip
 def test_the_place_of_a_card(tmp_path, files, found):

@@ -95,8 +95,7 @@ WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
     (one(), one(machine=1.3), ("regression", "device-slower")),
     # a faster clock hides no slower work
     (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
-    (one(), one(machine=0.93), ("improvement", None)),
-    (one(), one(machine=0.97), ("pass", None)),
+    (one(), one(machine=0.93), ("improvement", None)), (one(), one(machine=0.97), ("pass", None)),
     (one(), one(0.5, machine=1.3), ("improvement", None)),
     # what row and control feel together is not in their ratio
     (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
@@ -313,8 +312,7 @@ def test_the_samples_of_two_runs_are_pooled():
     *(({"status": s}, f"status is {s}") for s in BROKEN),
     ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
     ({"plans": (Plan(()),)}, "it is a dry run"),
-    ({"measurements": ()}, "nothing is measured in it"),
-    ({"fingerprint": None}, "which machine"),
+    ({"measurements": ()}, "nothing is measured in it"), ({"fingerprint": None}, "which machine"),
 ])  # fmt: skip
 def test_a_broken_report_cannot_be_compared(others, why):
     found = broken(replace(one(), **others))

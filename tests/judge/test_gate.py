@@ -134,10 +134,9 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     assert ended(passed) == (Exit.OK, "inconclusive", [("inconclusive", 0)])
 
 
-@pytest.mark.parametrize(
-    ("bench", "params"),
-    [("control", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"})],
-)
+@pytest.mark.parametrize(("bench", "params"), [
+    ("control", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"}),
+])  # fmt: skip
 def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
     beside = thin(of=case("h2d", bench, **params))
     assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
@@ -330,8 +329,7 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
 
 
 @pytest.mark.parametrize(("rows", "others", "limit", "hint"), [
-    ([], {}, LIMIT, "--dry-run lists"),
-    ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
+    ([], {}, LIMIT, "--dry-run lists"), ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
     ([row(1.0)], {}, LIMIT, "see what holds it back"),
     ([model.Measurement(case(), "skipped", model.Reason("one-device", ""))], {}, LIMIT,
      "if that cannot be changed"),

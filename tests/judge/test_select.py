@@ -54,8 +54,7 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
     # an id has bytes alone; a size has a name and a unit
     (SMALL, "transfer.h2d[size_name=small].time", True),
     (SMALL, "transfer.h2d[size_name=large].time", False),
-    (SMALL, "transfer.h2d[bytes=400].time", True),
-    (SMALL, "transfer.h2d[bytes=0.4kB].time", True),
+    (SMALL, "transfer.h2d[bytes=400].time", True), (SMALL, "transfer.h2d[bytes=0.4kB].time", True),
     (SMALL, "transfer.h2d[bytes=4KiB].time", False),
     (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
     # whether an id has a word or Python's own
@@ -67,9 +66,8 @@ AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (Tru
     (LADDER, "transfer.h2d.time", False), (LADDER, "transfer.h2d[bytes=400].time", False),
     (LADDER, "transfer.h2d[pattern=ladder].time", True),
     (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
-    (fit(), "transfer.h2d[memory=pageable].latency", False),
-    (fit(), "transfer.d2h.latency", False), (fit(), "transfer.h2d.time", False),
-    (fit(), "transfer.h2d[pattern=ladder].time", False),
+    (fit(), "transfer.h2d[memory=pageable].latency", False), (fit(), "transfer.d2h.latency", False),
+    (fit(), "transfer.h2d.time", False), (fit(), "transfer.h2d[pattern=ladder].time", False),
 ])  # fmt: skip
 def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
     assert Selector.parse(text).matches(found) is meant
@@ -77,8 +75,7 @@ def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
 
 @pytest.mark.parametrize(("name", "texts"), [
     ("dev0", ["name=dev0", "names=dev0"]), ("my gpu", ["name=my gpu", "names=my gpu"]),
-    ("a+b", ["name=a+b", "name=a%2bb", "names=a%2bb"]),
-    ("a>b", ["name=a>b", "names=a%3eb"]),
+    ("a+b", ["name=a+b", "name=a%2bb", "names=a%2bb"]), ("a>b", ["name=a>b", "names=a%3eb"]),
     ("50%", ["name=50%", "name=50%25", "names=50%25"]),
 ])  # fmt: skip
 def test_a_name_selects_what_runs_on_it_alone(name, texts):

@@ -176,10 +176,9 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     assert outside == []
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li")],
-)
+@pytest.mark.parametrize(("name", "wanted"), [
+    ("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li"),
+])  # fmt: skip
 def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     """The figure and the verdict stand within the window: nobody scrolls sideways for them."""
     browser.open(pages(name), PHONE)

@@ -24,16 +24,14 @@ def test_a_run_is_green_only_with_exit_code_0(code):
     (made_reports.passed(), "passed"), (made_reports.dry_run(), "skipped"),
     (made_reports.absent_skipped(), "skipped"), (made("skipped"), "skipped"),
     (made("inconclusive", measurements=(ok(case()),)), "skipped"),  # no verdict was asked for
-    (made(measurements=(skipped(case()),)), "skipped"),
-    (made("a word of tomorrow"), "failed"),
+    (made(measurements=(skipped(case()),)), "skipped"), (made("a word of tomorrow"), "failed"),
 ])  # fmt: skip
 def test_a_run_of_exit_code_0_that_measured_nothing_has_not_passed(report, state):
     assert outcomes.of_run(report).state == state
 
 
 @pytest.mark.parametrize(("row", "state", "code"), [
-    (ok(case()), "passed", "ok"),
-    (skipped(case(), "unsupported"), "skipped", "unsupported"),
+    (ok(case()), "passed", "ok"), (skipped(case(), "unsupported"), "skipped", "unsupported"),
     (wrong(case()), "error", "wrong-data"),
     (Measurement(case(), "ok", check=wrong(case()).check), "error", "ok"),
     (Measurement(case(), "failed", Reason("over-ceiling", "")), "error", "over-ceiling"),
