@@ -10,7 +10,6 @@ from textwrap import dedent
 
 import pytest
 from report_schema import validate
-from scripts import ON_TWO
 from scripts import script as devices
 from shell import LIMIT
 from tables import table
@@ -89,7 +88,7 @@ def test_an_interrupt_before_any_context_is_said(run):
 
 @pytest.mark.parametrize(("options", "text", "count"), [
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
-    (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), ON_TWO, 0),
+    (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
 ])  # fmt: skip
 def test_a_map_that_nobody_gave_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
