@@ -35,14 +35,12 @@ opencl.choose()
 
 
 def pytest_addoption(parser):
-    """Take --full, every combination of parameters, and --renew, tests/expected anew."""
     parser.addoption("--full", action="store_true", help="run every combination of parameters")
     parser.addoption("--renew", action="store_true", help="write tests/expected anew")
 
 
 @pytest.hookimpl(trylast=True)  # of what -k leaves
 def pytest_collection_modifyitems(config, items):
-    """Thin out tests of many combinations, unless --full is given."""
     if not config.getoption("--full"):
         kept = set(chosen(items))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -56,7 +54,6 @@ def full(request) -> bool:
 
 
 def environment(home, folder):
-    """Return an environment with nothing of the user's but where programs and drivers are."""
     names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
     kept = {key: os.environ[key] for key in names if key in os.environ}
     env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from statistics import median
 from tempfile import mkdtemp
 
 from shell import Shell
+from tables import table
 
 from gpumap import stats
 from gpumap.model.trees import digest
@@ -28,42 +30,7 @@ DEVICES = HOST + "\n".join(
     + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())
     for number, odd in enumerate(ODD)
 )
-MAP = ("--map", "a->cuda0;b->cuda1")
-WRONG = ("--map", "a->cuda0;wrong->cuda2")
-TOO_MUCH = "dot.many.speedup>=50"
-COMMANDS = {
-    "dot": ("bench", "dot", "--size", "64", "--seed", "6", *MAP),
-    "sizes": ("bench", "dot", "--size", "32,64", *MAP),
-    "limit": ("bench", "dot", "--size", "64", "--limit", TOO_MUCH, *MAP),
-    "dot, dry": ("bench", "dot", "--size", "32,64", "--dry-run", *MAP),
-    "one device": ("bench", "dot", "--size", "64", "--map", "a b->cuda0"),
-    "lost": ("bench", "dot", "--size", "64", "--map", "a->cuda0;b->cuda3"),
-    "chain": ("bench", "chain", "--rows", "100", "--budget", "2s", *MAP),
-    "allreduce": ("bench", "allreduce", "--sizes", "400", "--budget", "2s", *MAP),
-    "train": ("bench", "train", "--sweep", "width=4:8:x2", "--batch-per-device", "8",
-              "--rule", "bsp,easgd,gosgd", "--learn", "160", "--budget", "4s",
-              "--limit", "train.step[rule=easgd].moved<=1B", *MAP),
-    "copies": ("transfer-cost", "--sizes", "small,4KiB", "--budget", "120s", *MAP),
-    "copies, dry": ("transfer-cost", "--sizes", "small", "--dry-run", *MAP),
-    "wrong data": ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d,d2h", *WRONG),
-    "selftest": ("selftest", *MAP),
-    "selftest, wrong": ("selftest", *WRONG),
-    "check": ("check", "a b->cuda0;c->cuda0"),
-    "syntax": ("check", "--syntax-only", "a->cuda0"),
-    "absent": ("check", "a->cuda0;b->cuda9"),
-    "no map": ("check",),
-    "bad map": ("check", "a=>cuda0;;b"),
-    "devices": ("devices",),
-    "doctor": ("doctor", "a b->cuda0;b->cuda9"),
-    "doctor, bad map": ("doctor", "a=>cuda0"),
-    "allowed to be absent": ("bench", "dot", "--if-absent", "skip", "--map", "a->cuda9"),
-    "real": ("bench", "dot", "--size", "64", "--budget", "12s", "--precision", "50%",
-             "--backend", "numpy", "--map", "a->cpu0"),
-    "predict": ("predict", "--bytes", "100MB", "--latency", "8us", "--bandwidth", "10GB/s",
-                "--compute", "0.3s", "--batch", "48", "--devices", "1,2,64"),
-    "published": ("predict", "--from", "theano-mpi"),
-    "time limit": ("bench", "dot", "--size", "64", "--timeout", "500ms", "--map", "a->cuda4"),
-}  # fmt: skip
+COMMANDS = {name: tuple(shlex.split(line)) for name, line in table(__file__).items()}
 FORMATS = ("plain", "rich")
 
 

@@ -22,8 +22,6 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Answer:
-    """How a command ended, and what it said."""
-
     code: int
     out: str
     err: str
@@ -39,7 +37,6 @@ class Shell:
 
     @property
     def command(self) -> str:
-        """Return the console script."""
         return str(BIN / "gpumap")
 
     def __call__(self, *arguments, **env) -> Answer:
@@ -51,7 +48,6 @@ class Shell:
         return self.run(command, **env)
 
     def run(self, command, **env) -> Answer:
-        """Run any command."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL,
             capture_output=True, check=False, timeout=LIMIT,
@@ -65,7 +61,6 @@ class Shell:
         return subprocess.Popen(command, cwd=self.folder, env=every, **pipes | streams)
 
     def fake(self, script):
-        """Let the devices be those of a script, and nothing else."""
         (self.folder / "fake.toml").write_text(script)
         self.env.update(GPUMAP_FAKE=str(self.folder / "fake.toml"), GPUMAP_BACKEND="fake")
         return self

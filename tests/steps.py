@@ -19,8 +19,6 @@ _COMMAND = re.compile(r"\s*::([^ :]+)(?: title=([^:]*))?::(.*)")
 
 @dataclass(frozen=True)
 class Step:
-    """How a step ended, what it left behind, and its log."""
-
     code: int
     log: str
     outputs: dict[str, str]
@@ -29,7 +27,6 @@ class Step:
 
     @property
     def obeyed(self):
-        """Return the workflow commands that the runner obeys, as (command, title, message)."""
         return list(obeyed(self.log))
 
 
@@ -61,7 +58,6 @@ class Job:
         return self.ended(answer.code, answer.out + answer.err, files)
 
     def ended(self, code, log, files):
-        """Return what a step left behind."""
         texts = {key: file.read_text() for key, file in files.items()}
         outputs = dict(line.split("=", 1) for line in texts["OUTPUT"].splitlines())
         return Step(code, log, outputs, texts["STEP_SUMMARY"], tuple(texts["PATH"].splitlines()))
@@ -72,7 +68,6 @@ class Job:
         return path
 
     def _filled(self, text, inputs):
-        """Return a variable as the runner makes it of its expression."""
         kind, name = _EXPRESSION.fullmatch(text).groups()
         return (
             inputs.get(name, ACTION["inputs"][name]["default"]) if kind == "inputs" else self.venv

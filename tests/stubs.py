@@ -17,7 +17,6 @@ LINKS = {  # the name that is loaded -> what stands in for it
     "libnvrtc.so": "cuda",
     "libnvidia-ml.so.1": "nvml",
 }
-ALL = tuple(LINKS)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Tables of parameters: data, in a file of TOML beside the tests that run through them."""
+"""Parameters of tests that are data, from a file of TOML beside the test's own."""
 
 import tomllib
 from pathlib import Path
 
 
-def tables(file):
-    """Return what stands in the file beside a test file."""
-    return tomllib.loads(Path(file).with_suffix(".toml").read_text(encoding="utf-8"))
+def table(test, name=None):
+    """Return the table of a test's file; by default the one that is called as it is."""
+    path = Path(test).with_name(f"{name}.toml") if name else Path(test).with_suffix(".toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -56,7 +56,6 @@ def found(step):
 
 
 def test_the_metadata_are_what_github_reads():
-    """By the schema of SchemaStore."""
     schema = ("--builtin-schema", "vendor.github-actions")
     command = [sys.executable, "-m", "check_jsonschema", *schema, str(ROOT / "action.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -71,7 +70,6 @@ def test_no_input_is_pasted_into_a_script(step):
 
 
 def test_every_input_reaches_a_script_and_has_a_default():
-    """As a variable of its own name."""
     variables = {n: text for step in STEPS.values() for n, text in step["env"].items()}
     named = {name: f"INPUT_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
     expected = {variable: f"${{{{ inputs.{name} }}}}" for name, variable in named.items()}
@@ -88,7 +86,6 @@ def test_a_step_that_never_ran_is_no_pass():
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_shellcheck_has_nothing_to_say(path):
-    """Quotes, above all."""
     done = subprocess.run([BIN / "shellcheck", path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -176,7 +173,6 @@ def test_modules_of_the_workspace_are_not_imported(job):
 
 
 def test_words_are_split_and_nothing_else(job):
-    """What gpumap gets is what was quoted, to the letter."""
     odd = [*HOSTILE, "*", "~", "a b", "", "\\", "'\"", "#", "\u00e9\u4e2d", "\t\n "]
     words = [part for word in odd for part in ("--needs", word)]
     step = job.step(map=TWO, args=shlex.join(words))
@@ -243,7 +239,6 @@ def test_a_cancelled_job_has_its_report(hanging, number):
 
 
 def test_gpumap_that_was_killed_is_no_pass(hanging):
-    """No report, and the outputs say so."""
     process, log, files = begun(hanging)
     for child in psutil.Process(process.pid).children(recursive=True):
         child.kill()
@@ -268,7 +263,6 @@ def test_extras_and_python_are_those_of_the_project():
     *(("python", text) for text in [*HOSTILE, "nowhere/python", "true", "false", "/"]),
 ])  # fmt: skip
 def test_what_cannot_be_set_up_is_refused(bare, name, text):
-    """Exit 2 and what to do, before anything is downloaded."""
     step = bare.step("install", **{name: text})
     assert (step.code, step.outputs) == (2, {})
     assert told(step)[0][1].startswith(f'the input "{name}" is no')
@@ -295,9 +289,7 @@ def test_it_is_set_up_from_the_actions_own_checkout(gpumap, tmp_path):
     checkout.parent.mkdir()
     checkout.symlink_to(ROOT)
     job = Job(gpumap, action=checkout, variables=pip | {"PYTHONWARNINGS": ""})
-
     first = job.step("install", python=sys.executable)
-
     assert first.code == 0, first.log
     (path,) = first.paths
     assert [file.name for file in Path(path).iterdir()] == ["gpumap"]

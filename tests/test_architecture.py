@@ -159,7 +159,6 @@ NOT_IN_A_CHECK = ("gpumap.model.measuring", "gpumap.judge.traces", "gpumap.repor
 
 
 def modules():
-    """Return every module by its name inside the package."""
     found = {}
     for file in (ROOT / "gpumap").rglob("*.py"):
         *folders, name = file.relative_to(ROOT / "gpumap").with_suffix("").parts
@@ -193,7 +192,6 @@ def imported(nodes):
 
 
 def own(names):
-    """Return what of the names is gpumap's, without the package's name."""
     for full in names:
         if full == "gpumap":
             yield "__init__"
@@ -202,7 +200,6 @@ def own(names):
 
 
 def inside(name, places):
-    """Return whether a module is one of the places, or in one of them."""
     return any(name == place or name.startswith(f"{place}.") for place in places)
 
 
@@ -212,7 +209,6 @@ def test_every_module_imports_only_what_the_table_allows():
 
 
 def strangers(name):
-    """Yield what a module imports of gpumap and may not."""
     folder = name.partition(".")[0]
     line = MAY_IMPORT[name if name in MAY_IMPORT else folder]
     if line != "*":
@@ -226,16 +222,13 @@ def test_every_exact_line_of_the_table_has_a_module():
 
 
 def test_imports_are_absolute():
-    """A relative import hides the place of a module."""
     nodes = [(name, node) for name, tree in TREES.items() for node in ast.walk(tree)]
-
     assert [n for n, node in nodes if isinstance(node, ast.ImportFrom) and node.level] == []
 
 
 def test_a_library_is_imported_in_its_own_place():
     """What may be missing, slow or able to crash has one place."""
     used = {(name, full.partition(".")[0]) for name in MODULES for full in imports(name)}
-
     assert {(n, lib) for n, lib in used if not inside(n, ONLY_IN.get(lib, n).split())} == set()
 
 
@@ -246,12 +239,10 @@ def test_only_the_command_line_touches_the_outer_world():
         for name, tree in TREES.items()
         if not inside(name, ("cli", "commands", "app"))
     }
-
     assert {name: outer for name, outer in found.items() if outer} == OUTER_IN
 
 
 def touched(tree):
-    """Return what of OUTER a module uses, by whatever name it imported it."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) or _is_called(node):
@@ -269,7 +260,6 @@ def test_no_import_cycles():
     """Modules can be loaded one after the other; what is imported for types alone never is."""
     graph = {name: set(own(imports(name, types=False))) - {name} for name in MODULES}
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names them
-
     assert set(order) == set(MODULES)
 
 
@@ -277,7 +267,6 @@ def test_every_file_of_the_tests_has_a_name_of_its_own():
     """They are imported by it: of two alike one is not run. A conftest.py is pytest's own."""
     own = ("conftest.py", "__init__.py")  # the second, of packages that stand in for others
     names = [file.name for file in (ROOT / "tests").rglob("*.py") if file.name not in own]
-
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
@@ -304,7 +293,6 @@ def test_a_start_loads_no_library_that_it_does_not_use(arguments, tmp_path):
     unwanted = {*NOT_AT_START, *(NOT_IN_A_CHECK if arguments == CHECK else ())}
     if arguments and "explain" in arguments:
         unwanted -= OF_EXPLAIN
-
     assert started(code, unwanted, tmp_path) == (0, "")
 
 
@@ -313,13 +301,11 @@ def test_a_benchmark_without_a_flag_loads_no_text_and_no_training(tmp_path, monk
     monkeypatch.setenv("GPUMAP_FAKE", str(ROOT / "examples" / "gpus.toml"))
     dot = ["bench", "dot", "a->cuda0", "--backend", "fake", "--size", "4096", "--budget", "1s"]
     code = MAIN.format(arguments=[*dot, "--quiet"])
-
     unwanted = {"gpumap.explain.lookup", "gpumap.doctor.causes", "gpumap.training"}
     assert started(code, unwanted, tmp_path) == (0, "")
 
 
 def started(code, unwanted, folder):
-    """Return the exit code, and what the process says of unwanted modules that it loaded."""
     script = START.format(code=code, names=unwanted)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False

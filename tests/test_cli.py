@@ -9,9 +9,12 @@ import time
 import pytest
 from shell import COLOURS, LIMIT, Answer, on_a_terminal
 from surface import commands
+from tables import table
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
+
+TEXTS = table(__file__)
 
 WELL_FORMED = "The map is well-formed (1 name); no device was looked for (--syntax-only).\n"
 SYNTAX = ("check", "--syntax-only", "a->cpu0")
@@ -39,13 +42,11 @@ def test_help_is_a_command_too(gpumap, words):
 
 @pytest.mark.parametrize("words", ["chek", "bench dott", "check x", "bench dot x"])
 def test_help_of_no_command(gpumap, words):
-    """A wrong question, as the command itself would be."""
     answer = gpumap("help", *words.split())
     assert (answer.code, answer.out) == (2, "")
 
 
 def test_the_version(gpumap):
-    """One line, as option and as command."""
     assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
 
 
@@ -72,7 +73,6 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
 
 @pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
 def test_a_map_may_begin_with_a_dash(gpumap, map_):
-    """After two dashes, and as the advice says."""
     assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
 
 
@@ -86,8 +86,7 @@ def entry(request, gpumap):
 @pytest.mark.parametrize(("arguments", "code"), [
     (SYNTAX, 0),
     (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
-    (("check", "a"), 2),
-    (("check", "--backend", "fake", "a->cuda7"), 3),
+    (("check", "a"), 2), (("check", "--backend", "fake", "a->cuda7"), 3),
 ])  # fmt: skip
 def test_exit_codes(gpumap, entry, arguments, code):
     """The console script and `python -m gpumap` end in the same code."""
@@ -113,30 +112,20 @@ def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap)
     assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
 
 
-HANGING = """
-import os, time
-with open("child.tmp", "w") as file:
-    file.write(str(os.getpid()))
-os.rename("child.tmp", "child")
-time.sleep(600)
-"""
+HANGING = TEXTS["hanging"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0")],
-)
+@pytest.mark.parametrize("arguments", [
+    ("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0"),
+])  # fmt: skip
 def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
-    """Exit 130 with a report, no traceback, and the child is gone."""
     (gpumap.folder / "lib").mkdir()
     (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
     gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
     with gpumap.start([gpumap.command, *arguments]) as process:
         child = int(_appears(gpumap.folder / "child", process).read_text())
         process.send_signal(signal.SIGINT)
-
         out, err = process.communicate(timeout=LIMIT)
-
     assert (process.returncode, err) == (130, b"")
     assert b"Traceback" not in out
     with pytest.raises(ProcessLookupError):
@@ -162,14 +151,7 @@ def _appears(path, process):
     return path
 
 
-HOSTILE = """
-[[device]]
-ref = "cuda0"
-name = "[bold red]\\u001b[2JEvil\\u202e \\u009b31m[/]"
-pci = "0000:09:00.0"
-[[device]]
-ref = "cuda1"
-"""
+HOSTILE = TEXTS["hostile"]
 SHOWN = r"[bold red]\x1b[2JEvil\u202e \x9b31m[/]"
 
 
@@ -188,7 +170,6 @@ def test_a_narrow_terminal_gets_lines_for_a_table(gpumap, format_, env):
 
 
 def test_a_dumb_terminal_gets_plain_text(gpumap):
-    """TERM=dumb has the plain form, as a pipe has."""
     gpumap.fake(HOSTILE)
     assert (0, gpumap("devices").out) == on_a_terminal(gpumap, "devices", TERM="dumb")
 
@@ -207,18 +188,7 @@ def test_a_deleted_working_folder(gpumap):
     assert Answer(0, WELL_FORMED, "") == gpumap.run(["sh", "-c", script])
 
 
-CRASHING = """
-import click, sys, types
-from gpumap import cli
-
-@click.command()
-def crash():
-    raise {error}
-
-sys.modules["crash"] = types.SimpleNamespace(crash=crash)
-cli.COMMANDS["crash"] = ("Map", "crash:crash", "Fail.")
-sys.exit(cli.main(["crash"]))
-"""
+CRASHING = TEXTS["crashing"]
 
 
 @pytest.mark.parametrize(("error", "said"), [

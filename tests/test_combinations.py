@@ -19,14 +19,12 @@ def items(*lists, skipped=()):
 
 
 def held(found, size):
-    """Return the combinations of so many values that items have."""
     return {some for item in found for some in combinations(enumerate(item.row), size)}
 
 
-@pytest.mark.parametrize(
-    ("lists", "size"),
-    [((range(9), "abcdefghij"), 1), (("abc", range(5), "vwxyz", (True, False)), 2)],
-)
+@pytest.mark.parametrize(("lists", "size"), [
+    ((range(9), "abcdefghij"), 1), (("abc", range(5), "vwxyz", (True, False)), 2),
+])  # fmt: skip
 def test_all_values_meet_in_fewer_items(lists, size):
     """Each value of two parameters; each pair of values of three or more."""
     every = items(*lists)
@@ -45,6 +43,5 @@ def test_what_is_skipped_covers_nothing():
 
 
 def test_few_items_are_all_run():
-    """As are those of one parameter."""
     for every in (items(range(MANY)), items(range(10 * MANY)), items(range(6), range(10))):
         assert chosen(every) == every

@@ -16,92 +16,39 @@ from pathlib import Path
 import click
 import pytest
 from shell import BIN
+from tables import table
 from written import PAGES, ROOT, blocks, command_lines
 
 from gpumap import cli
 
 BUDGET = "0.3s"
-REPORTS = ("base.json", "new.json")
 SCRIPTED = {  # reports that lines read are of scripted devices: whole, whatever else runs here
     "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml"),
     "GPUMAP_BACKEND": "fake",
     "GPUMAP_BUDGET": "8s",
 }
 IN_ORDER = ROOT / "docs" / "tutorial.md"  # tests/test_tutorial.py runs it from its begin to its end
-NO_GPU = "there is a GPU, or not"
 SEPARATORS = {"&&", "||", ";", "|", "&"}
 
 
 @dataclass(frozen=True)
-class Run:
-    """A line that is run: how it may end, and why not only well; which files must be there."""
+class Line:
+    """A line: how it may end, and why not only well; which files must be there."""
 
     codes: tuple[int, ...] = (0,)
     why: str = ""
     files: tuple[str, ...] = ()
     dry: str = ""  # why it is run with GPUMAP_DRY_RUN, which measures nothing
+    parsed: str = ""  # why it is not run: each call is compared with the options that there are
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """A line of which each call is held against the options that there are, and why no more."""
-
-    why: str
-
-
-TYPED = Parsed("tests/test_completion.py types it into real shells")
-TABLE = {
-    # README
-    ".venv/bin/gpumap bench dot --size 1024":
-        Parsed("what it takes is installed from a network: .ci/package does, and measures"),
-    'eval "$(gpumap completion bash)"    # ~/.bashrc': TYPED,
-    'eval "$(gpumap completion zsh)"     # ~/.zshrc, below compinit': TYPED,
-    "gpumap completion fish | source     # ~/.config/fish/config.fish": TYPED,
-    'gpumap check "dev0->cpu0;dev1->cpu1"': Run(),
-    "gpumap bench dot --size 1024": Run(),
-    "gpumap transfer-cost --sizes small,large": Run(),
-    "gpumap bench dot --limit 'dot.many.speedup>=1.8' --require-idle --if-absent=skip "
-    "--output junit.xml": Run((0, 1, 3, 5), "the machine is idle, or not"),
-    # the guides
-    'gpumap check "dev0->cuda0"; echo "exit $?"': Run((0, 3), NO_GPU),
-    "CUDA_VISIBLE_DEVICES=0,7,1 gpumap devices": Run(),
-    'mpirun -n 2 gpumap check "a->cpu0;b->cpu1"': Run(),
-    'gpumap doctor "dev0->cuda0"; echo "exit $?"': Run((0, 1, 3), NO_GPU),
-    "gpumap bench dot --require-idle": Run((0, 3), "the machine is idle, or not"),
-    "gpumap bench allreduce --sizes 4KiB,1MB": Run(),
-    "mpirun -n 2 gpumap bench allreduce --sizes 4KiB,alexnet":
-        Run(dry="it exchanges 244 MB in every round"),
-    "gpumap bench train --preset mlp41m --batch-per-device 512":
-        Run(dry="its network takes GB, and seconds a step"),
-    "mpirun -n 2 gpumap bench train --rule bsp,easgd,gosgd --learn 20480":
-        Run(dry="to learn takes as long as it takes, whatever the budget"),
-    'gpumap run "a->cpu0;b->cpu1" -- python -c '
-    "\"import os; print(os.environ['GPUMAP_NAME'], os.sched_getaffinity(0))\"": Run(),
-    """gpumap run --no-bind "a->cpu0;b->cpu1" -- sh -c """
-    "'gpumap transfer-cost --output unbound-$GPUMAP_NAME.json'": Run(),
-    """gpumap run "a->cpu0;b->cpu1" -- sh -c """
-    "'gpumap transfer-cost --output bound-$GPUMAP_NAME.json'": Run(),
-    "gpumap compare unbound-a.json bound-a.json --other-machine":
-        Run(files=("unbound-a.json", "bound-a.json")),
-    "gpumap run --cfg launch_session.cfg -- --budget 30s --output report.json":
-        Parsed("its session is of GPUs: tests/commands/test_run_session.py runs some of cores"),
-    'gpumap bench dot --format github --output markdown="$GITHUB_STEP_SUMMARY" --output junit.xml':
-        Run(),
-    "gpumap bench dot --output report.json --output report.html": Run(),
-    "gpumap report report.json --format html > report.html": Run(files=("report.json",)),
-    "gpumap report --over-time 'dot.many[size=1024].speedup' *.json": Run(files=REPORTS),
-    # examples/README
-    'gpumap trace --map "dev0->cpu0;dev1->cpu1" --perfetto trace.json examples/two_dots.py':
-        Run(files=("examples",)),
-    # docs/json.md
-    "gpumap report --schema": Run(),
-}  # fmt: skip
+TABLE = {line: Line(**how) for line, how in table(__file__, "command_lines").items()}
 SHOWN = {  # tests/test_readme.py runs these, and compares what they print
     line for page in PAGES for block in blocks(page) if block.language == "console"
     for line in block.lines
 }  # fmt: skip
 WRITTEN = {line for page in PAGES if page != IN_ORDER for line in command_lines(page)}
-RUN = [line for line, how in TABLE.items() if isinstance(how, Run)]
+RUN = [line for line, how in TABLE.items() if not how.parsed]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +89,7 @@ def test_every_line_has_its_place_in_the_table():
     assert set(TABLE) == WRITTEN - SHOWN
     assert languages <= {"", "console", "sh", "text", "yaml", "toml", "python", "json"}
     for how in TABLE.values():
-        assert how.why or (isinstance(how, Run) and how.codes == (0,))
+        assert how.why or tuple(how.codes) == (0,)
 
 
 @pytest.mark.parametrize("line", RUN)
@@ -153,9 +100,7 @@ def test_a_line_runs(folder, line):
         pytest.skip("mpirun is not installed (make system installs it); the line is parsed")
     shell = folder(how.files)
     env = {"GPUMAP_DRY_RUN": "1"} if how.dry else {}
-
     answer = shell.run(["bash", "-c", line.partition("; echo")[0]], **env)
-
     assert "Traceback" not in answer.err
     assert answer.code in how.codes, answer.err
 
@@ -193,12 +138,9 @@ def calls(line):
 
 
 def test_the_program_that_reads_a_report_runs(folder):
-    """The one of docs/json.md."""
     (program,) = (b for b in blocks(ROOT / "docs" / "json.md") if b.language == "python")
     shell = folder(("report.json",))
-
     answer = shell.run([str(BIN / "python"), "-W", "ignore::ResourceWarning", "-c", program.text])
-
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("ok 0\n")
     assert "dot.many[" in answer.out
@@ -206,11 +148,8 @@ def test_the_program_that_reads_a_report_runs(folder):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_the_programs_of_a_page_run(folder, page):
-    """One after the other, as one program."""
     text = "".join(b.text for b in blocks(ROOT / page) if b.language == "python")
-
     answer = folder(()).run([str(BIN / "python"), "-c", text])
-
     assert (answer.code, answer.err) == (0, "")
     assert "dev1" in answer.out
 
@@ -227,6 +166,5 @@ def test_a_link_to_a_file_leads_to_one(page):
 
 
 def anchors(page):
-    """Return the names that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in headings}

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shell import BIN, LIMIT, Shell
+from tables import table
 from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 
 from gpumap import cli
@@ -31,8 +32,8 @@ BARE = {  # no file of the user's is read
     "zsh": ("-f", "-i"),
     "fish": ("--no-config", "-i"),
 }
+TABLE = table(__file__, "completion")
 BEFORE = {"zsh": "autoload -U compinit && compinit -u -D"}
-MAP = "a->cuda0;b->cuda1"
 ESCAPES = re.compile("\x1b\\][^\x07]*\x07|\x1b\\[[0-9;?]*[a-zA-Z]")  # fish marks outputs with them
 PWNED = "odd $(touch pwned).json"
 # Values that are the user's own to think of. A new option that takes one is either here, or says
@@ -67,7 +68,6 @@ class Terminal:
         return ESCAPES.sub("", self._child.match[1]).splitlines()
 
     def close(self):
-        """End the shell."""
         self._child.close(force=True)
 
 
@@ -87,34 +87,7 @@ def terminal(request, tmp_path_factory):
     shell.close()
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("gpumap transf", "gpumap transfer-cost"),
-        ("gpumap bench do", "gpumap bench dot"),
-        ("gpumap bench dot --inconc", "gpumap bench dot --inconclusive"),
-        ("gpumap bench dot --inconclusive pa", "gpumap bench dot --inconclusive pass"),
-        ("gpumap bench dot --inconclusive=pa", "gpumap bench dot --inconclusive=pass"),
-        ("gpumap check --format=jun", "gpumap check --format=junit"),
-        ("gpumap bench dot --backend nu", "gpumap bench dot --backend numpy"),
-        ("gpumap bench dot --dtype=bf", "gpumap bench dot --dtype=bfloat16"),
-        ("gpumap bench dot --cases solo,ma", "gpumap bench dot --cases solo,many"),
-        ("gpumap transfer-cost --cases=h2d,bi", "gpumap transfer-cost --cases=h2d,bidir"),
-        ("gpumap compare ba", "gpumap compare base.json"),
-        ("gpumap compare base.json ne", "gpumap compare base.json new.json"),
-        ("gpumap check --map-file dev", "gpumap check --map-file devices.txt"),
-        ("gpumap bench dot --base=sub/o", "gpumap bench dot --base=sub/older.json"),
-        ("gpumap bench dot --output json=ba", "gpumap bench dot --output json=base.json"),
-        ("gpumap check --output=json=sub/o", "gpumap check --output=json=sub/older.json"),
-        ("gpumap explain serial", "gpumap explain serialised"),
-        ("gpumap help bench allr", "gpumap help bench allreduce"),
-        ("gpumap completion zs", "gpumap completion zsh"),
-        (f"gpumap check --map '{MAP}' --disti", f"gpumap check --map '{MAP}' --distinct"),
-        ("gpumap check --map dev", "gpumap check --map dev"),
-        ("gpumap check dev", "gpumap check dev"),
-        ("gpumap compare od", f"gpumap compare '{PWNED}'"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "expected"), TABLE["completed"].items())
 def test_a_shell_completes(terminal, typed, expected):
     """Commands, options, choices, words and files, also behind "="; never a map. Nothing runs."""
     assert terminal.completed(typed) == shlex.split(expected)
@@ -133,55 +106,29 @@ def offered(gpumap, line, shell="bash"):
     return answer.out.split()
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("gpumap check --backend ", "numpy pyopencl cupy pygpu fake"),
-        ("gpumap bench dot --backend ", "numpy pyopencl cupy pygpu fake all"),
-        ("gpumap bench dot --cases many,", "solo one one+fetch many+fetch many+fetch+threads"),
-        ("gpumap bench dot --if-absent ", "fail skip"),
-        ("gpumap bench dot --if-absent=", "--if-absent=fail --if-absent=skip"),
-        ("gpumap bench dot --seed ", ""),
-        ("gpumap bench train --network ", ""),
-        ("gpumap bench train --rule bsp,", "easgd gosgd"),
-        ("gpumap bench train --cases ", "compute step"),
-        ("gpumap bench train --optimizer ", "sgd momentum adam"),
-        ("gpumap bench train --average ", "gradients parameters"),
-        ("gpumap bench dot --limit ", ""),
-        ("gpumap help bench d", "dot"),
-        ("gpumap help chek ", ""),
-        ("gpumap help check ", ""),
-        ("gpumap help check x ", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), TABLE["offered"].items())
 def test_every_word_is_offered_once(gpumap, line, expected):
     """In the order of the list; after a comma those that are not there yet."""
     before = line.split()[-1] if line.endswith(",") else ""
-
     assert offered(gpumap, line) == [f"plain,{before}{word}" for word in expected.split()]
 
 
-@pytest.mark.parametrize(
-    ("behind", "words"),
-    [("=s", ["--if-absent=skip"]), (" = s", ["skip"]), (" =", ["fail", "skip"])],
-)
+@pytest.mark.parametrize(("behind", "words"), [
+    ("=s", ["--if-absent=skip"]), (" = s", ["skip"]), (" =", ["fail", "skip"]),
+])  # fmt: skip
 def test_a_bash_that_keeps_words_whole_gets_whole_words(gpumap, behind, words):
     """Where COMP_WORDBREAKS has no "=", all of the word is replaced; else what stands after it."""
     found = offered(gpumap, f"gpumap bench dot --if-absent{behind}")
-
     assert found == [f"plain,{word}" for word in words]
 
 
 @given(st.lists(st.from_regex(r"[a-z-]{1,3}(=[a-z]{1,2}){0,2}", fullmatch=True), min_size=1))
 def test_what_bash_takes_apart_is_put_together(words):
-    """Each "=" is a word of its own to bash."""
     apart = [part for word in words for part in re.split("(=)", word)]
-
     assert list(_joined(apart)) == words
 
 
 def commands():
-    """Yield every command with its words."""
     for name in cli.COMMANDS:
         command = cli.group.get_command(None, name)
         if isinstance(command, click.Group):
@@ -192,41 +139,32 @@ def commands():
 
 @pytest.mark.parametrize(("name", "command"), list(commands()))
 def test_every_option_offers_its_values_or_is_free(name, command):
-    """Nobody is to look up what an option takes."""
     valued = [p for p in command.params if isinstance(p, click.Option) and not p.is_flag]
     mute = [o for o in valued
             if not isinstance(o.type, click.Choice) and not o._custom_shell_complete]  # fmt: skip
     words = {o.opts[0]: _known(cli.group, [*name.split(), o.opts[0]], "") for o in mute}
-
     assert {option for option, known in words.items() if known is None} <= FREE
 
 
 def test_every_option_with_words_exists():
-    """A line of the table for what went away would be for nothing."""
     options = {f"{c.name} {o}" for _, c in commands() for p in c.params for o in p.opts}
-
     assert all(any(o == key or o.endswith(f" {key}") for o in options) for key in (*WORDS, *LISTS))
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["gpumap ", "gpumap bench dot --", "gpumap bench dot --cases so", "gpumap bench dot --dtype fl",
-     "gpumap bench chain --cases m", "gpumap bench allreduce --comm n",
-     "gpumap bench train --rule b", "gpumap transfer-cost --cases h",
-     "gpumap predict --algorithm r", "gpumap check --backend n", "gpumap compare b",
-     "gpumap explain s"],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "gpumap ", "gpumap bench dot --", "gpumap bench dot --cases so", "gpumap bench dot --dtype fl",
+    "gpumap bench chain --cases m", "gpumap bench allreduce --comm n",
+    "gpumap bench train --rule b", "gpumap transfer-cost --cases h", "gpumap predict --algorithm r",
+    "gpumap check --backend n", "gpumap compare b", "gpumap explain s",
+])  # fmt: skip
 def test_to_complete_loads_no_library(gpumap, line):
-    """A user waits for each TAB."""
     env = {"_GPUMAP_COMPLETE": "bash_complete", "COMP_WORDS": line,
            "COMP_CWORD": str(len(line.split(" ")) - 1)}  # fmt: skip
     code = f"import os\nos.environ.update({env})\nfrom gpumap.cli import main\nassert main([]) == 0"
     script = START.format(
         code=code, names=set(NOT_AT_START) - (OF_EXPLAIN if "explain" in line else set())
     )
-
     done = gpumap.run([sys.executable, "-c", script])
-
     assert (done.code, done.err) == (0, "")
     assert done.out
 
@@ -235,9 +173,7 @@ def test_to_complete_loads_no_library(gpumap, line):
 def test_the_script_of_a_shell_is_a_command_too(gpumap, shell):
     """Every shell that is answered is named by the command, and a broken setting stops neither."""
     (gpumap.folder / "gpumap.toml").write_text("broken")
-
     answer = gpumap("completion", shell)
-
     assert tuple(SHELLS) == NAMED
     assert (answer.code, answer.err, bool(answer.out)) == (0, "", True)
     assert answer.out == gpumap(_GPUMAP_COMPLETE=f"{shell}_source").out
@@ -247,6 +183,5 @@ def test_the_script_of_a_shell_is_a_command_too(gpumap, shell):
 def test_what_no_shell_asks_is_refused(gpumap, asked):
     """Exit 2, with what may be asked; a variable that was left set does no harm."""
     answer = gpumap("check", _GPUMAP_COMPLETE=asked)
-
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.replace("\n", "").isprintable()

@@ -13,15 +13,13 @@ OWN = os.geteuid()
 
 
 def refused(action):
-    """Return the diagnostics of what is refused."""
     with pytest.raises(SourceError) as error:
         action()
     return error.value.diagnostics
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ([], None),
-    (["gpumap.toml"], "gpumap.toml"),
+    ([], None), (["gpumap.toml"], "gpumap.toml"),
     (["gpumap.toml", "a/gpumap.toml"], "a/gpumap.toml"),
     (["gpumap.toml", "a/b/gpumap.toml", "a/b/c/gpumap.toml"], "a/b/gpumap.toml"),
 ])  # fmt: skip
@@ -42,13 +40,6 @@ def test_what_bears_the_name_is_never_passed_over(tmp_path, make):
     make(path)
     (found,) = refused(lambda: config.read(config.find(tmp_path / "a")))
     assert found.message.startswith(f"cannot read the configuration {path}: ")
-
-
-def test_tables_and_values_are_read(tmp_path):
-    """The file is TOML."""
-    path = tmp_path / "gpumap.toml"
-    path.write_text('map = "dev0->cpu0"\n[bench]\nsize = 8\n')
-    assert config.read(path) == {"map": "dev0->cpu0", "bench": {"size": 8}}
 
 
 @pytest.mark.parametrize(("text", "place"), [
@@ -90,7 +81,6 @@ TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
     ({"flag": 1, "both": [1]}, 2),  # a list is one of texts; 1 is no flag
 ])  # fmt: skip
 def test_each_value_of_another_type_is_said(settings, wrong):
-    """All of them at once."""
     found = refused(lambda: config.check_types(settings, TYPES, FILE)) if wrong else ()
     assert [d.code for d in found] == ["wrong-type"] * wrong
     assert wrong or config.check_types(settings, TYPES, FILE) is None
@@ -100,10 +90,8 @@ TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ({}, None),
-    ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
-    ({"pyproject.toml": 'name = "gpumap"\n'}, None),
-    ({"pyproject.toml": TABLE}, "pyproject.toml"),
+    ({}, None), ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
+    ({"pyproject.toml": 'name = "gpumap"\n'}, None), ({"pyproject.toml": TABLE}, "pyproject.toml"),
     ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
     ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
     ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
@@ -132,7 +120,6 @@ def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text
 
 
 def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
-    """A file that somebody has put into /home is nobody's setting."""
     (tmp_path / "home" / "a").mkdir(parents=True)
     for name in (config.NAME, config.PROJECT):
         (tmp_path / name).write_text(TABLE)
@@ -163,7 +150,6 @@ def test_nothing_is_looked_for_above_a_mount_point(tmp_path, monkeypatch):
 
 
 def state(kind, mode, user=OWN, group=None):
-    """Return what the system would say of a file or folder."""
     mode |= {"file": 0o100000, "folder": 0o040000, "link": 0o120000}[kind]
     return os.stat_result((mode, 1, 1, 1, user, os.getegid() if group is None else group, *[0] * 4))
 
@@ -202,7 +188,6 @@ def test_a_file_that_others_can_write_is_refused(tmp_path, what, mode):
 
 
 def test_a_link_leads_to_no_file_that_others_can_write(tmp_path):
-    """The folder that it leads to counts as well as its own."""
     path = tmp_path / "a" / config.NAME
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir(mode=0o755)
@@ -224,13 +209,10 @@ def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "found"), [
-    ("r.json", ["../r.json"]),
-    ("plain=sub/r.txt", ["plain=r.txt"]),
-    (["r.json", "html=r"], ["../r.json", "html=../r"]),
-    ("sub/../r.json", ["../r.json"]),
+    ("r.json", ["../r.json"]), ("plain=sub/r.txt", ["plain=r.txt"]),
+    (["r.json", "html=r"], ["../r.json", "html=../r"]), ("sub/../r.json", ["../r.json"]),
 ])  # fmt: skip
 def test_an_output_is_below_the_folder_of_its_file(tmp_path, value, found):
-    """Whichever folder below it gpumap is started in."""
     (tmp_path / "a" / "sub").mkdir(parents=True)
     named = config.outputs(tmp_path / "a" / config.NAME, value, str(tmp_path / "a" / "sub"))
     assert found == named
@@ -255,22 +237,14 @@ def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
 MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
 
 
-@pytest.mark.parametrize(
-    ("text", "fine"),
-    [
-        (".".join(["a"] * 20_000) + " = 1", False),
-        ("[" + " . ".join(["a"] * 102) + "]", False),
-        ("x = {" + ".".join(["a"] * 102) + " = 1}", False),
-        ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False),
-        ("a = 1\n" * 20_000, False),
-        # dots that are none of a key are not counted
-        (f'map = "{MANY}"', True),
-        (f"map = '''{MANY}'''", True),
-        ("x = [" + "1.5, " * 300 + "]", True),
-        ("# " + "." * 300, True),
-        (".".join(["a"] * 101) + " = 1", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "fine"), [
+    (".".join(["a"] * 20_000) + " = 1", False), ("[" + " . ".join(["a"] * 102) + "]", False),
+    ("x = {" + ".".join(["a"] * 102) + " = 1}", False),
+    ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False), ("a = 1\n" * 20_000, False),
+    # dots that are none of a key are not counted
+    (f'map = "{MANY}"', True), (f"map = '''{MANY}'''", True), ("x = [" + "1.5, " * 300 + "]", True),
+    ("# " + "." * 300, True), (".".join(["a"] * 101) + " = 1", True),
+])  # fmt: skip
 def test_a_file_that_would_take_long_is_refused(tmp_path, text, fine):
     """TOML's reader takes minutes for a key of 60,000 parts, and no time limit runs yet."""
     path = tmp_path / config.NAME

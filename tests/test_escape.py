@@ -8,16 +8,10 @@ from gpumap.escape import printable, width
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"),
-    ("a\n\t\rb", r"a\n\t\rb"),
-    ("\x1b[31m", r"\x1b[31m"),
-    ("\0\x7f\x9b", r"\x00\x7f\x9b"),
-    ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
-    ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"),
-    ("\ud800\udfff", r"\ud800\udfff"),
-    ("\ue000", r"\ue000"),
-    ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"),
-    ("", ""),
+    ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"), ("a\n\t\rb", r"a\n\t\rb"), ("\x1b[31m", r"\x1b[31m"),
+    ("\0\x7f\x9b", r"\x00\x7f\x9b"), ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
+    ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"), ("\ud800\udfff", r"\ud800\udfff"),
+    ("\ue000", r"\ue000"), ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"), ("", ""),
 ])  # fmt: skip
 def test_what_a_terminal_could_act_on_is_an_escape(text, expected):
     """Escapes are written as Python writes them; all else stays as it is."""
@@ -50,10 +44,8 @@ def test_width_is_in_columns(text, columns):
 
 
 @pytest.mark.parametrize(("text", "shown"), [
-    ("::error::x", r":\x3aerror::x"),
-    ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
-    ("a ::error::x", "a ::error::x"),
-    ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
+    ("::error::x", r":\x3aerror::x"), ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
+    ("a ::error::x", "a ::error::x"), ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
     ("##[a]##[b]", r"#\x23[a]#\x23[b]"),
 ])  # fmt: skip
 def test_no_line_is_a_command_of_a_runner(text, shown):

@@ -14,7 +14,6 @@ TWO_DOTS = FOLDER / "two_dots.py"
 
 
 def traced(gpumap, text, size="64"):
-    """Return what was printed, and the trace of the two products on a map."""
     answer = gpumap("trace", "--map", text, "--output", "report.json", str(TWO_DOTS), size)
     assert (answer.code, answer.err) == (0, "")
     (trace,) = json.loads((gpumap.folder / "report.json").read_text())["traces"]
@@ -22,7 +21,6 @@ def traced(gpumap, text, size="64"):
 
 
 def placed(trace):
-    """Return where each product ran."""
     return [event["device"] for event in trace["events"] if event["name"] == "dot"]
 
 

@@ -29,7 +29,6 @@ mpi = pytest.mark.skipif(
 
 
 def shown(gpumap, text):
-    """Return a text without what varies."""
     places = {gpumap.folder: "<folder>", gpumap.folder.parent: "<above>"}
     return masked(text, places, __version__)
 
@@ -56,18 +55,15 @@ def written(gpumap, run):
 
 
 def _placed(words, more):
-    """Return the words of a command with options of the output, which stand before its own end."""
     return [*more, *words] if "--" in words or "script.py" in words else [*words, *more]
 
 
 def _on_terminals(gpumap, path, narrow):
-    """Return what a wide terminal shows where that differs from what a narrow one does."""
     wide = gpumap("report", path.name, "--format", "rich", COLUMNS="120").out
     return {} if wide == narrow else {"rich, 120 columns": wide}
 
 
 def document(gpumap, words, code, parts):
-    """Return a run as one text."""
     typed = shlex.join(words).encode("unicode_escape").decode()
     lines = [f"$ gpumap {typed}\n", f"exit code {code}\n"]
     for name, whole in parts.items():
@@ -88,19 +84,16 @@ HELP = ["", *(name for name, _ in surface.commands())]
 
 @pytest.mark.parametrize("name", HELP)
 def test_a_command_has_the_help_that_it_had(gpumap, renew, name):
-    """Every command and subcommand, at 80 columns."""
     answer = gpumap(*name.split(), "--help", GPUMAP_BACKEND="fake")
     assert (answer.code, answer.err) == (0, "")
     held(f"help/{name.replace(' ', '-') or 'gpumap'}", answer.out, renew=renew)
 
 
 def test_the_list_of_topics(gpumap, renew):
-    """As `gpumap explain` prints it."""
     held("explain/list", gpumap("explain", GPUMAP_BACKEND="fake").out, renew=renew)
 
 
 def test_every_topic(gpumap, renew):
-    """Of the words that the list has, at 80 columns."""
     listed = gpumap("explain", GPUMAP_BACKEND="fake").out
     words = dict.fromkeys(re.findall(r"^  (\S+)  ", listed, re.MULTILINE))
     answer = gpumap("explain", *words, "--format", "rich", GPUMAP_BACKEND="fake")
@@ -123,7 +116,6 @@ def compared(gpumap, name, command, answer, *, renew):
 @two_cores
 @pytest.mark.parametrize("name", ON_CORES)
 def test_a_run_on_cores(gpumap, renew, name):
-    """Rows, columns and the exit code."""
     answer = gpumap(*ON_CORES[name].split(" "), *FILES)
     compared(gpumap, f"cores/{name}", ON_CORES[name], (answer.code, answer.err), renew=renew)
 
@@ -147,14 +139,12 @@ def standin(tmp_path_factory):
 @needs_standin
 @pytest.mark.parametrize("name", OF_CUDA)
 def test_a_run_over_the_stand_in_for_cuda(gpumap, standin, renew, name):
-    """Rows, columns, messages and the exit code on two devices."""
     env = environment(standin, 2, base=gpumap.env)
     answer = gpumap.run([gpumap.command, *OF_CUDA[name].split(" "), *FILES], **env)
     compared(gpumap, f"cuda/{name}", OF_CUDA[name], (answer.code, answer.err), renew=renew)
 
 
 def test_no_file_is_left_of_what_is_gone():
-    """Each file of the folder is compared with something."""
     names = [f"runs/{name}" for name in RUNS]
     names += [f"help/{name.replace(' ', '-') or 'gpumap'}" for name in HELP]
     names += ["explain/list", "explain/topics", "headlines", "surface"]

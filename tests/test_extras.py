@@ -30,13 +30,11 @@ LIBRARIES = {Requirement(text).name for found in DRIVEN.values() for text in fou
 
 
 def on(monkeypatch, platform, machine):
-    """Let this be a machine of that kind."""
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(extras.os, "uname", lambda: type("Uname", (), {"machine": machine}))
 
 
 def calls(name):
-    """Yield the arguments of each call of one of the functions, with its file."""
     for file, tree in TREES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name:
@@ -70,7 +68,6 @@ def test_no_run_of_the_tests_downloads_a_toolkit():
 
 @pytest.mark.parametrize("extra", extras.EXTRAS)
 def test_a_line_names_this_python_and_every_library(monkeypatch, extra):
-    """With the versions of the table."""
     on(monkeypatch, "linux", "x86_64")
     python, *words = shlex.split(extras.install(extra))
     assert (python, words[:3]) == (sys.executable, ["-m", "pip", "install"])
@@ -79,7 +76,6 @@ def test_a_line_names_this_python_and_every_library(monkeypatch, extra):
 
 @pytest.mark.parametrize(("platform", "machine"), [("linux", "aarch64"), ("darwin", "x86_64")])
 def test_on_other_machines_a_line_names_what_there_is(monkeypatch, platform, machine):
-    """As pip leaves out what a marker excludes."""
     on(monkeypatch, platform, machine)
     names = {extra: [Requirement(text).name for text in shlex.split(extras.install(extra))[4:]]
              for extra in extras.EXTRAS}  # fmt: skip
@@ -109,7 +105,6 @@ def test_no_text_of_gpumaps_has_a_line_of_its_own():
 
 
 def test_every_extra_that_a_fix_asks_for_is_there():
-    """By a name that is written out, or of CUDA's two."""
     asked = [args[0] for _, args in calls("install")]
     literal = {one.value for one in asked if isinstance(one, ast.Constant)}
     assert literal <= set(extras.EXTRAS)
@@ -132,7 +127,6 @@ def test_no_page_tells_to_install_gpumap_from_an_index():
 
 
 def stranger(folder, name="gpumap", files="gpumap/__init__.py,,\ngpumap/umap.py,,\n", at="RECORD"):
-    """Install a distribution of another project."""
     info = folder / f"{name}-0.1.1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.1\n")

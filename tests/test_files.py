@@ -33,13 +33,11 @@ def refused(action, start):
 
 
 def unread(path, *limit):
-    """Return why a file cannot be read."""
     shown = printable(str(path))
     return refused(lambda: read_text(path, "map file", *limit), f"cannot read the map file {shown}")
 
 
 def unwritten(path, text=""):
-    """Return why a file cannot be written."""
     return refused(lambda: write_atomic(path, text), f"cannot write {path}")
 
 
@@ -52,7 +50,6 @@ def public():
 
 
 def as_nobody(action):
-    """Return what `action` returns or raises for a user without privileges."""
     os.seteuid(65534)
     try:
         return action()
@@ -72,7 +69,6 @@ def test_text_is_read_as_utf8_without_its_mark(tmp_path, content, text):
 
 
 def listening(path):
-    """Make a socket."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
 
@@ -84,10 +80,8 @@ def sparse(path):
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (Path.exists, "there is no such file"),
-    (Path.mkdir, "it is a folder"),
-    (os.mkfifo, "it is a FIFO"),
-    (listening, "it is a socket"),
+    (Path.exists, "there is no such file"), (Path.mkdir, "it is a folder"),
+    (os.mkfifo, "it is a FIFO"), (listening, "it is a socket"),
     (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
     (lambda path: path.symlink_to(path), os.strerror(errno.ELOOP).lower()),
     (lambda path: path.write_bytes(b"\x7fELF\0\0"), "it is not text (a NUL at byte 4)"),
@@ -142,7 +136,6 @@ def test_what_may_not_be_read_is_said(public, folder, file):
 
 
 def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
-    """The umask decides about a new file."""
     path = tmp_path / "report.json"
     before = os.umask(0o027)
     try:
@@ -180,11 +173,8 @@ def test_a_link_is_written_through(tmp_path, exists):
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("none/a", "its folder does not exist"),
-    ("file/a", "a part of its path is no folder"),
-    ("folder", "it is a folder"),
-    ("fifo", "nobody reads from it"),
-    ("full", "the disk is full"),
+    ("none/a", "its folder does not exist"), ("file/a", "a part of its path is no folder"),
+    ("folder", "it is a folder"), ("fifo", "nobody reads from it"), ("full", "the disk is full"),
     ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower()),
 ])  # fmt: skip
 def test_what_cannot_be_written_says_why(tmp_path, name, message):
@@ -302,21 +292,15 @@ def test_a_file_that_has_nothing_to_read_is_refused(tmp_path, monkeypatch):
     assert unread(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "No such file or directory"),
-        (b"[flag", "it is damaged: Expected"),
-        (b"\xff", "it is damaged: 'utf-8'"),
-        (b"", "it is damaged: 'flag'"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (None, "No such file or directory"), (b"[flag", "it is damaged: Expected"),
+    (b"\xff", "it is damaged: 'utf-8'"), (b"", "it is damaged: 'flag'"),
+])  # fmt: skip
 def test_a_damaged_file_of_the_installation_says_so(tmp_path, monkeypatch, content, message):
     """Missing, no TOML, no text, or without a table of its own: the fix installs gpumap again."""
     monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
     if content is not None:
         (tmp_path / "flags.toml").write_bytes(content)
-
     place = "cannot read gpumap's own file gpumap/explain/flags.toml"
     told = refused(
         lambda: shipped("gpumap.explain", "flags.toml", lambda all_: all_["flag"]), place

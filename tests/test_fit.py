@@ -16,7 +16,6 @@ SMALL, LARGE = Line(5e-6, 1 / 50e9), Line(40e-6, 1 / 10e9, 262144.0)
 
 
 def times(*lines):
-    """Return what each size takes."""
     model = Model(lines, 0.0)
     return np.array([model.seconds(n) for n in SIZES])
 
@@ -64,7 +63,6 @@ def test_neither_part_is_below_nothing(measured, line):
 
 
 def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):
-    """Return samples of lines, whose noise may resemble that of the block before."""
     noise = rng.normal(0.0, share, (blocks, len(SIZES)))
     for n in range(1, blocks):
         noise[n] = lag * noise[n - 1] + math.sqrt(1 - lag**2) * noise[n]

@@ -10,13 +10,11 @@ MUTANTS = table()
 
 @cache
 def functions(file):
-    """Return the names of the tests of a file."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def exists(test):
-    """Return whether there is such a file of tests, or such a test in it."""
     file, _, name = test.partition("::")
     return (ROOT / file).is_file() and (not name or name.partition("[")[0] in functions(file))
 
@@ -29,7 +27,6 @@ def test_each_fault_can_be_planted():
 
 
 def test_each_fault_has_tests_that_exist_or_an_argument():
-    """One that no test can find says why."""
     assert [m.id for m in MUTANTS if bool(m.tests) == bool(m.equivalent)] == []
     assert {test for m in MUTANTS for test in m.tests if not exists(test)} == set()
 

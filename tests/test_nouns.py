@@ -12,7 +12,6 @@ FILES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in OTH
 
 
 def defined(file):
-    """Return the public names that a file of the nouns defines."""
     found = set()
     for node in ast.parse((FOLDER / f"{file}.py").read_text()).body:
         if isinstance(node, ast.ClassDef):

@@ -37,7 +37,6 @@ def here(tmp_path, monkeypatch):
 
 
 def shown(folder):
-    """Return each file of a folder, in the loader's order."""
     return [(path.name, path.read_text()) for path in sorted(Path(folder).iterdir())]
 
 
@@ -71,9 +70,8 @@ CHOSEN = [{name: value} for name in (VARIABLE, "OPENCL_VENDOR_PATH")
 
 
 @pytest.mark.parametrize(("system", "chosen"), [
-    *(({}, each) for each in CHOSEN),
-    ({"library": False}, {}), ({"library": False, "pocl": "libpocl.so.2"}, {}),
-    ({"intel": f"{INTEL}\n"}, {}),
+    *(({}, each) for each in CHOSEN), ({"library": False}, {}),
+    ({"library": False, "pocl": "libpocl.so.2"}, {}), ({"intel": f"{INTEL}\n"}, {}),
 ])  # fmt: skip
 def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
     """The user has chosen, whatever it is; it is not installed; or the system knows it already."""
@@ -83,7 +81,6 @@ def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
 
 
 def test_what_it_cannot_be_loaded_without_is_named(here):
-    """The loader would pass over it in silence."""
     env, _ = here(beside=("libimf.so",))
     variables, (note,) = register(env)
     assert variables == {}
@@ -92,13 +89,11 @@ def test_what_it_cannot_be_loaded_without_is_named(here):
 
 
 def linked(folder):
-    """Let the folder be somewhere else."""
     folder.rename(folder.with_name("moved"))
     folder.symlink_to(folder.with_name("moved"))
 
 
 def dangling(folder):
-    """Let it be nowhere."""
     linked(folder)
     shutil.rmtree(folder.with_name("moved"))
 
@@ -106,12 +101,9 @@ def dangling(folder):
 @pytest.mark.parametrize("meddle", [
     lambda folder: (folder / "2-evil.icd").write_text("/opt/evil.so\n"),
     lambda folder: (folder / "1-intel.icd").write_text("/opt/evil.so\n"),
-    lambda folder: folder.chmod(0o777),
-    linked,
-    dangling,
+    lambda folder: folder.chmod(0o777), linked, dangling,
 ])  # fmt: skip
 def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
-    """What stands in it is loaded and run."""
     env, _ = here()
     meddle(Path(register(env)[0][VARIABLE]))
     variables, (note,) = register(env)
@@ -121,7 +113,6 @@ def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
 
 @pytest.mark.parametrize("kind", ["a file", "writable by others", "nowhere"])
 def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
-    """And what would help is said."""
     env, _ = here()
     cache = tmp_path / "cache"
     if kind == "a file":
@@ -139,17 +130,13 @@ def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
 @pytest.mark.parametrize(("env", "place"), [
     ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
     ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
-    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"),
-    ({"HOME": "h"}, None),
-    ({}, None),
+    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"), ({"HOME": "h"}, None), ({}, None),
 ])  # fmt: skip
 def test_the_cache_is_where_a_variable_says(env, place):
-    """A relative one says nothing, but gpumap's own."""
     assert _cache(env) == (place and Path(place))
 
 
 def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):
-    """As the loader does."""
     env, _ = here(good="libgood.so\n", long="x" * 5000)
     (opencl_vendors.SYSTEM / "bytes.icd").write_bytes(b"\xff\xfe")
     names = [name for name, _ in shown(register(env)[0][VARIABLE])]

@@ -30,7 +30,6 @@ LEFT = ("__pycache__", ".pyc")  # what no release has
 
 
 def files(*places):
-    """Return every file at these places of the checkout, by its path."""
     found = [ROOT / place for place in places]
     every = [file for path in found for file in ([path] if path.is_file() else path.rglob("*"))]
     paths = {str(file.relative_to(ROOT)) for file in every if file.is_file()}
@@ -83,7 +82,6 @@ def test_the_texts_can_be_read_from_the_wheel_itself(built):
     start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpumap.cli import main; main()"
     command = [sys.executable, "-c", start, str(path), "explain"]
     done = subprocess.run(command, cwd=built, capture_output=True, text=True, check=False)
-
     assert (done.returncode, done.stderr) == (0, "")
     assert {"speedup", "GM409"} <= set(done.stdout.split())
 

@@ -43,14 +43,12 @@ def test_an_example_prints_what_its_page_shows(gpumap, block):
 
 
 def test_readme_is_short():
-    """What it would take more lines to say is said in a guide."""
     prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
     assert len(TEXT.splitlines()) <= LONGEST
     assert [line for line in prose.splitlines() if len(line) > WIDEST] == []
 
 
 def test_every_command_and_exit_code_is_in_readme():
-    """The codes in its table."""
     table = TEXT[TEXT.index("| exit |") :].partition("\n\n")[0]
     assert [name for name in cli.COMMANDS if f"gpumap {name}" not in TEXT] == []
     assert [code for code in Exit if not re.search(rf"\b{code}\b", table)] == []

@@ -15,7 +15,6 @@ UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
 
 def topology(*cores, quota=None, pinnable=True):
-    """Return a machine of those cores, each a tuple of sibling processors."""
     cpus = sorted((Cpu(i, 0, n, core, 0) for n, core in enumerate(cores) for i in core),
                   key=lambda cpu: cpu.index)  # fmt: skip
     return Topology(tuple(cpus), len(cpus), quota, "A CPU", 2**34, 2**33, pinnable=pinnable)
@@ -45,17 +44,14 @@ def _toml(value):
 
 
 def bound(text, inventory):
-    """Return what each name of a map really is."""
     return [(b.name, str(b.device.ref)) for b in resolve(parse_map(text), inventory).bindings]
 
 
 def notes(text, inventory):
-    """Return what is said about a map that resolves."""
     return resolve(parse_map(text), inventory).notes
 
 
 def absent(text, inventory):
-    """Return what is said about a map that does not resolve."""
     with pytest.raises(AbsentError) as error:
         resolve(parse_map(text), inventory)
     return error.value.diagnostics
@@ -90,7 +86,6 @@ def test_what_to_write_instead_is_no_device_of_another_name(fake):
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):
-    """An OpenCL view of the same card is no CUDA device."""
     inventory = fake({"ref": "opencl0:0", "pci": "0000:09:00.0"}, "cuda0")
     (found,) = absent("a->cuda@0000:09:00.0", inventory)
     assert found.hint == "no device here has an identity"
@@ -120,7 +115,6 @@ def test_one_absent_name_and_none_resolves(fake):
     ("opencl0:0.2", "write opencl0:0.0; there are opencl0:0.0, opencl0:0.1"),
 ])  # fmt: skip
 def test_the_hint_lists_what_is_there(fake, ref, hint):
-    """Devices of the same sort, at most eight."""
     cuda = [{"ref": f"cuda{n}"} for n in range(11) if n != 9]
     cuda[0] |= {"pci": "0000:09:00.0", "uuid": UUID}
     inventory = fake(*cuda, "opencl0:0", "opencl0:1", "opencl0:0.0", "opencl0:0.1")
@@ -135,26 +129,21 @@ def test_the_hint_lists_what_is_there(fake, ref, hint):
     ("[x]->cuda0", [], "[x]: no backend can drive cuda0: fake: its script lists no device"),
 ])  # fmt: skip
 def test_a_backend_without_a_device_of_the_kind_says_so(fake, text, devices, message):
-    """The probe's own reason is the message."""
     (found,) = absent(text, fake(*devices))
     assert (found.code, found.message, found.hint) == ("absent", message, None)
 
 
 class Finding:
-    """A backend of two kinds that finds what it is told, and notes what it is told."""
-
     kinds = frozenset({Kind.CUDA, Kind.OPENCL})
 
     def __init__(self, name, devices, notes=()):
         self.name, self.devices, self.notes = name, tuple(devices), notes
 
     def probe(self):
-        """Return the devices and the notes."""
         return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
 
 
 def simulating(asked, *names, type_="gpu"):
-    """Return an inventory of which OpenCL's devices are of such drivers, and no other GPUs."""
     inventory = Inventory(Host({}, FOUR), asked)
     inventory.know(Probe("cupy", usable=False))
     inventory.know(Probe("pygpu", usable=False))
@@ -246,7 +235,6 @@ def test_hardware_groups(fake):
         {"ref": "cuda3", "hardware": ["card 3"]},
     )
     resolution = resolve(parse_map("a->cuda0;b->cuda1;c->cuda2;d->cuda3"), inventory)
-
     assert shared_hardware(resolution.bindings) == {
         ("a", "b", "c"): ["bus"],
         ("a", "b"): ["card 0"],
@@ -317,13 +305,9 @@ def test_else_every_opencl_gpu(fake, others, text):
 
 
 @pytest.mark.parametrize(("cores", "text"), [
-    ([(0,)], "dev0->cpu0"),
-    ([(0, 1)], "dev0->cpu0"),
-    ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
-    ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
-    ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
-    ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"),
-    ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
+    ([(0,)], "dev0->cpu0"), ([(0, 1)], "dev0->cpu0"), ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
+    ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"), ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
+    ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"), ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
     ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
 ])  # fmt: skip
 def test_else_one_name_for_each_physical_core_at_most_two(cores, text):

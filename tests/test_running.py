@@ -29,12 +29,10 @@ def _alone(monkeypatch, tmp_path):
 
 
 def train(**options):
-    """Train a small network on two cores."""
     return gpumap.run_benchmark("train", **{"map": CORES, **SMALL, **options})
 
 
 def flags(kind):
-    """Return the flags without a no of a benchmark's command."""
     first, *rest = commanded(kind).command
     module, _, attribute = COMMANDS[first][1].partition(":")
     found = getattr(import_module(module), attribute)
@@ -45,9 +43,7 @@ def flags(kind):
 
 
 def test_a_report_comes_back():
-    """Its rows are read as those of any report."""
     report = train(rule="bsp", budget="6s")
-
     assert isinstance(report, Report)
     few = any(row.samples is None or len(row.samples.seconds) < 6 for row in report.measurements)
     status = "inconclusive" if few else "ok"
@@ -67,7 +63,6 @@ def test_a_report_comes_back():
 
 @pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])
 def test_flags_are_true_or_false(flag, samples, monkeypatch):
-    """False where the environment has it on, too."""
     monkeypatch.setenv("GPUMAP_DRY_RUN", str(int(not flag)))
     report = train(dry_run=flag, quiet=flag, require_idle=False)
     assert any(row.samples for row in report.measurements) is samples
@@ -95,7 +90,6 @@ def test_a_list_is_given_item_by_item(tmp_path):
 
 
 def test_rows_that_fail_are_no_error():
-    """A report has them, and the others."""
     report = train(optimizer="sgd", rate=1e30, budget="6s")
     assert report.exit_code == 4
     assert {"ok", "failed"} <= {row.status for row in report.measurements}
@@ -113,7 +107,6 @@ def test_rows_that_fail_are_no_error():
     ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "0.7 s"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_raised(kind, options, error, said):
-    """With what was wrong, and no word of where in gpumap."""
     with pytest.raises(error) as raised:
         gpumap.run_benchmark(kind, **{"map": CORES, **SMALL, **options})
     assert type(raised.value) is error
@@ -129,7 +122,6 @@ def test_the_program_that_asks_is_left_alone():
 
 
 def state():
-    """Return what measuring changes of a process."""
     tasks = Path("/proc/self/task")
     threads = [int(task.name) for task in tasks.iterdir()] if tasks.is_dir() else []
     places = {thread: os.sched_getaffinity(thread) for thread in threads}

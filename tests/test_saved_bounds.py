@@ -15,12 +15,10 @@ from gpumap.saved.tree import Refused, parse
 
 
 def device(backend):
-    """Return one device as a library drives it."""
     return Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
 
 
 def test_of_several_libraries_that_drive_a_device_the_first_is_its_own():
-    """As the run listed them."""
     assert by_id([device("cupy"), device("pygpu")])["cuda:0"].backend == "cupy"
 
 
@@ -53,7 +51,6 @@ def test_a_mark_is_of_a_sample_that_is_there(tmp_path):
     (1.0, 1.0, True), (0.5, 1.0, True), (1.0, 2.0, True), (1.1, 2.0, False), (0.5, 0.9, False),
 ])  # fmt: skip
 def test_an_interval_holds_its_value(low, high, read_back):
-    """At either end, too."""
     figure = {"value": 1.0, "low": low, "high": high, "unit": "s"}
     if read_back:
         assert estimate(figure) == Estimate(1.0, low, high, "s")
@@ -70,7 +67,6 @@ def test_a_whole_number_has_eighteen_digits_at_most():
 
 
 def test_a_sample_that_is_no_number_stays_one():
-    """It is null in the file, and no time of 0 in the report."""
     row = SimpleNamespace(clock="host", seconds=[None, 1.0], intervals={})
     first, second = _samples(row).seconds
     assert math.isnan(first)

@@ -40,15 +40,13 @@ EVENT = ("traces", 0, "events", 0)
     ((*EVENT, "device"), "a->c", 'the map has no name "a->c"'),
     ((*EVENT, "start_s"), None, "it has one time and not the"),
     ((*EVENT, "stop_s"), -1.0, "it ends before it starts"),
-    ((*EVENT, "kind"), "wait", ""),
-    ((*EVENT, "bytes"), -1, ""),
+    ((*EVENT, "kind"), "wait", ""), ((*EVENT, "bytes"), -1, ""),
     (("traces", 1, "context"), 1, "contexts stand in their order"),
     (("traces", 0, "policy"), "loose", ""),
     (("traces", 0, "entries", 1, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
     (("traces", 0, "summary", "busy"), None, ""),
 ])  # fmt: skip
 def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
-    """With its place."""
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     assert refused_tree(tmp_path, edited(tree, path, value))[0].startswith(f"${place}: {said}")
 

@@ -7,21 +7,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap import sources
 from gpumap.errors import GpumapError, QuestionError, SourceError
 from gpumap.model import MapText
 
+TABLE = table(__file__)
+
 TWO = "dev0->cuda0;dev1->cuda1"
 
 
 def find(cwd, env=None, argument=None, option=None, map_file=None):
-    """Return what is found with nothing set but what is given."""
     return sources.find(argument=argument, option=option, map_file=map_file, env=env or {}, cwd=cwd)
 
 
 def refused(*arguments, **options):
-    """Return the only diagnostic of a search that fails."""
     with pytest.raises(GpumapError) as error:
         find(*arguments, **options)
     (found,) = error.value.diagnostics
@@ -53,8 +54,7 @@ def test_nothing_set_is_none(tmp_path, env):
 
 
 @pytest.mark.parametrize(("given", "found"), [
-    ({"argument": ""}, MapText("", "argument")),
-    ({"option": ""}, MapText("", "--map")),
+    ({"argument": ""}, MapText("", "argument")), ({"option": ""}, MapText("", "--map")),
     ({"map_file": Path("empty")}, MapText("", "--map-file", "empty")),
     ({}, None),
 ])  # fmt: skip
@@ -101,12 +101,9 @@ def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
 
 
 @pytest.mark.parametrize(("flags", "text"), [
-    (f"contexts={TWO}", TWO),
-    (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
-    ("contexts='a#->cuda0'", "a#->cuda0"),
-    ("contexts=a=b->cuda0", "a=b->cuda0"),
-    (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO),
-    ("contexts=", None),
+    (f"contexts={TWO}", TWO), (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
+    ("contexts='a#->cuda0'", "a#->cuda0"), ("contexts=a=b->cuda0", "a=b->cuda0"),
+    (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO), ("contexts=", None),
     ("floatX=float32,base_compiledir=/tmp/a->b", None),
 ])  # fmt: skip
 def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
@@ -117,18 +114,7 @@ def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
     assert (expected, ()) == (find(tmp_path, env), sources.ignored(env=env, cwd=tmp_path))
 
 
-@pytest.mark.parametrize(("flags", "text", "code", "fix"), [
-    ("contexts=dev0->cuda0#x,floatX=float32", "dev0->cuda0", "flags-comment", "remove it, or"),
-    ("contexts=dev0->cuda0,dev1->cuda1", "dev0->cuda0", "flags-comma", f"contexts={TWO}"),
-    ("contexts=a->cuda0,b=>cuda1,c->cpu", "a->cuda0", "flags-comma",
-     "contexts=a->cuda0;b=>cuda1;c->cpu"),
-    (r"contexts=dev0->cuda0\;dev1->cuda1", TWO, "flags-backslash", f"contexts={TWO}"),
-    (r"contexts=a\'->cuda0", "a'->cuda0", "flags-backslash", "contexts=a'->cuda0"),
-    ("contexts=a->cuda0,contexts=b->cuda1", "b->cuda1", "flags-repeated",
-     "keep one: contexts=b->cuda1"),
-    ("contexts=a->cuda0,Contexts=b->cuda1", "a->cuda0", "flags-spelling",
-     "write contexts=b->cuda1"),
-])  # fmt: skip
+@pytest.mark.parametrize(("flags", "text", "code", "fix"), TABLE["dropped"])
 def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     """The text is what Theano would see; the note says what it lost, and how to mend it."""
     found = find(tmp_path, {"THEANO_FLAGS": flags})
@@ -138,14 +124,7 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     assert note.severity == ("note" if code == "flags-repeated" else "warning")
 
 
-@pytest.mark.parametrize(("flags", "hint"), [
-    ("contexts = a->cuda0", "write contexts=a->cuda0"),
-    ("context=a->cuda0", "write contexts=a->cuda0"),
-    ("global.contexts=a->cuda0", "write contexts=a->cuda0"),
-    ("contexts", f"write contexts={TWO}"),
-    ("a->cuda0", "write contexts=a->cuda0"),
-    ("#contexts=a->cuda0", "remove it, or put the option that it belongs to in single quotes"),
-])  # fmt: skip
+@pytest.mark.parametrize(("flags", "hint"), TABLE["unseen"])
 def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
     """The search goes on to .theanorc and takes the warning along; ignored() has it too."""
     env = {"THEANO_FLAGS": flags}
@@ -156,8 +135,7 @@ def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
 
 
 @pytest.mark.parametrize(("flags", "codes"), [
-    (f"device=cuda,contexts={TWO}", {}),
-    (f"contexts={TWO}", {"theano-no-default": None}),
+    (f"device=cuda,contexts={TWO}", {}), (f"contexts={TWO}", {"theano-no-default": None}),
     (f"device=cuda1,contexts={TWO}", {"theano-lost-name": "dev1"}),
     ("device=cuda,contexts=a->cuda0;b->cuda1;c-> cuda0", {"theano-lost-name": "c"}),
     ("device=cuda,contexts=a->cuda0;a->cuda0", {}),
@@ -212,16 +190,14 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
 
 
 @pytest.mark.parametrize(("content", "text"), [
-    (f"[global]\ncontexts = {TWO}\n", TWO),
-    (f"\ufeff[global]\r\nCONTEXTS: {TWO}\r\n", TWO),
+    (f"[global]\ncontexts = {TWO}\n", TWO), (f"\ufeff[global]\r\nCONTEXTS: {TWO}\r\n", TWO),
     ("[global]\ncontexts = a->cuda0;\n  b->cuda1\n", "a->cuda0;\nb->cuda1"),
     ("[DEFAULT]\ncontexts = a->cuda0\n[global]\n", "a->cuda0"),
     ("[global]\nn = 1\ncontexts = a->cuda%(n)s\n", "a->cuda1"),
     ("[global]\ncontexts = %(USER)s->cuda0\n", "me->cuda0"),
     ("[global]\ncontexts = a->cuda%d\n", "a->cuda%d"),
     ("[global]\ncontexts = %(x)s\nx = %(contexts)s\n", "%(x)s"),
-    ("[global]\n# contexts = a->cuda0\n", None),
-    ("[global]\ncontexts =\n", None),
+    ("[global]\n# contexts = a->cuda0\n", None), ("[global]\ncontexts =\n", None),
 ])  # fmt: skip
 def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     """Names in any case, continuation lines, interpolation with the raw value to fall back on."""
@@ -231,12 +207,7 @@ def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     assert expected == find(tmp_path, {"HOME": str(tmp_path), "USER": "me"})
 
 
-@pytest.mark.parametrize(("line", "text", "code"), [
-    ('"a->cuda0"', '"a->cuda0"', "rc-quotes"),
-    ("a->cuda0 ;b->cuda1", "a->cuda0 ;b->cuda1", "rc-blank"),
-    ("a->cuda0\n  ;b->cuda1\x1b", "a->cuda0", "rc-comment"),
-    ("a->cuda0\n[gpuarray]\ncontexts = b->cuda1", "a->cuda0", "rc-section"),
-])  # fmt: skip
+@pytest.mark.parametrize(("line", "text", "code"), TABLE["misleading"])
 def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
     """The text stays as Theano would see it; the note says what it does not mean."""
     found = find(tmp_path, rc(tmp_path, f"[global]\ncontexts = {line}\n"))
@@ -247,18 +218,14 @@ def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
 
 @pytest.mark.parametrize(("length", "shown"), [(80, f'"{"x" * 78}"'), (81, f'"{"x" * 76}...')])
 def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown):
-    """One more, and it is cut."""
     (note,) = find(tmp_path, rc(tmp_path, f'[global]\ncontexts = "{"x" * (length - 2)}"\n')).notes
     assert note.message.endswith(f': "{shown}"')
 
 
 @pytest.mark.parametrize(("content", "line"), [
-    ("contexts = a->cuda0", 1),
-    ("[global]\n[global]\n", 2),
-    ("[global]\ncontexts = a\ncontexts = b\n", 3),
-    ("[global]\n\nnonsense \x1b[2J\n", 3),
-    ("[global]\nnonsense\nmore nonsense\n", 2),
-    ("[global]\na" + " " * 200_000 + "b\n", 2),
+    ("contexts = a->cuda0", 1), ("[global]\n[global]\n", 2),
+    ("[global]\ncontexts = a\ncontexts = b\n", 3), ("[global]\n\nnonsense \x1b[2J\n", 3),
+    ("[global]\nnonsense\nmore nonsense\n", 2), ("[global]\na" + " " * 200_000 + "b\n", 2),
 ])  # fmt: skip
 def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line):
     """The file and the line are named at once, and nothing of the line is printed raw."""
@@ -334,6 +301,5 @@ def test_any_text_is_a_map_or_an_error_of_ours(home, flags, rc, headed):
         else:
             assert found is None or isinstance(found, MapText)
             said += () if found is None else found.notes
-
     assert all((d.message + (d.hint or "")).isprintable() for d in said)
     assert all(len(d.message) < 300 for d in said if str(home) not in d.message)

@@ -1,11 +1,13 @@
 """Words that are not known: what they may have meant, and names that others use."""
 
 import re
+import shlex
 
 import pytest
 from commands.scripts import asked, report, script
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap.bench.dot import DTYPES
 from gpumap.spelling import ALIASES, fix, meant, nearest
@@ -13,30 +15,12 @@ from gpumap.spelling import ALIASES, fix, meant, nearest
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
 LINK = ("--latency", "1us", "--bandwidth", "1GB/s")
 MAP = "a->cuda0;b->cuda1"
-MISSPELLED = [
-    ("devcies", "devices"), ("bench dto", "dot"), ("dot", "bench dot"), ("help chek", "check"),
-    ("check --fromat json", "--format"), ("check --Quiet", "--quiet"),
-    ("check --format jason", "json"), ("check --output jsn=x", "json"),
-    ("check --output x.jso", ".json"), ("check --backend cpy", "cupy"), ("completion bsh", "bash"),
-    ("bench dot --if-absent skp", "skip"), ("bench dot --dtype flaot32", "float32"),
-    ("bench dot --cases mnay", "many"), ("bench dot --limit dot.mny.speedup>=1", "many"),
-    ("bench chain --cases solo,fusd", "fused"),
-    ("bench allreduce --algorithm rign", "ring"), ("bench allreduce --wire flot16", "float16"),
-    ("bench allreduce --sizes smal", "small"), ("bench allreduce --comm mpii", "mpi"),
-    ("bench train --preset mlp-smal", "mlp-small"), ("bench train --rule bsb", "bsp"),
-    ("bench train --optimizer adm", "adam"), ("bench train --cases stpe", "step"),
-    ("transfer-cost --sizes lagre", "large"), ("transfer-cost --cases h2d,d2", "d2h"),
-    (("predict", "--network", "vgg61", *LINK), "vgg16"),
-    (("predict", "--from", "theano-mpi", "--rows", "AlexNet-128"), "AlexNet-128b"),
-    ("explain unstabel", "unstable"), ("run --launcher mip a->cpu0 -- true", "mpi"),
-]  # fmt: skip
+MISSPELLED = table(__file__, "spelling")
 
 
-@pytest.mark.parametrize(("words", "meant_"), MISSPELLED, ids=str)
-def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, words, meant_):
-    """Exit 2, and nothing is measured."""
-    words = words.split() if isinstance(words, str) else words
-    answer = gpumap.fake(script())(*words, GPUMAP_CONTEXTS=MAP)
+@pytest.mark.parametrize(("line", "meant_"), MISSPELLED.items())
+def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, line, meant_):
+    answer = gpumap.fake(script())(*shlex.split(line), GPUMAP_CONTEXTS=MAP)
     assert answer.code == 2
     assert re.findall(r"did you mean ([^?]+)\?", answer.err) == [meant_]
 
@@ -45,7 +29,6 @@ def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, 
     "frobnicate", "check --bogus", "check --format xyz", "bench dot --cases 7", "check --output x",
 ])  # fmt: skip
 def test_nothing_is_offered_for_a_word_that_is_like_none(gpumap, words):
-    """A guess that is far off costs more than it gives."""
     answer = gpumap.fake(script())(*words.split(), MAP)
     assert (answer.code, "did you mean" in answer.err) == (2, False)
 
@@ -62,7 +45,6 @@ def test_what_is_offered_is_known(word):
     ("name", "dtype"), [*ALIASES.items(), ("FP16", "float16"), ("Double", "float64")]
 )
 def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
-    """The rows have gpumap's own."""
     words = ("bench", "dot", MAP, "--size", "64", "--dtype", name, "--dry-run", "--json")
     found = report(gpumap.fake(script())(*words))
     assert dtype in DTYPES

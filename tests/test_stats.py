@@ -20,7 +20,6 @@ def zigzag(n):
 
 
 def covered(n, k):
-    """Return the probability that the median lies between the k-th smallest and k-th largest."""
     return 1 - 2 * sum(math.comb(n, j) for j in range(k)) / 2**n
 
 
@@ -28,7 +27,6 @@ def covered(n, k):
     ("n", "k"), [(6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (20, 6), (40, 14), (80, 31)]
 )
 def test_the_interval_goes_from_rank_to_rank(n, k):
-    """The k-th smallest to the k-th largest."""
     found = location(zigzag(n))
     assert (k, n + 1 - k, 0.0, n) == (found.low, found.high, found.autocorrelation, found.n)
 
@@ -67,12 +65,8 @@ def test_very_many_values_take_the_normal_approximation(n):
 
 
 @pytest.mark.parametrize(("values", "lag"), [
-    ([3.0], 0.0),
-    ([0.1] * 40, 0.0),
-    ([0.7] * 40, 0.0),
-    ([1.0, 2.0] * 10, 0.0),
-    ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4),
-    ([1.0] * 100 + [2.0] * 100, 0.99),
+    ([3.0], 0.0), ([0.1] * 40, 0.0), ([0.7] * 40, 0.0), ([1.0, 2.0] * 10, 0.0),
+    ([1.0, 2.0, 3.0, 4.0], 0.25 + (1 + 4 * 0.25) / 4), ([1.0] * 100 + [2.0] * 100, 0.99),
 ])  # fmt: skip
 def test_the_autocorrelation_is_corrected_and_clipped(values, lag):
     """R + (1 + 4 r) / n, in [0, 0.99]; values that do not vary have none."""
@@ -89,12 +83,6 @@ def test_slow_noise_only_widens(values):
     assert wide.counted <= narrow.counted
 
 
-@pytest.mark.parametrize("value", [n / 7 for n in range(1, 51)])
-def test_equal_values_have_no_autocorrelation(value):
-    """Though their mean may miss them by a rounding."""
-    assert Location(value, value, value, 40, 0.0, 40.0, 40.0) == location([value] * 40)
-
-
 def widening(values):
     """Return the factor of an interval's width, and what so many values are worth.
 
@@ -106,7 +94,6 @@ def widening(values):
 
 
 def student(freedom):
-    """Return Student's quantile at 95 %."""
     return stats._student(freedom, 0.95)
 
 
@@ -163,7 +150,6 @@ def test_what_does_not_vary_or_alternates_inflates_nothing(n):
 
 
 def test_positive_values_are_widened_by_factors():
-    """A time that drifts much keeps a lower bound above zero."""
     values = [1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0]
     factor, _ = widening(values)
     plain, found = location(values), location(values, positive=True)
@@ -190,7 +176,6 @@ def test_independent_values_seldom_correlate(n):
 
 @pytest.mark.parametrize(("n", "least"), [(22, 70), (40, 95)])
 def test_neighbours_that_agree_are_found(n, least):
-    """A lag-1 correlation of 0.8, in 100 samples."""
     rng = random.Random(n)  # noqa: S311 - noise, not a secret
     found = 0
     for _ in range(100):
@@ -213,7 +198,6 @@ def test_one_mode_is_seldom_called_two(shape, n):
 
 
 def heaps(n, *centres, seed=1):
-    """Return n values around each centre in turn, with a deviation of 2 %."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     return [centres[i % len(centres)] * rng.gauss(1, 0.02) for i in range(n)]
 
@@ -264,8 +248,7 @@ def test_order_and_unit_change_nothing_else(values, exponent):
 
 
 @pytest.mark.parametrize(("values", "found"), [
-    ([1.0, 2.0, 3.0, 4.0, 5.0], []),
-    ([1.0, 1.0, 1.0, 1.0, 9.0], []),
+    ([1.0, 2.0, 3.0, 4.0, 5.0], []), ([1.0, 1.0, 1.0, 1.0, 9.0], []),
     ([1.0, 2.0, 3.0, 4.0, 100.0], [(4, 97 / 1.4826)]),
     ([100.0, 2.0, 3.0, 4.0, -100.0], [(0, 97 / 1.4826), (4, 103 / 1.4826)]),
     ([0.0, 1.0, 2.0, 3.0, 2.0 + 14.82, 1.0, 3.0], []),
@@ -313,7 +296,6 @@ def test_slow_noise_is_looked_for_from_forty_values_on(n, inflated):
 
 
 def test_no_inflation_is_above_that_of_the_largest_lag():
-    """Beyond a lag of 0.99 the widening has no meaning."""
     assert inflation([float(n) for n in range(160)]) == pytest.approx(1.99 / 0.01)
 
 
@@ -352,7 +334,6 @@ def test_more_than_a_share_is_what_chance_seldom_has(n, share):
 
 
 def test_more_than_a_share_of_very_many_is_known_too():
-    """Beyond what a float holds of 10,000 over 500."""
     assert [stats.more_than(count, 10_000, 0.05) for count in (0, 500, 551, 552)] == [
         False, False, False, True
     ]  # fmt: skip

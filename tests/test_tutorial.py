@@ -89,7 +89,6 @@ def test_the_gate_is_green_then_red_then_red(gpumap, steps):
 
 
 def test_every_line_of_gpumap_is_among_the_steps(steps):
-    """None stands in a block that is passed over."""
     typed = [step[1] for step in steps if step[0] == "type"]
     written = "".join(step[2] for step in steps if step[0] == "write")
     assert [x for x in command_lines(PAGE) if x not in typed and x not in written] == []

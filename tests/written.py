@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
-SHELL = {"console", "sh"}  # blocks in which every line is one of a shell
 SHOWN = {"text"}  # blocks in which those behind "$ " are
 OTHER = {"yaml", "toml", "python", "json"}  # blocks of something else
 _COMMAND = re.compile(r"(?:^|[ /(])gpumap(?: |\)|$)")

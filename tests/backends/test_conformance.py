@@ -13,7 +13,7 @@ import here
 import numpy as np
 import pytest
 from buffers import got, sent, verified
-from tables import tables
+from tables import table
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
@@ -597,7 +597,7 @@ def test_infinity_stays_behind_a_relu_that_let_nothing_through(session):
     assert got(buffer).tolist() == [0, np.inf, 0, 3, 0]
 
 
-@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), tables(__file__)["refused"])
+@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), table(__file__)["refused"])
 def test_a_chain_or_a_softmax_that_does_not_fit_is_refused(session, kernel, shapes, size, message):
     """Before a device would read past an end, or divide by the sum of nothing."""
     featured(session, "kernels")

@@ -9,7 +9,7 @@ import os
 from importlib.util import find_spec
 
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.backends.cupy.devices import INSTALL
 from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
@@ -68,7 +68,7 @@ BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("there", "env", "reason", "fix"), tables(__file__)["silent"])
+@pytest.mark.parametrize(("there", "env", "reason", "fix"), table(__file__)["silent"])
 def test_a_driver_that_shows_no_device(devices, backend, there, env, reason, fix):
     """Both libraries' users read the same true words, and what mends it."""
     found = said(devices, backend, WHOLE if there else (), stub() | env)

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 from standin import FOLDER, ROOT, environment, gpu_command, needs_standin, went_well
-from tables import tables
+from tables import table
 
 from benchmarks.gpu import judge
 
-PROGRAMS = tables(__file__)
+PROGRAMS = table(__file__)
 
 pytestmark = needs_standin
 LIMIT = 300

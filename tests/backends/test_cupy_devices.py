@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
@@ -188,7 +188,7 @@ def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
 
 
 @pytest.mark.parametrize(
-    ("capability", "count", "megahertz", "arithmetic", "published"), tables(__file__)["rates"]
+    ("capability", "count", "megahertz", "arithmetic", "published"), table(__file__)["rates"]
 )
 def test_a_table_of_rates_is_no_lower_than_a_data_sheet(
     capability, count, megahertz, arithmetic, published

@@ -5,7 +5,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pytest
 from buffers import sent
-from tables import tables
+from tables import table
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake.devices import FakeBackend
@@ -13,7 +13,7 @@ from gpumap.errors import DeviceLost, SourceError
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
 
-TABLES = tables(__file__)
+TABLES = table(__file__)
 
 MACHINE = topology.read()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import here
 import pytest
-from tables import tables
+import tables
 
 from gpumap.backends import foreign as table
 from gpumap.backends import load
@@ -22,7 +22,7 @@ from gpumap.errors import AbsentError, DeviceError, DeviceLost, Exit, OutOfMemor
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
 
-TABLES = tables(__file__)
+TABLES = tables.table(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
 # What the libraries number or word besides, and the table does not name: a failing device.
 # fmt: off

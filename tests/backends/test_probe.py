@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.backends import probe as module
 from gpumap.backends.base import Host
@@ -21,7 +21,7 @@ from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Probe
 
-PROGRAMS = tables(__file__)
+PROGRAMS = table(__file__)
 
 MACHINE = topology.read()
 CC = shutil.which("cc")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from buffers import got, sent
 from large_pages import asked_for_large
-from tables import tables
+from tables import table
 
 from gpumap.backends.base import Clock
 from gpumap.backends.foreign import foreign
@@ -24,7 +24,7 @@ from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.table import KERNELS
 
-PROGRAMS = tables(__file__)
+PROGRAMS = table(__file__)
 
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.bench.sizes import Size, counts, squares, transfers
 from gpumap.errors import QuestionError
 
-TABLES = tables(__file__)
+TABLES = table(__file__)
 READ = {"squares": squares, "transfers": transfers}
 
 

@@ -1,13 +1,13 @@
 """What several devices gain, and what their placement could: from samples that are given."""
 
 import pytest
-from tables import tables
+from tables import table
 from worlds import TOL, gpu, world
 
 from gpumap.bench.figures import Figures, overlap, per_time, ratio
 from gpumap.model import Case, Estimate, Group, Samples, Work
 
-TABLES = tables(__file__)
+TABLES = table(__file__)
 
 BLOCKS = tuple(range(6))
 

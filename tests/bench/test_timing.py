@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import table
 from worlds import gpu, world
 
 from gpumap.backends.base import Clock
@@ -16,7 +16,7 @@ from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
-TABLES = tables(__file__)
+TABLES = table(__file__)
 
 
 class _Work(Round):

@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from tables import tables
+from tables import table
 
 from benchmarks.speed import contest, growth, peers, pytorch
 from benchmarks.speed.__main__ import main
@@ -97,7 +97,7 @@ def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize(("options", "told"), tables(__file__)["wrong"])
+@pytest.mark.parametrize(("options", "told"), table(__file__)["wrong"])
 def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         asked_for(monkeypatch, *options)

@@ -29,7 +29,6 @@ def by_mpirun(gpumap, count, *arguments, **env):
 
 
 def members(parent):
-    """Return the processes of mpirun, by their rank."""
     found = {}
     for child in psutil.Process(parent).children():
         with suppress(psutil.Error):
@@ -43,7 +42,6 @@ def measures(pid):
 
 
 def measuring(process):
-    """Return the two ranks of mpirun's process, when both measure."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         found = members(process.pid)
@@ -55,7 +53,6 @@ def measuring(process):
 
 
 def lives(pid):
-    """Return whether a process is there, and not just its exit code."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -63,7 +60,6 @@ def lives(pid):
 
 
 def mpirun(gpumap, said="mpirun (Open MPI) 4.1.4"):
-    """Put an mpirun into PATH that says so, and starts nothing."""
     folder = gpumap.folder / "bin"
     folder.mkdir()
     script = folder / "mpirun"

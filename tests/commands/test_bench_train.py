@@ -7,43 +7,18 @@ import numpy as np
 import pytest
 from scripts import asked, report, script
 from shell import timely
+from tables import table
+
+TEXTS = table(__file__)
 
 TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}
 SMALL = ("--sweep", "width=16", "--batch-per-device", "32")
-OWN = '''
-import numpy as np
-
-class Line:
-    """Least squares: y = 3 x + 1, of two parameters in two arrays."""
-
-    def __init__(self):
-        self.parameters = [np.zeros((1, 1), np.float32), np.zeros(1, np.float32)]
-
-    def batch(self, numbers):
-        x = (numbers % 1000 / 500 - 1).astype(np.float32)[:, None]
-        return x, 3 * x[:, 0] + 1
-
-    def gradients(self, x, y, share):
-        w, b = self.parameters
-        off = (x[:, 0] * w[0, 0] + b[0] - y) * np.float32(2 * share)
-        return [(off @ x)[:, None], off.sum(keepdims=True)]
-
-class NoGradients:
-    parameters = [np.zeros(1, np.float32)]
-
-    def batch(self, numbers):
-        return numbers, numbers
-
-class Raises(Line):
-    def gradients(self, x, y, share):
-        raise ValueError("no such thing")
-'''
+OWN = TEXTS["own"]
 
 
 def train(gpumap, *arguments, map_=TWO, form="json", budget="0.2s", **env):
-    """Run it in one process."""
     given = ("--map", map_, "--format", form, "--budget", budget, "--comm", "local")
     return gpumap("bench", "train", *given, *arguments, **env)
 
@@ -59,13 +34,11 @@ def steps(found, figure=None):
 
 
 def own(gpumap):
-    """Put networks of one's own where the command runs."""
     (gpumap.folder / "mine.py").write_text(OWN)
     return gpumap
 
 
 def parameters(path):
-    """Return the parameters of a checkpoint."""
     with np.load(path) as found:
         return found["parameters"]
 
@@ -161,9 +134,7 @@ def test_a_wrong_question_is_refused(gpumap, arguments, said):
 
 
 @pytest.mark.parametrize(("real", "learn"), [
-    (True, ()),
-    (True, ("--learn", "5120", "--checkpoint", "x.npz")),
-    (False, ("--learn", "5120")),
+    (True, ()), (True, ("--learn", "5120", "--checkpoint", "x.npz")), (False, ("--learn", "5120")),
 ])  # fmt: skip
 def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     """The worker and its device are named; gradients are measured; a good checkpoint stays."""
@@ -172,7 +143,6 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
     (gpumap.folder / "x.npz").write_text("good")
     map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
     answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_, budget="9s")
-
     found = report(answer)
     assert answer.code == 4
     status = {(row["case"], row["status"]) for row in timely(asked(found))}

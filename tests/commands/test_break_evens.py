@@ -12,7 +12,6 @@ HOST = {"rate": HOST_RATE, "latency": HOST_LATENCY}
 
 
 def fake(host=HOST, **device):
-    """Return a script of a host and one device."""
     keys = {"ref": "cuda0", "latency": LATENCY, "bandwidth": BANDWIDTH, "rate": RATE} | device
     tables = {"[host]": host, "[[device]]": keys}
     return "\n".join(
@@ -26,7 +25,6 @@ def _toml(value):
 
 
 def decided(gpumap, *arguments, sizes="small,large", cases="affine"):
-    """Run and return the break-evens by workload and whether x is resident."""
     given = ("--map", "a->cuda0", "--sizes", sizes, "--cases", cases, "--budget", BUDGET)
     answer = gpumap("transfer-cost", *given, "--format", "json", *arguments)
     found = report(answer)
@@ -39,7 +37,6 @@ def _resident(one):
 
 
 def copy(nbytes):
-    """Return what a copy takes by the script."""
     return LATENCY + nbytes / BANDWIDTH
 
 
@@ -50,12 +47,10 @@ def on_device(rows, *, moved):
 
 
 def on_host(rows):
-    """Return what it takes the host."""
     return HOST_LATENCY + rows * 5 * (2 * 10 + 1) / HOST_RATE
 
 
 def crossing(*, moved):
-    """Return the bytes of x for which both take as long."""
     low, high = 1.0, 1e9
     while high / low > 1.0001:
         middle = math.sqrt(low * high)
@@ -79,37 +74,7 @@ def test_it_pays_from_where_both_take_as_long(gpumap, resident, moved):
     assert (answer.code, one["reason"], one["check"]["passed"]) == (0, None, True)
 
 
-def test_calls_are_taken_apart_at_the_sizes_that_were_asked_for(gpumap):
-    """A hundred calls, what they take, where that goes, and what the host takes for as many."""
-    _, found = decided(gpumap.fake(fake()))
-
-    shares = found["transfer.affine,false"]["shares"]
-    assert list(shares) == ["400", "400000"]
-    for nbytes, one in shares.items():
-        rows = int(nbytes) // 40
-        whole = on_device(rows, moved=True)
-        assert one["calls"] == 100
-        assert one["total_s"] == pytest.approx(100 * whole)
-        assert one["host_s"] == pytest.approx(100 * on_host(rows))
-        assert one["upload"] == pytest.approx(copy(40 * rows) / whole)
-        assert one["download"] == pytest.approx(copy(20 * rows) / whole)
-        assert one["upload"] + one["compute"] + one["download"] == pytest.approx(1.0)
-    assert found["transfer.affine,true"]["shares"] == {}
-
-
-def test_a_set_up_is_paid_back_by_what_calls_save(gpumap):
-    """A slow first product is the set-up, beside the upload of the weights."""
-    _, found = decided(gpumap.fake(fake(slow_first=0.1)))
-    one = found["transfer.affine,false"]
-    saved = on_host(8**6) - on_device(8**6, moved=True)
-    commands = 4  # upload, copy, gemm, download: each is slow when it comes first
-    assert one["metrics"]["calls_to_amortise_setup"]["value"] == pytest.approx(
-        0.1 * commands / saved, rel=0.01
-    )
-
-
 def test_a_budget_ends_the_search(gpumap):
-    """And it says so, and how far it looked."""
     answer, found = decided(gpumap.fake(fake({"rate": 1e5})))
     one = found["transfer.affine,false"]
     assert (answer.code, one["why_stopped"]) == (0, "budget")

@@ -6,34 +6,15 @@ from pathlib import Path
 
 import here
 import pytest
+from tables import table
 
 from gpumap.backends import load
 
+TEXTS = table(__file__)
+
 TWO = "dev0->cuda0;dev1->cuda1"
 CARD = "opencl0:0"  # the hardware of cuda0
-DEVICES = """
-[[device]]
-ref = "cuda0"
-hardware = ["card 0"]
-[[device]]
-ref = "cuda1"
-uuid = "GPU-00000000-0000-0000-0000-00000000000b"
-[[device]]
-ref = "opencl0:0"
-hardware = ["card 0"]
-[[device]]
-ref = "cuda2"
-fault = "lost"
-[[device]]
-ref = "cuda3"
-fault = "memory"
-[[device]]
-ref = "cuda4"
-fault = "flip"
-[[device]]
-ref = "cuda5"
-fault = "hang"
-"""
+DEVICES = TEXTS["devices"]
 
 
 @pytest.fixture
@@ -43,7 +24,6 @@ def fake(gpumap):
 
 
 def checked(gpumap, *arguments, **env):
-    """Return the exit code, and code, entry and exit of each error of the report."""
     answer = gpumap("check", *arguments, "--format", "json", **env)
     errors = json.loads(answer.out)["errors"]
     return answer.code, [(error["code"], error["entry"], error["exit"]) for error in errors]
@@ -77,22 +57,17 @@ LOST, MEMORY, FLIP = ("device-lost", 3), ("out-of-memory", 3), ("wrong-data", 4)
 
 
 @pytest.mark.parametrize(("devices", "code", "found"), [
-    ((0, 2), 3, {2: LOST}),
-    ((3, 0), 3, {1: MEMORY}),
-    ((4,), 4, {1: FLIP}),
-    ((2, 3), 3, {1: LOST, 2: MEMORY}),
-    ((2, 2), 3, {1: LOST}),  # one device, one error
+    ((0, 2), 3, {2: LOST}), ((3, 0), 3, {1: MEMORY}), ((4,), 4, {1: FLIP}),
+    ((2, 3), 3, {1: LOST, 2: MEMORY}), ((2, 2), 3, {1: LOST}),  # one device, one error
     ((2, 0, 4), 4, {1: LOST, 3: FLIP}),  # wrong data before all else
     ((0, 7), 3, {2: ("absent", 3)}),
 ])  # fmt: skip
 def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found):
-    """Each broken device is named by the name that asked for it."""
     text = ";".join(f"{name}->cuda{n}" for name, n in zip("abc", devices, strict=False))
     assert checked(fake, text) == (code, [(word, at, end) for at, (word, end) in found.items()])
 
 
 def test_a_device_that_hangs_is_named(fake):
-    """The time limit ends the process, and says what it was about."""
     answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
     assert answer.code == 124
     assert "the time limit of 1 s was reached while opening b (cuda5)" in answer.err
@@ -103,7 +78,6 @@ def test_a_device_that_hangs_is_named(fake):
     ("a->opencl0:0.0;b->opencl0:0.1", 0),
 ])  # fmt: skip
 def test_real_devices(gpumap, text, code):
-    """They are opened, and parts of one share nothing."""
     probe = load("pyopencl", here.HOST).probe()
     if "opencl" in text and not (probe.usable and probe.devices):
         pytest.skip(f"pyopencl: {probe.reason}")
@@ -151,7 +125,6 @@ def test_a_map_file_that_is_none(gpumap):
 
 
 def test_two_reports_to_one_file_are_refused(gpumap):
-    """One would be lost, however it is spelled or linked."""
     (gpumap.folder / "sub").mkdir()
     (gpumap.folder / "link.json").symlink_to("a.json")
     for other in ("./a.json", "sub/../a.json", "link.json"):
@@ -177,17 +150,11 @@ def test_an_unbuffered_stdout_loses_nothing(gpumap):
     assert len(json.loads(answer.out)["map"]["entries"]) == 3000
 
 
-def test_every_option_has_a_variable(gpumap):
-    """GPUMAP_ and its name, also for a flag."""
-    assert gpumap("check", "a->cpu0;b->cpu0", GPUMAP_STRICT="1", GPUMAP_NO_OPEN="1").code == 1
-
-
-@pytest.mark.parametrize(
-    "target",
-    ["no/r.json", ".", "r.pdf", "x\0.json",
-     pytest.param("/sys/r.json", marks=pytest.mark.skipif(
-         not Path("/sys/kernel").exists(), reason="no /sys, where no file can be made"))],
-)  # fmt: skip
+@pytest.mark.parametrize("target", [
+    "no/r.json", ".", "r.pdf", "x\0.json",
+    pytest.param("/sys/r.json", marks=pytest.mark.skipif(
+        not Path("/sys/kernel").exists(), reason="no /sys, where no file can be made")),
+])  # fmt: skip
 def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target):
     """Exit 2 before any device is looked for: this one would be found broken, exit 3."""
     option = f"output = [{json.dumps(target)}]"  # a NUL is in no argument

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 from shell import Answer
+from tables import table
+
+TABLE = table(__file__)
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / ".pre-commit-hooks.yaml"
@@ -15,36 +18,19 @@ TWO = "dev0->cuda0;dev1->cuda1"
 
 
 def written(gpumap, path, text):
-    """Write a file of the folder."""
     path = gpumap.folder / path
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
 
 
-@pytest.mark.parametrize(("path", "text", "maps"), [
-    ("a/gpumap.toml", f'map = "{TWO}"', "1 map"),
-    ("a/gpumap.toml", "quiet = true", "0 maps"),
-    ("a/pyproject.toml", '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]', "0 maps"),
-    ("a/pyproject.toml", 'tool = "gpumap"', "0 maps"),
-    ("a/.theanorc", f"[global]\ncontexts = {TWO}", "1 map"),
-    ("a/.theanorc", "[global]\nfloatX = float32", "0 maps"),
-    ("node.gpumap", f"\n{TWO}\n", "1 map"),
-    ("any.txt", "a->cpu0;\nb->cpu1\n", "1 map"),
-])  # fmt: skip
+@pytest.mark.parametrize(("path", "text", "maps"), TABLE["maps"])
 def test_what_a_file_is_its_name_says(gpumap, path, text, maps):
     """A map is looked for where gpumap and Theano look for it, and no device at all."""
     written(gpumap, path, text)
     assert gpumap("check-files", path) == Answer(0, f"{maps} in 1 file: well-formed.\n", "")
 
 
-@pytest.mark.parametrize(("path", "text", "line"), [
-    ("a/gpumap.toml", '# GPUs\nmap = "dev0->gpu0"', 2),
-    ("a/gpumap.toml", '"map"="dev0->gpu0"', 1),
-    ("a/.theanorc", "[x]\n[global]\n\nContexts=dev0->gpu0", 4),
-    ("a/.theanorc", "[global]\n# [x]\ncontexts : dev0->gpu0", 3),
-    ("node.gpumap", "\n\ndev0->gpu0\n", 3),
-    ("x\x1b.map", "a->gpu0", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(("path", "text", "line"), TABLE["problems"])
 def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
     """Exit 2, nothing on stdout; the caret stands below what is wrong."""
     written(gpumap, path, text)
@@ -70,7 +56,6 @@ def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
 
 
 def hook():
-    """Return what pre-commit reads."""
     (found,) = yaml.safe_load(HOOKS.read_text())
     return found
 
@@ -89,7 +74,6 @@ def test_the_hook_has_what_pre_commit_asks_for():
     ("mygpumap.toml", False), ("gpumap.toml.orig", False), ("app.js.map", False),
 ])  # fmt: skip
 def test_the_hook_is_given_the_files_that_may_have_a_map(path, meant):
-    """pre-commit searches the path for the expression."""
     assert meant == bool(re.search(hook()["files"], path))
 
 

@@ -30,7 +30,6 @@ def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):
 
 
 def saved(gpumap, name, *arguments, **env):
-    """Run it, and keep its report."""
     dot(gpumap, "--output", f"json={name}", *arguments, **env)
     return gpumap.folder / name
 
@@ -68,7 +67,6 @@ def pair(gpumap, measured):
 
 
 def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
-    """Compare two saved reports."""
     return gpumap("compare", base, new, *arguments, **env)
 
 
@@ -80,7 +78,6 @@ def judged(answer):
 
 
 def edited(gpumap, name, change):
-    """Change a saved report."""
     path = gpumap.folder / name
     found = json.loads(path.read_text())
     change(found)
@@ -88,25 +85,20 @@ def edited(gpumap, name, change):
 
 
 def notes(answer):
-    """Return the codes and severities of a report's notes, but that it is simulated."""
     every = [(n["code"], n["severity"]) for n in report(answer)["map"]["notes"]]
     return [note for note in every if note[0] != "simulated"]
 
 
 def codes(answer):
-    """Return the codes and exits of a report's errors."""
     return [(error["code"], error["exit"]) for error in report(answer)["errors"]]
 
 
 @pytest.mark.parametrize(("base", "new", "more", "code", "words"), [
-    ("base", "new", ("--threshold", "30%"), 0, "pass"),
-    ("base", "few", (), 5, "inconclusive"),
+    ("base", "new", ("--threshold", "30%"), 0, "pass"), ("base", "few", (), 5, "inconclusive"),
     ("base", "few", ("--inconclusive", "pass"), 0, "inconclusive"),
     ("all", "base", (), 1, "pass missing"),
-    ("all", "base", ("--allow-missing",), 0, "pass missing"),
-    ("base", "all", (), 1, "pass new"),
-    ("base", "all", ("--allow-missing",), 0, "pass new"),
-    ("base", "other", (), 1, "missing new"),
+    ("all", "base", ("--allow-missing",), 0, "pass missing"), ("base", "all", (), 1, "pass new"),
+    ("base", "all", ("--allow-missing",), 0, "pass new"), ("base", "other", (), 1, "missing new"),
     ("base", "other", ("--allow-missing",), 1, "missing new"),
     *((*two, (), 2, "") for broken in ("wrong", "lost", "dry", "nothing")
       for two in (("base", broken), (broken, "base"))),
@@ -178,7 +170,6 @@ def test_accepting_writes_new_over_base(pair):
     """With why, when and what inside; and then it is the base."""
     answer = compare(pair, "--accept", "a new driver", "--format", "json")
     base, new = (json.loads((pair.folder / f"{n}.json").read_text()) for n in ("base", "new"))
-
     (entry,) = base.pop("accepted")
     assert (answer.code, report(answer)["status"], new.pop("accepted")) == (0, "ok", [])
     assert base.pop("digest") != new.pop("digest")
@@ -245,7 +236,6 @@ def test_confirming_pools_the_samples_of_both_runs(pair, keys, new, code, word, 
 
 
 def test_confirming_does_not_confirm_itself(pair):
-    """Neither options nor variables that judge or write go along."""
     env = {
         "GPUMAP_CONFIRM": "1", "GPUMAP_BASE": "base.json", "GPUMAP_FORMAT": "json",
         "GPUMAP_LIMIT": "dot.solo.time<=1ns", "GPUMAP_OUTPUT": "json=other.json",
@@ -272,7 +262,6 @@ def test_a_report_of_another_command_is_not_run(pair, argv, why):
 
 
 def test_only_options_that_measure_are_repeated():
-    """However they are written."""
     with group.make_context("gpumap", ["bench"], resilient_parsing=True) as context:
         bench = group.get_command(context, "bench")
         command = bench.get_command(context, "dot")
@@ -283,7 +272,6 @@ def test_only_options_that_measure_are_repeated():
         "--threshold", "1%", "--inconclusive", "pass", "--if-absent=skip", "--map", "a->cpu0",
         "--map-file=m", "a->cpu0", "--require-idle", "--budget=1s", "--seed",
     ]  # fmt: skip
-
     assert list(again._kept(given, options)) == [
         "--size", "64", "--require-idle", "--budget=1s", "--seed",
     ]  # fmt: skip
@@ -383,7 +371,6 @@ def test_a_run_that_confirms_has_the_same_reference(gpumap):
 
 @pytest.mark.parametrize("name", ["nothing", "dry", "wrong"])
 def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, name):
-    """Exit 2, and no device was touched."""
     pair.fake('log = "commands.log"\n' + script({}))
     answer = dot(pair, "--base", f"{name}.json")
     assert (answer.code, answer.out, (pair.folder / "commands.log").exists()) == (2, "", False)
@@ -393,7 +380,6 @@ def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, na
     "option", ["--confirm", "--allow-missing", "--other-machine", "--threshold=1%"]
 )
 def test_terms_without_a_base_are_refused(gpumap, option):
-    """A gate that judges nothing would be green for ever."""
     assert dot(gpumap.fake(script({})), option).code == 2
 
 

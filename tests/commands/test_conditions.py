@@ -9,6 +9,9 @@ import pytest
 from report_schema import validate
 from scripts import script
 from shell import LIMIT
+from tables import table
+
+TEXTS = table(__file__)
 
 PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
@@ -98,7 +101,6 @@ def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
     ((), "1", "false", True), (("--quiet",), "0", "false", True),
 ])  # fmt: skip
 def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable, file, quiet):
-    """A variable can take back what a file sets."""
     if file:
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")
     env = {} if variable is None else {"GPUMAP_QUIET": variable}
@@ -129,8 +131,7 @@ def test_a_pipe_that_nobody_reads(gpumap, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(("redirection", "said"), [
-    (">/dev/full", FULL),
-    (">/dev/full 2>&1", ""),
+    (">/dev/full", FULL), (">/dev/full 2>&1", ""),
     (">&-", "error: cannot write the result: Bad file descriptor\n"),
     (">&- <&-", "error: cannot write the result: Bad file descriptor\n"),
     (">&- 2>&-", ""),
@@ -143,45 +144,21 @@ def test_a_stdout_that_takes_nothing(gpumap, name, redirection, said):
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&- <&-"])
 def test_a_stderr_that_takes_nothing(gpumap, redirection):
-    """It costs no result, and no exit code."""
     answer = redirected(gpumap, ("check", PAIR), redirection, GPUMAP_QUIET="0")
     assert (answer.code, answer.out.count("Mapped name"), answer.err) == (0, 2, "")
 
 
 def redirected(gpumap, arguments, redirection, **env):
-    """Run gpumap by a shell that redirects its streams."""
     gpumap.fake(script())
     words = ["sh", "-c", f'"$@" {redirection}', "sh", gpumap.command, *arguments]
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
 
-PROGRAM = """
-import os, signal, sys
-
-def interrupt():
-    os.kill(os.getpid(), signal.{signal})
-
-{patch}
-
-from gpumap.__main__ import main
-sys.exit(main())
-"""
-AT = """
-from gpumap.{module} import {owner}
-
-left = [{calls}]
-def patched(*arguments, before={owner}.{name}, **more):
-    left[0] -= 1
-    if left[0] == 0:
-        interrupt()
-    return before(*arguments, **more)
-
-{owner}.{name} = patched
-"""
+PROGRAM = TEXTS["program"]
+AT = TEXTS["at"]
 
 
 def at(module, owner, name, calls=1):
-    """Return what interrupts a process in a call of a method."""
     return AT.format(module=module, owner=owner, name=name, calls=calls)
 
 

@@ -2,21 +2,12 @@
 
 import errno
 import json
-import shlex
 
 import pytest
-from commands.scripts import DEVICES, report
+from commands.scripts import report
 
 from gpumap.app.program import lacking
 from gpumap.errors import Exit, QuestionError
-
-
-def test_the_last_line_is_a_command_that_works(gpumap):
-    """It can be pasted as it is, and its map is true."""
-    gpumap.fake(DEVICES)
-    pasted = shlex.split(gpumap("devices").out.splitlines()[-1])
-    assert pasted == ["gpumap", "check", "dev0->cuda0;dev1->cuda1", "--backend", "fake"]
-    assert gpumap(*pasted[1:]).code == 0
 
 
 def test_this_machine(gpumap):

@@ -49,7 +49,6 @@ def faulty(gpumap, built_stubs, tmp_path):
 
 
 def left(tmp_path):
-    """Return the processes that a driver has left, and that live."""
     noted = (tmp_path / "left").read_text().split()
     assert noted
     end = time.monotonic() + 10.0
@@ -72,7 +71,6 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
             cwd=gpumap.folder, env=gpumap.env, stdin=subprocess.DEVNULL, stdout=stdout,
             stderr=subprocess.PIPE, timeout=60, check=False,
         )  # fmt: skip
-
     reports = out.read_text().replace("}\n{", "}\n\0{").split("\0")
     assert done.returncode == 0
     assert len(reports) == (1 if place == "stdout" else 2)  # on stdout once more
@@ -84,7 +82,6 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
 
 @opencl
 def test_an_opencl_driver_that_prints(faulty):
-    """While its device is opened, and when the process ends."""
     answer = faulty("print@open", "check", MAP, "--format", "json")
     assert (answer.code, answer.err) == (0, "\x1b[2Jthe driver\n" * 2)
     validate(json.loads(answer.out))
@@ -116,7 +113,6 @@ def test_a_driver_that_hangs_while_a_device_is_opened(built_stubs):
 @opencl
 @pytest.mark.parametrize("names", [["opencl0:0"], ["opencl7:0", "cuda"], [], ["*"]])
 def test_a_probe_opens_what_will_be_opened_and_no_more(names):
-    """A device that works is found to."""
     probe = probe_in_child("pyopencl", Host(dict(os.environ), read(), opens=names), "install it")
     wanted = [d.id for d in probe.devices if str(d.ref) in names]
     wanted += [d.id for d in probe.devices if "*" in names and d.facts.get("type") == "gpu"]
@@ -127,7 +123,6 @@ def test_a_probe_opens_what_will_be_opened_and_no_more(names):
 @pytest.mark.parametrize("fault", ["abort@open", "leave@open"])
 @pytest.mark.parametrize("given", [("devices",), ("check", "--no-open", MAP)])
 def test_what_opens_nothing_meets_no_such_fault(faulty, tmp_path, fault, given):
-    """The devices are there, and that is what was asked."""
     assert faulty(fault, *given).code == 0
     assert not (tmp_path / "left").exists()
 
@@ -157,7 +152,6 @@ def test_what_a_program_itself_has_started_stays(tmp_path, built_stubs):
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, **env}, timeout=60, check=False
     )
-
     assert done.returncode == 0
     first = (tmp_path / "left").read_text().split()[0]
     left(tmp_path)

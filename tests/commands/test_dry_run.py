@@ -22,12 +22,10 @@ COMMANDS = {
 
 
 def planned(found):
-    """Return the ids of all rows."""
     return [row["id"] for row in found["measurements"]]
 
 
 def codes(found):
-    """Return the codes of the notes."""
     return {note["code"] for note in found["map"]["notes"]}
 
 
@@ -73,7 +71,6 @@ def test_a_device_that_is_planned_for_does_nothing(text):
     devices = unopened(resolution, inventory)
     session = devices.sessions["a"]
     backend = inventory.backend(session.device.backend)
-
     with pytest.raises(DeviceError):
         session.upload(np.zeros(1), None)
     with pytest.raises(DeviceError):

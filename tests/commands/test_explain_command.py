@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from shell import Answer, on_a_terminal
+from shell import on_a_terminal
 
 from gpumap.doctor.pages import pages
 from gpumap.explain.lookup import table, typed
@@ -16,7 +16,6 @@ from gpumap.explain.lookup import table, typed
 def test_json_of_all_topics(gpumap):
     """Without a topic it holds all of them, whole."""
     answer = gpumap("explain", GPUMAP_FORMAT="json")
-
     found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
     assert found == [(t.kind, t.name, t.text) for t in (*table(), *pages())]
 
@@ -25,23 +24,7 @@ def test_json_of_all_topics(gpumap):
 def test_the_list_fits_every_terminal(gpumap, columns):
     """Each line in its width but for names that are longer; every name is there."""
     code, text = on_a_terminal(gpumap, "explain", columns=columns, NO_COLOR="1")
-
     lines = text.splitlines()
     assert code == 0
     assert [line for line in lines if len(line) > max(columns, 30)] == []
     assert {typed(topic) for topic in table()} <= {word for line in lines for word in line.split()}
-
-
-@pytest.mark.parametrize(
-    ("begun", "shell", "offered"),
-    [
-        ("spee", "bash", "plain,speedup\nplain,speedup_over_one\nplain,speedup_over_host\n"),
-        ("time", "bash", "plain,time\nplain,timeout\nplain,time-limit\n"),  # a name with a blank
-        ("seria", "zsh", "plain\nserialised\nthe devices take turns\n"),
-    ],
-)
-def test_a_shell_completes_topics(gpumap, begun, shell, offered):
-    """What begins so, each word once, in the order of the list."""
-    line = {"COMP_WORDS": f"gpumap explain {begun}", "COMP_CWORD": "2"}
-
-    assert gpumap(_GPUMAP_COMPLETE=f"{shell}_complete", **line) == Answer(0, offered, "")

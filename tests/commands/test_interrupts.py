@@ -6,84 +6,21 @@ import sys
 import threading
 
 import pytest
+from tables import table
 
 from gpumap.machine import blas
 
-START = """
-import os, signal, sys, time, weakref
-from gpumap.app import interrupts
+TEXTS = table(__file__)
 
-class Thing:
-    pass
+START = TEXTS["start"]
+LOST = TEXTS["lost"]
+CLEANING = TEXTS["cleaning"]
+WANTED = TEXTS["wanted"]
 
-def ctrl_c(*_):
-    os.kill(os.getpid(), signal.{signal})
-
-def lost_in_a_callback():
-    thing = Thing()
-    known = weakref.ref(thing, ctrl_c)
-    del thing  # the callback runs here, and what it raises is told and forgotten
-
-def wrong_in_a_callback():
-    thing = Thing()
-    wrong = weakref.ref(thing, lambda _: 1 / 0), weakref.ref(thing, ctrl_c)  # called last to first
-    del thing
-
-interrupts.watch({limit})
-"""
-LOST = """
-try:
-    lost_in_a_callback()
-    time.sleep(50)
-    print("slept on")
-except KeyboardInterrupt:
-    print("heard")
-"""
-CLEANING = """
-try:
-    try:
-        ctrl_c()
-        time.sleep(50)
-    finally:
-        try:
-            {}["what a close forgives"]
-        except KeyError:
-            time.sleep(0.5)
-        time.sleep(0.5)
-        print("clean")
-except KeyboardInterrupt:
-    interrupts.ignore()
-    time.sleep(0.5)
-    ctrl_c()
-    print("reported")
-"""
-WANTED = """
-try:
-    ctrl_c()
-    time.sleep(50)
-except KeyboardInterrupt:
-    pass
-time.sleep(0.5)
-print("once")
-"""
-
-TWICE = """
-try:
-    try:
-        ctrl_c()
-        time.sleep(50)
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGHUP)
-        time.sleep(0.3)
-        print("clean")
-except KeyboardInterrupt:
-    print("heard")
-"""
+TWICE = TEXTS["twice"]
 
 
 def run(text, *, signal="SIGINT", limit=40.0):
-    """Run a program and return what it printed and what it said."""
     start = START.replace("{signal}", signal).replace("{limit}", repr(limit))
     done = subprocess.run(
         [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
@@ -92,7 +29,6 @@ def run(text, *, signal="SIGINT", limit=40.0):
 
 
 def test_other_errors_of_a_callback_are_still_told():
-    """Python says what a callback raised beside an interrupt."""
     printed, said = run(LOST.replace("lost_in_a_callback", "wrong_in_a_callback"))
     assert printed == ["heard"]
     assert "ZeroDivisionError" in said
@@ -101,8 +37,7 @@ def test_other_errors_of_a_callback_are_still_told():
 
 @pytest.mark.parametrize(("text", "signal", "limit", "printed"), [
     (LOST, "SIGINT", 40.0, ["heard"]),  # Python forgets what a callback raises
-    (LOST, "SIGTERM", 40.0, ["heard"]),
-    (LOST, "SIGHUP", 40.0, ["heard"]),
+    (LOST, "SIGTERM", 40.0, ["heard"]), (LOST, "SIGHUP", 40.0, ["heard"]),
     (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
     (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
     (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's
@@ -112,42 +47,10 @@ def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, limit, print
     assert run(text, signal=signal, limit=limit) == (printed, "")
 
 
-PROGRAM = """
-import os, signal, sys, threading, time
-
-def tell(name):
-    os.kill(os.getpid(), getattr(signal, name))
-
-{text}
-
-sys.argv = ["gpumap", "check", "--format", "json", "a->cpu0"]
-from gpumap.__main__ import main
-sys.exit(main())
-"""
-IMPORTING = """
-class Finder:
-    def find_spec(self, name, *_):
-        if name == "{module}":
-            tell("{signal}")
-            time.sleep(0.01)
-
-sys.meta_path.insert(0, Finder())
-"""
-BEHIND = """
-from gpumap.backends.numpy.session import NumpySession
-
-def synchronize(self):
-    {behind}
-
-NumpySession.synchronize = synchronize
-"""
-AN_ERROR = """
-    try:
-        tell("{signal}")
-        time.sleep(50)
-    finally:
-        raise RuntimeError("release unlocked lock")
-"""
+PROGRAM = TEXTS["program"]
+IMPORTING = TEXTS["importing"]
+BEHIND = TEXTS["behind"]
+AN_ERROR = TEXTS["an_error"]
 A_THREAD = """
     threading.Thread(target=time.sleep, args=[100]).start()  # Python waits for it at its end
     tell("{signal}")

@@ -20,7 +20,6 @@ TABLE = re.compile(r" +(\d+) +(\d+)  (\S+) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(
 
 
 def as_torchrun(gpumap, rank, *arguments, **others):
-    """Start `check` as torchrun starts one of two ranks of this machine."""
     known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
     known |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500, "TORCHELASTIC_RUN_ID": os.getpid()}
     env = {key: str(value) for key, value in (known | others).items() if value is not None}
@@ -28,13 +27,11 @@ def as_torchrun(gpumap, rank, *arguments, **others):
 
 
 def hanging(gpumap, *devices):
-    """Return the options and variables of scripted devices."""
     (gpumap.folder / "hang.toml").write_text(script(*devices))
     return {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml"), "GPUMAP_BACKEND": "fake"}
 
 
 def ranks(out):
-    """Return the rows of the table of ranks."""
     return [match.groups() for match in map(TABLE.fullmatch, out.splitlines()) if match]
 
 
@@ -42,7 +39,6 @@ def ranks(out):
 def test_rank_0_prints_who_sits_where(gpumap):
     """Each rank has checked its own entry; mpirun binds two ranks to a core each, for nothing."""
     code, out, err = ended(by_mpirun(gpumap, 2, "check", CORES, "--output", "r.json"), LIMIT)
-
     report = json.loads((gpumap.folder / "r.json").read_text())
     validate(report)
     found = ranks(out)
@@ -64,7 +60,6 @@ def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
     """The first rank judges for all: nothing has passed."""
     more = ("--if-absent", "skip", "--output", "r.json")
     code, out, _ = ended(by_mpirun(gpumap, 2, "check", map_, *more), LIMIT)
-
     report = json.loads((gpumap.folder / "r.json").read_text())
     assert (code, report["status"]) == (0, "skipped")
     assert "skipped: " in out
@@ -74,24 +69,19 @@ def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
 def test_a_launcher_that_mpi_does_not_know(gpumap):
     """It reports for itself; the fix is a call that there is."""
     answer = gpumap("check", CORES, PMI_RANK="0", PMI_SIZE="2", MPI_LOCALRANKID="0")
-
     assert (answer.code, answer.out.count("Mapped name")) == (0, 1)
     assert "this MPI: mpirun -n 2 gpumap check ...; under Slurm" in answer.err
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    ("text", "code", "said", "names"),
-    [
-        (f"{CORES};c->cpu0", 0, "note: no rank was started for c: not measured", ["a", "b"]),
-        ("a->cpu0;b->cpu64000", 3, r"error: \S+/b \(rank 1, process \d+\): .*cpu64000", ["a", "-"]),
-        ("a->cpu64000;b->cpu1", 3, r"error: \S+/a \(rank 0, process \d+\): .*cpu64000", ["-", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "code", "said", "names"), [
+    (f"{CORES};c->cpu0", 0, "note: no rank was started for c: not measured", ["a", "b"]),
+    ("a->cpu0;b->cpu64000", 3, r"error: \S+/b \(rank 1, process \d+\): .*cpu64000", ["a", "-"]),
+    ("a->cpu64000;b->cpu1", 3, r"error: \S+/a \(rank 0, process \d+\): .*cpu64000", ["-", "b"]),
+])  # fmt: skip
 def test_what_a_rank_lacks_is_said_once_by_the_first(gpumap, text, code, said, names):
     """With its name, and with its exit code; the other one is silent."""
     found, out, err = ended(by_mpirun(gpumap, 2, "check", text), LIMIT)
-
     assert found == code
     assert len(re.findall(f"^{said}", err, re.MULTILINE)) == 1
     assert [row[4] for row in ranks(out)] == names
@@ -103,7 +93,6 @@ def test_a_rank_whose_device_hangs_is_named_when_the_time_is_over(gpumap):
     env = hanging(gpumap, {}, {"fault": "hang"})
     given = ("check", "a->cuda0;b->cuda1", "--timeout", "5s")
     code, _, err = ended(by_mpirun(gpumap, 2, *given, **env), LIMIT)
-
     assert code == 124
     assert len(re.findall(r"^error: .*rank 1", err, re.MULTILINE)) == 1
 
@@ -112,10 +101,8 @@ def test_a_rank_whose_device_hangs_is_named_when_the_time_is_over(gpumap):
     ("rank", "code", "mapped"), [(0, 0, ["Mapped name a to device cpu0"]), (1, 3, [])]
 )
 def test_without_mpi_each_rank_reports_for_itself(gpumap, rank, code, mapped):
-    """With an exit code of its own, and one line that says so."""
     text = "a->cpu0;b->cpu64000"
     found, out, err = ended(as_torchrun(gpumap, rank, text))
-
     assert (found, re.findall(r"Mapped name . to device \w+", out)) == (code, mapped)
     assert "unused" not in err  # what this rank alone leaves is the other one's
     assert f"note: rank {rank} of 2 reports for itself: torchrun starts no MPI\n" in err
@@ -123,12 +110,10 @@ def test_without_mpi_each_rank_reports_for_itself(gpumap, rank, code, mapped):
 
 @needs_mpirun
 def test_without_mpi4py_the_fix_installs_it(gpumap):
-    """The launcher has started the ranks, and they cannot talk."""
     missing = "raise ModuleNotFoundError(\"No module named 'mpi4py'\", name='mpi4py')"
     (gpumap.folder / "mpi4py.py").write_text(missing)
     env = {"PYTHONPATH": str(gpumap.folder)}
     code, out, err = ended(by_mpirun(gpumap, 2, "check", CORES, **env), LIMIT)
-
     assert (code, out.count("Mapped name")) == (0, 2)
     assert err.count("reports for itself: MPI cannot be used: No module named 'mpi4py'") == 2
     assert err.count("pip install 'mpi4py") == 2
@@ -138,7 +123,6 @@ def test_without_mpi4py_the_fix_installs_it(gpumap):
 def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
     """RANK and WORLD_SIZE are there without a launcher: it is checked as ever, in no time."""
     code, out, err = ended(as_torchrun(gpumap, 0, CORES, **{left_out: None}))
-
     assert (code, out.count("Mapped name")) == (0, 2)
     assert ("make no rank" in err) == (left_out == "LOCAL_RANK")
 
@@ -147,7 +131,6 @@ def test_what_gpumap_run_has_started_reports_for_itself(gpumap):
     """Each has its own entry, and calls its core cpu0; the fix is a launcher that has MPI."""
     command = [str(BIN / "gpumap"), "run", "--quiet", CORES, "--", str(BIN / "gpumap"), "check"]
     code, out, err = ended(started(gpumap, command))
-
     assert code == 0
     assert sorted(re.findall(r"Mapped name . to device \w+", out)) == [
         "Mapped name a to device cpu0", "Mapped name b to device cpu0"
@@ -166,7 +149,6 @@ def test_machines_are_told_apart(gpumap):
     inner = f"export OMPI_COMM_WORLD_LOCAL_RANK=0; hostname host${rank}; exec {itself}"
     command = [*MPIRUN, "2", "unshare", "--uts", "sh", "-c", inner]
     code, out, err = ended(started(gpumap, command), LIMIT)
-
     assert code == 0
     assert "note: node0 is host0, node1 is host1" in err
     assert [(row[2], row[4]) for row in ranks(out)] == [("host0", "node0/a"), ("host1", "node1/a")]
@@ -178,7 +160,6 @@ def test_machines_are_told_apart(gpumap):
 def test_what_measures_one_process_is_refused_in_several(gpumap, command):
     """They would disturb each other; it is said once."""
     code, out, err = ended(by_mpirun(gpumap, 2, *command.split(), "--map", CORES), LIMIT)
-
     assert (code, out) == (2, "")
     assert err.count(f"error: {command} measures the devices of one process, ") == 1
 
@@ -188,5 +169,4 @@ def test_a_launchers_terminal_is_none(gpumap):
     rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     _, alone = on_a_terminal(gpumap, "predict", "--from", "theano-mpi")
     _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **rank)
-
     assert ("\x1b[" in alone, "\x1b[" in ranked) == (True, False)

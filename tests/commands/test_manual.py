@@ -22,26 +22,20 @@ def test_what_is_stored_is_made_from_the_commands():
 
 @pytest.mark.parametrize("variable", listed("Variables"))
 def test_a_variable_is_one_that_gpumap_reads(variable):
-    """Its name stands in the source."""
     sources = (DOCS.parent / "gpumap").rglob("*.py")
-
     assert any(f'"{variable}"' in path.read_text() for path in sources)
 
 
 def test_the_files_are_those_that_set_something():
-    """Their keys are those that the command line takes from them."""
     files = listed("Files")
-
     assert set(re.findall("`(.*?)`", files["gpumap.toml"])) == set(cli._CONFIG)
     assert set(cli._PROJECT) < set(re.findall("`(.*?)`", files["pyproject.toml"]))
 
 
 def test_the_exit_codes_are_those_of_explain():
-    """In the same words."""
     rows = [tuple(line[2:-2].split(" | ")) for line in PAGE.read_text().splitlines()
             if re.match(r"\| \d", line)]  # fmt: skip
     known = [topic for topic in table() if topic.kind == "exit code"]
-
     assert rows == [(topic.name, topic.summary, topic.text) for topic in known]
 
 
@@ -56,7 +50,6 @@ def test_a_man_page_is_read_back_as_its_command_says_it(reader):
         page = FOLDER / f"{context.command_path.replace(' ', '-')}.1"
         done = subprocess.run([*reader, page], capture_output=True, text=True, check=False)
         shown = "".join(re.sub(r".\x08", "", done.stdout).split())  # mandoc's bold
-
         assert (done.returncode, done.stderr) == (0, "")
         options = [param for param in context.command.params if param.param_type_name == "option"]
         for option in options:

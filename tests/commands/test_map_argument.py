@@ -8,46 +8,29 @@ from surface import commands
 MAP = "left->cuda1;right->cuda0"
 PLANS = ("--dry-run", "--format", "json")
 TAKING = {
-    "check": ("--format", "json"),
-    "doctor": ("--format", "json"),
-    "bench dot": PLANS,
-    "bench chain": PLANS,
-    "bench allreduce": PLANS,
-    "bench train": PLANS,
-    "transfer-cost": PLANS,
+    "check": ("--format", "json"), "doctor": ("--format", "json"), "bench dot": PLANS,
+    "bench chain": PLANS, "bench allreduce": PLANS, "bench train": PLANS, "transfer-cost": PLANS,
     "selftest": PLANS,
-}
+}  # fmt: skip
 ELSEWHERE = {"run", "trace"}  # a command or script follows: test_run.py, test_trace.py
 
 
 def test_every_command_that_takes_a_map_takes_it_as_an_argument():
-    """Who has --map has MAP, and is in the table above."""
     found = {name: command for name, command in commands() if _has(command, "option")}
     assert set(found) == {*TAKING, *ELSEWHERE}
     assert [name for name, command in found.items() if not _has(command, click.Argument)] == []
 
 
 def _has(command, what):
-    """Return whether a command has a parameter of this name, or of this type."""
     return any(p.name == what or (what is click.Argument and isinstance(p, what))
                for p in command.params)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TAKING)
 def test_the_argument_is_the_map(gpumap, name):
-    """As --map has it, and the report says where it is from."""
     gpumap.fake(script())
     command = (*name.split(), *TAKING[name])
     argument = report(gpumap(*command, MAP))
     option = report(gpumap(*command, "--map", MAP))
     found = [(each["map"]["source"], each["map"]["text"]) for each in (argument, option)]
     assert found == [("argument", MAP), ("--map", MAP)]
-
-
-@pytest.mark.parametrize("name", TAKING)
-def test_argument_and_option_at_once_are_an_error(gpumap, name):
-    """Exit 2, with both places; nothing is measured."""
-    answer = gpumap.fake(script())(*name.split(), *TAKING[name], MAP, "--map", "a->cuda0")
-    assert (answer.code, [error["code"] for error in report(answer)["errors"]]) == (2, ["question"])
-    assert "the argument MAP" in answer.err
-    assert "--map" in answer.err

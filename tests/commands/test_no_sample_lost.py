@@ -48,7 +48,6 @@ def rounds(row):
 
 
 def accounted(found):
-    """Return how many products the rows of a report stand for, by device."""
     total = dict.fromkeys(DEVICES, 0)
     for row in found["measurements"]:
         places = row["devices"] * (row["work"]["products"] // len(row["devices"]))
@@ -58,7 +57,6 @@ def accounted(found):
 
 
 def inside(samples, seconds):
-    """Return whether the samples are among the scripted times, in their order."""
     left = iter(seconds)
     return all(any(math.isclose(s, t, rel_tol=1e-9) for t in left) for s in samples)
 
@@ -79,14 +77,12 @@ def test_every_product_is_accounted_for(gpumap, uneven):
 
 
 def test_samples_of_many_rounds_count_as_many_products(gpumap):
-    """A short product is repeated until it can be timed."""
     _, found, products = dot(gpumap, "--cases", "many", "--budget", "4s", size=64)
     assert max(row["iterations_per_sample"] for row in found["measurements"]) > 10
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
 
 def test_the_end_of_the_budget_loses_nothing(gpumap):
-    """The last block is whole."""
     _, found, products = dot(gpumap, "--budget", "6s", noise=0.1)
     assert {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
     assert {device: len(each) for device, each in products.items()} == accounted(found)

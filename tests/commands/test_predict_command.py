@@ -38,10 +38,8 @@ def test_a_second_device_pays_from_the_step_that_is_told(gpumap, compute, pays):
 def test_a_link_that_was_measured(gpumap):
     """Its model is exact on a scripted clock: 2^-10 s and 2^28 B/s; what is scripted says so."""
     path = written("copies").path
-
     answer = gpumap("predict", "--report", str(path), "--bytes", "1MiB", "--devices", "2",
                     "--algorithm", "ring", "--format", "json")  # fmt: skip
-
     assert (answer.code, answer.err) == (0, SIMULATED)
     tree = json.loads(answer.out)
     validate(tree)
@@ -73,26 +71,18 @@ BYTES = ("--bytes", "1MB")
 
 
 @pytest.mark.parametrize("arguments", [
-    BYTES,
-    (*LINK, *BYTES, "--network", "vgg16"),
-    (*LINK, *BYTES, "--dtype", "float16"),
-    (*LINK, *BYTES, "--batch", "4"),
-    (*LINK, *BYTES, "--report", "x.json"),
-    (*LINK, *BYTES, "--algorithm", "star"),
-    (*LINK, *BYTES, "--devices", "many"),
-    (*LINK, "--network", "lenet"),
-    ("--rows", "a"),
+    BYTES, (*LINK, *BYTES, "--network", "vgg16"), (*LINK, *BYTES, "--dtype", "float16"),
+    (*LINK, *BYTES, "--batch", "4"), (*LINK, *BYTES, "--report", "x.json"),
+    (*LINK, *BYTES, "--algorithm", "star"), (*LINK, *BYTES, "--devices", "many"),
+    (*LINK, "--network", "lenet"), ("--rows", "a"),
     ("--from", "theano-mpi", *BYTES, "--scaling", "weak"),
-    ("--from", "theano-mpi", "--rows", "AlexNet"),
-    ("--from", "none.csv"),
+    ("--from", "theano-mpi", "--rows", "AlexNet"), ("--from", "none.csv"),
     (*BYTES, "--report", "none.json"),
     (*BYTES, "--report", str(written("copies").path), "--link", "transfer.h2d[memory=mapped]"),
     (*BYTES, "--report", str(written("dot").path)),  # it has no copies
-    ("--latency", "5"),
-    ("--bandwidth", "0GB/s"),
+    ("--latency", "5"), ("--bandwidth", "0GB/s"),
 ], ids=range(17))  # fmt: skip
 def test_a_question_that_cannot_be_answered(gpumap, arguments):
-    """Exit 2, with the fix, and nothing on stdout."""
     answer = gpumap("predict", *arguments)
     assert (answer.code, answer.out) == (2, "")
     assert re.match("(note: .*\n)?error: .*\n  (fix|see): ", answer.err), answer.err

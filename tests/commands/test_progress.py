@@ -19,10 +19,7 @@ QUIET = Output(quiet=True)
 
 
 class Terminal(io.StringIO):
-    """What keeps all that a terminal is told."""
-
     def isatty(self):
-        """Say that it is one."""
         return True
 
 
@@ -45,13 +42,10 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
 
 
 class Clock:
-    """A clock that whoever waits moves on, and a run that ends at a moment of it."""
-
     def __init__(self, end):
         self.time, self.end, self.asked = 0.0, end, threading.Event()
 
     def now(self):
-        """Return the time."""
         return self.time
 
     def wait(self, seconds):
@@ -62,7 +56,6 @@ class Clock:
 
 
 def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot", "--size", "64")):
-    """Return what watches a run of `bench dot`."""
     program = Program(argv, {}, ".", io.StringIO(), stderr)
     return Progress(program, output, settings, clock.now, clock.wait)
 
@@ -91,11 +84,10 @@ def test_a_log_hears_every_30_seconds_what_is_done(end, ended, doing, seconds):
     assert log.getvalue().splitlines() == lines
 
 
-@pytest.mark.parametrize(
-    ("argv", "command"),
-    [(("transfer-cost", "a->cpu0"), "transfer-cost"), (("selftest",), "selftest"),
-     (("bench", "train", "--quiet"), "bench train")],
-)  # fmt: skip
+@pytest.mark.parametrize(("argv", "command"), [
+    (("transfer-cost", "a->cpu0"), "transfer-cost"),
+    (("selftest",), "selftest"), (("bench", "train", "--quiet"), "bench train"),
+])  # fmt: skip
 def test_a_terminal_hears_at_once_what_is_done(argv, command):
     """In a line of its own; later a bar tells it there."""
     terminal, clock = Terminal(), Clock(1000)
@@ -118,7 +110,6 @@ def test_a_log_is_told_by_a_thread_that_the_run_outlives():
     ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
 )
 def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
-    """--quiet, and a plan, which takes no time."""
     stream, clock = stderr(), Clock(1000)
     with watched(clock, stream, output, settings) as progress, progress.bar():
         progress.planned(Plan((GROUP,)))
@@ -126,7 +117,6 @@ def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
 
 
 def test_a_log_that_is_gone_ends_no_run():
-    """As a pipe whose reader has left."""
     log = io.StringIO()
     log.close()
     watched(Clock(95), log).beat()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.app.rank_table import Answer, left, named, nodes, refuse
+from gpumap.app.rank_table import Answer, named, nodes, refuse
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
@@ -25,7 +25,6 @@ def answers(*places):
 def test_on_one_node_the_names_are_those_of_the_map():
     """So are the devices; no note is needed."""
     found = answers(("x", 0), ("x", 1))
-
     assert list(named(found)) == [answer.binding for answer in found]
     assert list(nodes([answer.seat for answer in found])) == []
 
@@ -33,10 +32,8 @@ def test_on_one_node_the_names_are_those_of_the_map():
 def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     """In the order of the ranks; a note says which host each is."""
     found = answers(("x", 0), ("y", 0), ("x", 1), ("y", 1))
-
     bindings = list(named(found))
     (note,) = nodes([answer.seat for answer in found])
-
     assert [b.name for b in bindings] == ["node0/a", "node1/a", "node0/b", "node1/b"]
     assert [b.device.id for b in bindings] == [
         "node0/cuda:0", "node1/cuda:0", "node0/cuda:1", "node1/cuda:1"
@@ -46,24 +43,11 @@ def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")
 
 
-def test_names_that_no_rank_was_started_for_are_said():
-    """Else a map of three names would seem to have been measured by two ranks."""
-    found = answers(("x", 0), ("x", 1), ("y", 0))
-
-    assert list(left("ab", found)) == []
-    (note,) = left("abcd", found)
-
-    assert note.message == "no rank was started for c, d: not measured"
-    assert (note.severity, bool(note.hint)) == ("note", True)
-
-
 def test_one_device_for_two_ranks_is_refused():
     """Of one node: the same device of another one is another one."""
     refuse(answers(("x", 0), ("y", 0)))
-
     with pytest.raises(QuestionError) as raised:
         refuse(answers(("x", 0), ("y", 0), ("x", 0)))
-
     (said,) = raised.value.diagnostics
     words = "x/a (rank 0, process 100) and x/a (rank 2, process 102) have one device, cuda:0"
     assert (said.message, bool(said.hint)) == (words, True)
@@ -73,13 +57,10 @@ def test_one_device_for_two_ranks_is_refused():
     ("code", "kind"), [(Exit.QUESTION, QuestionError), (Exit.ABSENT, AbsentError)]
 )
 def test_what_a_rank_lacks_is_said_by_its_name(code, kind):
-    """With the exit code of the worst."""
     first, second = answers(("x", 0), ("y", 1))
     lacking = replace(second, binding=None, problems=(Diagnostic("a", "no"),), code=code)
-
     with pytest.raises(GpumapError) as raised:
         refuse([first, lacking])
-
     (said,) = raised.value.diagnostics
     assert type(raised.value) is kind
     assert said.message == "y/b (rank 1, process 101): no"

@@ -25,7 +25,6 @@ def ranks(gpumap, *arguments):
 
 
 def losses(found):
-    """Return the loss of each step, by its rule and how many devices it has."""
     return {
         (row["params"]["rule"], len(row["names"])): row["metrics"]["loss"]["value"]
         for row in asked(found)
@@ -44,7 +43,6 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     local = gpumap("bench", "train", "--comm", "local", "--map", CORES, *given)
     assert local.code == 0, local.err
     here = json.loads(local.out)
-
     assert losses(there) == pytest.approx(losses(here), rel=1e-3)
     assert set(losses(there)) == {("bsp", 1), ("bsp", 2), ("easgd", 2), ("gosgd", 2)}
     assert all(loss < np.log(2) for loss in losses(there).values())
@@ -59,7 +57,6 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
 
 
 def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
-    """And one device goes on with it."""
     given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", *ENDS)
     learn = ("--learn", "4096", "--rate", "0.01", "--checkpoint", "two.npz", "--format", "json")
     code, out, err = ended(ranks(gpumap, *given, *learn))
@@ -76,7 +73,6 @@ def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
     """Its steps fail, its gradients are measured; exit 4."""
     given = ("--rate", "1e30", "--optimizer", "sgd", *ENDS, "--output", "json=r.json")
     code, _, err = ended(ranks(gpumap, *given, *learn))
-
     assert code == 4
     assert "Traceback" not in err
     rows = asked(json.loads((gpumap.folder / "r.json").read_text()))

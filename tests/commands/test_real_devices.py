@@ -13,6 +13,7 @@ from gpumap.machine.topology import read
 COMMANDS = {
     "dot": "bench dot --size 64 --budget 1s",
     "dot of float64": "bench dot --size 64 --budget 1s --dtype float64",
+    "allreduce": "bench allreduce --comm local --sizes 4,large --budget 2s",
     "chain": "bench chain --rows 1000 --budget 3s",
     "transfer-cost": "transfer-cost --sizes small --no-model --budget 1s",
     "break-evens": "transfer-cost --cases affine,product --budget 20s",
@@ -20,7 +21,6 @@ COMMANDS = {
 
 
 def opencl():
-    """Return a map of PoCL's first device, as two parts where it has some."""
     probe = load("pyopencl", Host({**os.environ, "POCL_AFFINITY": "1"}, read())).probe()
     refs = [str(device.ref) for device in probe.devices if device.cores]
     parts = [ref for ref in refs if "." in ref][:2] or refs[:1] * 2

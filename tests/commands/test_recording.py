@@ -15,7 +15,6 @@ from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Pl
 
 
 def recorded(*rows):
-    """Return a recording of a run that has these rows."""
     program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
     record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
     measured = Measured(None, Plan(()))
@@ -25,7 +24,6 @@ def recorded(*rows):
 
 
 def row(backend):
-    """Return a row of one device as a library drives it."""
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
     case = Case("dot", "solo", {"size": 64}, (Binding("a", device),), Work())
     return Measurement(case, "skipped", Reason("stopped", ""))
@@ -39,8 +37,7 @@ def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
 
 @pytest.mark.parametrize(("before", "error", "code"), [
     (Exit.WRONG_DATA, AbsentError("gone"), Exit.WRONG_DATA),
-    (Exit.NO, AbsentError("gone"), Exit.ABSENT),
-    (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
+    (Exit.NO, AbsentError("gone"), Exit.ABSENT), (Exit.NO, RuntimeError("broken"), Exit.INTERNAL),
 ])  # fmt: skip
 def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, code):
     """All of it is in the report, and the first in the order of exit codes ends the run."""
@@ -62,7 +59,6 @@ def test_a_fork_of_the_process_reports_nothing():
 
 
 def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
-    """And its exit code is that of the report."""
     monkeypatch.setattr(recording.interrupts, "ignore", lambda: None)
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or report.exit_code
@@ -75,8 +71,6 @@ def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
 
 @pytest.mark.parametrize(("code", "ended"), [(Exit.OK, 2), (Exit.WRONG_DATA, 4), (Exit.NO, 1)])
 def test_a_file_that_cannot_be_written_hides_no_other_end(monkeypatch, code, ended):
-    """It is an error by itself where the run has none."""
-
     def full(*_):
         raise SourceError("the disk is full")
 

@@ -55,7 +55,6 @@ def test_a_comparison_is_shown_again(reports):
 
 
 def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
-    """What went wrong in the run is said all the same."""
     run = written("absent")
     answer = gpumap("report", str(run.path), "--quiet")
     assert "note:" in run.err
@@ -72,8 +71,7 @@ def test_every_file_that_cannot_be_read_is_named(reports):
 
 
 @pytest.mark.parametrize("arguments", [
-    (),
-    ("--schema", "first.json"),
+    (), ("--schema", "first.json"),
     ("first.json", "second.json", "--format", "csv"),  # a format of one report
     ("first.json", "second.json", "--output", "a.md"),
     *(("first.json", "--over-time", selector) for selector in (
@@ -81,7 +79,6 @@ def test_every_file_that_cannot_be_read_is_named(reports):
         "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
 ])  # fmt: skip
 def test_what_cannot_be_shown_is_exit_2(reports, arguments):
-    """An empty table would look like an answer."""
     answer = reports("report", *arguments)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: ")
@@ -89,7 +86,6 @@ def test_what_cannot_be_shown_is_exit_2(reports, arguments):
 
 
 def test_the_schema_is_the_published_one(gpumap):
-    """Reports are valid by it."""
     answer = gpumap("report", "--schema")
     assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)
     jsonschema.validate(written("copies").tree, json.loads(answer.out))
@@ -107,11 +103,9 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
         for row in tree["measurements"]:
             row["flags"] = flags if row["case"] == "one" else []
         path.write_text(signed(tree))
-
     given = ("report", "first.json", "second.json", "-v", *over_time)
     out = reports(*given).out
     rows = json.loads(reports(*given, "--format", "json").out)["rows"]
-
     assert "second.json (simulated, interrupted)" in out
     assert "] unstable" in out
     times = [[c["flags"] for c in row["cells"]] for row in rows if row["metric"] == "time"]
@@ -120,7 +114,6 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
 
 
 def test_reports_that_can_hardly_be_compared_are_noted(reports):
-    """Of another machine, and of a script beside hardware."""
     machines = reports("report", "first.json", "third.json").out
     scripted = reports("report", str(written("real").path), "first.json").out
     assert "  third.json is of another machine than first.json: " in machines
@@ -143,7 +136,6 @@ def test_the_same_name_twice_is_told_apart(reports):
 
 
 def test_a_hostile_file_name_does_no_harm(reports):
-    """It is escaped."""
     name = "\x1b[31m[bold]\n|\u202e.json"
     (reports.folder / name).write_text((reports.folder / "first.json").read_text())
     answer = reports("report", "first.json", name, "--format", "rich", COLUMNS="200")
@@ -163,11 +155,9 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     ]  # fmt: skip
     (gpumap.folder / "many.json").write_text(signed(tree))
     every = sum(row["bench"] == "dot" for row in tree["measurements"])
-
     given = ("report", "many.json", "--quiet", "-v", "--format")
     rich, plain = gpumap(*given, "rich", COLUMNS="160"), gpumap(*given, "plain")
     both = gpumap(*given, "rich", "many.json", COLUMNS="250")
-
     assert f"the first 500 of {every} rows are shown; " in rich.out
     assert rich.out.count("solo") == 500 - (every - 600) + 2
     assert plain.out.count("solo") == 602

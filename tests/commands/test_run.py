@@ -38,7 +38,6 @@ def found(gpumap):
 
 
 def until(true):
-    """Wait for something to be true, within bounds."""
     end = time.monotonic() + LIMIT
     while not (value := true()):
         assert time.monotonic() < end, "it never came true"
@@ -47,24 +46,20 @@ def until(true):
 
 
 def noted(gpumap, count):
-    """Return the processes that wrote themselves down, when there are so many."""
     files = until(lambda: len(found := list(gpumap.folder.glob("pid-*"))) >= count and found)
     return [int(file.name.removeprefix("pid-")) for file in files]
 
 
 def started(gpumap, *arguments, **streams):
-    """Start gpumap beside the test."""
     return gpumap.start([gpumap.command, *arguments], **streams)
 
 
 def ended(process, limit=LIMIT):
-    """Return how it ended, and what it said."""
     out, err = process.communicate(timeout=limit)
     return Answer(process.returncode, out.decode(), err.decode())
 
 
 def variables(gpumap, *arguments, **env):
-    """Return the variables and cores of each process, in the order of the map."""
     code = "import os, json; print(json.dumps(dict(os.environ) | {'cores': sorted(os."
     code += "sched_getaffinity(0))}))"
     answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", code, **env)
@@ -77,7 +72,6 @@ def variables(gpumap, *arguments, **env):
 def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
     """GPUMAP_CONTEXTS is true inside: a bound process has one core, and that is its first."""
     first, second = variables(gpumap, "a->cpu0;b->cpu1")
-
     assert [(x["GPUMAP_NAME"], x["GPUMAP_DEVICE"]) for x in (first, second)] == [
         ("a", "cpu0"), ("b", "cpu1")
     ]  # fmt: skip
@@ -96,7 +90,6 @@ def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
 
 
 def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
-    """Options of it, and further dashes, too."""
     code = "import sys; print(sys.argv[1:])"
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code, "--help", "--", "--quiet")
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
@@ -163,7 +156,6 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
 
 
 def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
-    """128 and the number of the signal, as in a shell."""
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
     assert answer.code == 128 + signal.SIGSEGV
@@ -215,7 +207,6 @@ def test_a_flood_takes_no_memory(gpumap, kind):
     text, many, times = FLOODS[kind]
     code = f"import os\nfor _ in range({times}): os.write(1, {text!r} * {many})"
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code, stderr=None)
-
     peak, got = 0, 0
     while chunk := process.stdout.read1(1 << 20):
         got += chunk.count(b"x")
@@ -223,7 +214,6 @@ def test_a_flood_takes_no_memory(gpumap, kind):
         if found := re.search(r"VmHWM:\s+(\d+) kB", status):
             peak = int(found[1])
     process.stdout.close()
-
     assert process.wait(LIMIT) == 0
     assert got == 2 * times * many * text.count(b"x")
     assert 0 < peak < 64 * 1024
@@ -275,7 +265,6 @@ def test_more_than_a_process_can_be_told(gpumap):
 
 
 def test_names_have_colours_on_a_terminal(gpumap):
-    """And none with NO_COLOR."""
     arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
     _, coloured = on_a_terminal(gpumap, *arguments)
     _, plain = on_a_terminal(gpumap, *arguments, NO_COLOR="1")
@@ -284,19 +273,16 @@ def test_names_have_colours_on_a_terminal(gpumap):
 
 
 def interrupt(process):
-    """Send Ctrl-C when the pipes are full, and apart from one before."""
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
 
 
 def interrupt_twice(process):
-    """Send two."""
     interrupt(process)
     interrupt(process)
 
 
 def read_no_more(process):
-    """Go away behind the first bytes."""
     process.stdout.read(10)
     process.stdout.close()
 
@@ -319,10 +305,8 @@ def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
     options, code, count, act, expected, said = ENDS[how]
     process = started(gpumap, *QUIET, *options, TWO, "--", PYTHON, "-c", code)
     pids = noted(gpumap, count)
-
     if act is not None:
         act(process)
-
     found = process.wait(LIMIT)
     err = process.stderr.read() if found > 0 else b""  # else its children have it open
     if found < 0:
@@ -358,10 +342,8 @@ def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (keeper,) = set(map(int, children)) - set(pids)
     os.kill(keeper, signal.SIGSTOP)
-
     try:
         process.send_signal(signal.SIGINT)
-
         assert ended(process).code == 130
         assert not any(map(lives, [*pids, keeper]))
     finally:
@@ -372,7 +354,6 @@ def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
 
 @pytest.mark.parametrize("option", ["--timeout", "--grace"])
 def test_a_limit_of_a_year_is_one(gpumap, option):
-    """The system cannot wait so long at once."""
     fails = "import os, sys, time; os.environ['RANK'] == '1' or sys.exit(3); time.sleep(600)"
     answer = gpumap(*QUIET, option, "32000000", TWO, "--", PYTHON, "-c", fails)
     assert answer.code == 3
@@ -412,7 +393,6 @@ def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
     [("mpirun (Open MPI) 4.1.4", ["--bind-to", "none", "--oversubscribe"]), ("HYDRA", [])],
 )
 def test_a_dry_run_prints_the_call_of_mpirun(gpumap, said, options):
-    """One context for each rank, with its own variables and cores."""
     path = mpirun(gpumap, said)
     answer = gpumap(*MPI, TWO, "--dry-run", "--", "true", "a b")
     words = shlex.split(answer.out.splitlines()[-1])
@@ -434,7 +414,6 @@ def test_without_mpirun(gpumap):
 
 @needs_mpirun
 def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
-    """And each runs where it is to be."""
     code = (
         "import os; e = os.environ\n"
         "print(e['GPUMAP_NAME'], e['RANK'], e.get('OMPI_COMM_WORLD_RANK', e['RANK']),"
@@ -448,7 +427,6 @@ def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
 
 @needs_mpirun
 def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
-    """Its code is passed on, and none is left."""
     code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
     answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
     assert answer.code == 3

@@ -133,14 +133,12 @@ def test_what_is_meant_literally_stays_data(gpumap, session, value, launcher):
     *((EXAMPLE, words, 2) for words in (
         ["a->cpu0"], ["--map", "a->cpu0"], ["--map-file", "m"], ["--no-bind"],
         ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
-    ("DEVICES=cuda0,gpu1", [], 2),
-    (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
+    ("DEVICES=cuda0,gpu1", [], 2), (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
     ("DEVICES=node7:cuda0", ["--launcher", "local"], 2),
     (TWO, ["--launcher", "mpi", "--", ":"], 2),  # what begins another context to mpirun
     (TWO, ["--launcher", "mpi"], 127),  # it is not there
 ])  # fmt: skip
 def test_what_does_not_go_together(gpumap, session, text, words, code):
-    """Nothing is ignored in silence, and nothing is started."""
     if code == 127:
         gpumap.env["PATH"] = str(BIN)
     else:
@@ -192,7 +190,6 @@ def test_a_session_trains_a_class_of_its_folder(gpumap, session):
 
 
 def said(*words):
-    """Return what a program says."""
     return subprocess.run(words, capture_output=True, check=False, text=True).stdout
 
 
@@ -213,9 +210,7 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
     )
     agent.chmod(0o755)
     env = {**ROOT, "OMPI_MCA_plm_rsh_agent": str(agent)}
-
     answer = session('RULE=BSP\nDEVICES=("cpu0" "other:cpu0")', "--", *SHORT, **env)
-
     assert answer.code == 0, answer
     assert "Mapped name node1/dev0 to device cpu0" in answer.out
     assert "  2 devices  " in answer.out
@@ -224,7 +219,6 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
 
 @pytest.mark.parametrize("launcher", ["local", pytest.param("mpi", marks=needs_mpi)])
 def test_the_exit_code_is_that_of_the_training(session, launcher):
-    """What bench train refuses is refused."""
     text = "RULE=BSP\nDEVICES=cpu0,cpu"
     answer = session(text, "--launcher", launcher, "--", "--preset", "none", **ROOT)
     assert (answer.code, answer.out) == (2, "")

@@ -57,7 +57,6 @@ def test_two_signals_end_a_job_as_one_does(gpumap, number):
         out, _ = process.communicate(timeout=LIMIT)
     finally:
         process.kill()
-
     own = (0,) if job == "run" else (0, 1, 5)  # a busy machine may decide nothing, or wrongly
     assert process.returncode in (130, *own), (job, signals, waits)
     if out:

@@ -10,16 +10,13 @@ from textwrap import dedent
 
 import pytest
 from report_schema import validate
-from scripts import ON_TWO
 from scripts import script as devices
 from shell import LIMIT
+from tables import table
 
-OPEN = """
-import gpumap
-import numpy as np
+TEXTS = table(__file__)
 
-ones = np.ones((4, 4), "float32")
-"""
+OPEN = TEXTS["open"]
 ONE = """
 with gpumap.open("a->cpu0") as context:
     context.shared(ones, target="a")
@@ -52,12 +49,10 @@ def traces(run, gpumap):
 
 
 def ran(trace):
-    """Return what ran where, and how often."""
     return {(row["name"], row["device"]): row["count"] for row in trace["summary"]["ran"]}
 
 
 def codes(gpumap):
-    """Return the codes and exits of the errors of the report."""
     found = json.loads((gpumap.folder / "report.json").read_text())
     return [(error["code"], error["exit"]) for error in found["errors"]]
 
@@ -93,8 +88,7 @@ def test_an_interrupt_before_any_context_is_said(run):
 
 @pytest.mark.parametrize(("options", "text", "count"), [
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
-    (("--map", "a->cuda0"), "gpumap.open().close()", 0),
-    ((), ON_TWO, 0),
+    (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
 ])  # fmt: skip
 def test_a_map_that_nobody_gave_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
@@ -117,17 +111,9 @@ def test_tables_are_capped(traces):
             gpumap.open("a->cpu0").close()
         """
     )
-
     assert "  the first 100 of 150 rows; " in answer.out
     assert "\n\nthe first 20 of 25 contexts are shown; " in answer.out
     assert (len(found), len(found[0]["events"])) == (25, 301)
-
-
-def test_the_backend_is_what_a_script_opens_with(traces):
-    """Where the script names none."""
-    answer, (trace,) = traces(ONE, "--backend", "fake")
-    assert answer.code == 0
-    assert {entry["backend"] for entry in trace["entries"]} == {"fake"}
 
 
 @pytest.mark.parametrize(
@@ -153,25 +139,14 @@ def test_a_script_ends_as_by_python_alone(run, gpumap, end):
     assert f"exit code {alone.code}\n" in answer.err or not failed or "exit(" not in end
 
 
-USES = """
-with gpumap.open({}) as c:
-    x = c.shared(ones, target="a")
-    gpumap.dot(x, {})
-"""
-ODD = """
-class Text(str):
-    def __format__(self, spec): raise ValueError("of the script")
-class Odd(Exception):
-    {}
-raise Odd
-"""
+USES = TEXTS["uses"]
+ODD = TEXTS["odd"]
 
 
 @pytest.mark.parametrize(("text", "code", "error"), [
     (USES.format("'a->cpu0'", "np.ones((5, 5), 'float32')"), 1, "shape"),
     (USES.format("'a->cpu0', policy='strict'", "ones"), 1, "implicit-transfer"),
-    (USES.format("'a->cpu64000'", "x"), 3, "absent"),
-    ("print('no devices')", 1, "no-context"),
+    (USES.format("'a->cpu64000'", "x"), 3, "absent"), ("print('no devices')", 1, "no-context"),
     ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])", 1, "no-context"),
     *((ONE + ODD.format(body), 1, "script") for body in (
         "__str__ = lambda self: Text('broken')", "def __str__(self): raise KeyboardInterrupt",
@@ -206,7 +181,6 @@ def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
 
 
 def folder(path):
-    """Make a folder there."""
     path.mkdir()
 
 
@@ -229,15 +203,9 @@ def test_a_script_that_is_none_ends_in_2(gpumap, made):
 
 
 @pytest.mark.parametrize("options", [
-    ("--map", "a=>cpu0"),
-    ("--map", ""),
-    ("--map", "a->cpu0", "--map-file", "m"),
-    ("--map-file", "m"),
-    ("--perfetto", "no/such/p.json"),
-    ("--perfetto", "."),
-    ("--perfetto", "r.json", "--output", "r.json"),
-    ("--backend", "all"),
-    ("--backend", "\x1b[2J"),
+    ("--map", "a=>cpu0"), ("--map", ""), ("--map", "a->cpu0", "--map-file", "m"),
+    ("--map-file", "m"), ("--perfetto", "no/such/p.json"), ("--perfetto", "."),
+    ("--perfetto", "r.json", "--output", "r.json"), ("--backend", "all"), ("--backend", "\x1b[2J"),
 ])  # fmt: skip
 def test_a_wrong_question_runs_nothing(run, options):
     """The script is not started for a result that nobody would get."""
@@ -247,23 +215,13 @@ def test_a_wrong_question_runs_nothing(run, options):
 
 
 def test_a_viewers_file_that_cannot_be_written(run, gpumap):
-    """Costs nobody the result."""
     text = f"{ONE}\nimport os\nos.mkdir('p.json')"
     answer = run(text, "--perfetto", "p.json", "--output", "report.json")
     assert (answer.code, codes(gpumap)) == (2, [("source", 2)])
     assert "trace: what ran where" in answer.out
 
 
-SELF = """
-import __main__, os, sys
-import beside
-
-class Mine: ...
-
-print(sys.argv)
-print(__name__, os.path.basename(__file__), sys.path[0] == os.path.dirname(__file__))
-print(__main__.Mine is Mine, beside.WORD, __spec__, __annotations__)
-"""
+SELF = TEXTS["self"]
 
 
 @pytest.mark.parametrize(
@@ -304,19 +262,13 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
 
 
 @pytest.mark.parametrize("mess", [
-    "sys.stdout.close(); sys.stderr.close()",
-    "os.close(1); os.close(2)",
+    "sys.stdout.close(); sys.stderr.close()", "os.close(1); os.close(2)",
     "sys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'latin-1')",
     "sys.stdout = io.StringIO(); sys.stderr = None",
-    "contextlib.redirect_stdout(io.StringIO()).__enter__()",
-    "del sys.stdout",
-    "os.chdir('/')",
+    "contextlib.redirect_stdout(io.StringIO()).__enter__()", "del sys.stdout", "os.chdir('/')",
     "sys.argv.clear(); sys.path.clear(); sys.modules['__main__'] = None",
-    "signal.signal(signal.SIGINT, signal.SIG_IGN)",
-    "sys.setrecursionlimit(60)",
-    "os.environ.clear()",
-    "sys.modules.clear()",
-    "builtins.print = None; builtins.open = None",
+    "signal.signal(signal.SIGINT, signal.SIG_IGN)", "sys.setrecursionlimit(60)",
+    "os.environ.clear()", "sys.modules.clear()", "builtins.print = None; builtins.open = None",
 ])  # fmt: skip
 def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     """Streams, folders, paths, signals: the report comes out, on stdout and in the file."""
@@ -327,14 +279,7 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
 
 
-VICTIMS = """
-import os
-for n in range(4):
-    with open(f"victim{n}", "w") as file:
-        file.write("mine")
-os.closerange(FIRST, LAST)
-victims = [os.open(f"victim{n}", os.O_RDWR) for n in range(4)]
-"""
+VICTIMS = TEXTS["victims"]
 
 
 @pytest.mark.parametrize(
@@ -385,28 +330,9 @@ def test_a_script_may_be_named_like_a_map(run):
     assert run(ONE, behind=("x",), name="a->b.py").code == 0
 
 
-WAITS = """
-context = gpumap.open("a->cpu0")
-ended = threading.Event()
-threading.Thread(target=lambda: ended.wait(30) and context.shared(ones, target="a")).start()
-threading.Timer(0.2, ended.set).start()
-"""
-POOL = """
-import concurrent.futures
-context = gpumap.open("a->cpu0")
-pool = concurrent.futures.ThreadPoolExecutor(2)
-for _ in range(5):
-    pool.submit(context.shared, ones, "a")
-"""
-MANY = """
-with gpumap.open("a->cpu0;b->cpu0") as context:
-    def work(target):
-        for _ in range(50):
-            context.shared(ones, target=target)
-    threads = [threading.Thread(target=work, args=(t,)) for t in "abab"]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-"""
+WAITS = TEXTS["waits"]
+POOL = TEXTS["pool"]
+MANY = TEXTS["many"]
 
 
 @pytest.mark.parametrize(
@@ -419,42 +345,14 @@ def test_threads_are_waited_for(traces, text, uploads):
     assert trace["closed"] == ("with gpumap.open" in text)
 
 
-FORK = """
-context = gpumap.open("a->cpu0")
-context.shared(ones, target="a")
-import os, sys
-print("before", flush=True)
-child = os.fork()
-if child:
-    print("waited", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    print("child", flush=True)
-    {end}
-"""
-ENDED = """
-import multiprocessing, time
-child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
-child.start()
-child.terminate()
-child.join()
-print(child.exitcode, flush=True)
-"""
-SPAWNS = """
-import multiprocessing
-def work(n): return n + 1
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.map(work, [1, 2]), flush=True)
-    with gpumap.open("a->cpu0") as context:
-        context.shared(ones, target="a")
-"""
+FORK = TEXTS["fork"]
+ENDED = TEXTS["ended"]
+SPAWNS = TEXTS["spawns"]
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    (FORK.format(end="pass"), "waited 0\n"),
-    (FORK.format(end="sys.exit(7)"), "waited 7\n"),
-    (FORK.format(end="os._exit(8)"), "waited 8\n"),
-    (FORK.format(end="1 / 0"), "waited 1\n"),
+    (FORK.format(end="pass"), "waited 0\n"), (FORK.format(end="sys.exit(7)"), "waited 7\n"),
+    (FORK.format(end="os._exit(8)"), "waited 8\n"), (FORK.format(end="1 / 0"), "waited 1\n"),
     (FORK.format(end="context.shared(ones, target='a')"), "waited 1\n"),
     (ENDED + ONE, "-15\n"),  # SIGTERM ends it at once, as `multiprocessing` expects
     (SPAWNS, "[2, 3]\n"),  # which imports the script again
@@ -472,7 +370,6 @@ def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
 
 
 def started(gpumap, *options, end="time.sleep(60)"):
-    """Start a script that tells when it has begun, and then waits."""
     (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\nimport os, time\nos.mkdir('begun')\n{end}\n")
     command = [gpumap.command, "trace", *options, "s.py"]
     process = gpumap.start(command, stdin=subprocess.PIPE, text=True)
@@ -484,7 +381,6 @@ def started(gpumap, *options, end="time.sleep(60)"):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_script_leaves_its_trace(gpumap, number):
-    """Exit 130, no traceback, and everything until then."""
     with started(gpumap, "--output", "report.json", "--perfetto", "p.json") as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=LIMIT)

@@ -25,7 +25,6 @@ class Slow(Line):
 
 
 def train(gpumap, *arguments, **env):
-    """Run it in one process."""
     return gpumap("bench", "train", "--map", ONE, "--comm", "local", *QUICK, *arguments, **env)
 
 

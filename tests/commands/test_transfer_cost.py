@@ -7,13 +7,11 @@ TWO = "a->cuda0;b->cuda1"
 
 
 def cost(gpumap, *arguments, sizes="4KiB,16KiB", map_=TWO):
-    """Run `transfer-cost` and ask for JSON."""
     given = ("--sizes", sizes, "--map", map_, "--format", "json", "--no-model", *arguments)
     return gpumap("transfer-cost", *given)
 
 
 def test_a_pair_has_its_route_and_an_ordered_id(gpumap):
-    """From a to b is another row than from b to a."""
     found = report(cost(gpumap.fake(script()), "--cases", "d2d", sizes="4KiB"))
     rows = {row["id"]: (row["names"], row["route"]) for row in asked(found)}
     keys = "backend=fake,bytes=4096,memory=device,mode={},names={},pattern=alone"
@@ -45,15 +43,7 @@ def test_a_sweep_shows_its_largest_and_its_smallest_size(gpumap):
     assert [f"transfer {64 * 8**n} bytes, fake" in out for n in range(7)] == [True] * 7
 
 
-def test_small_and_large_have_names(gpumap):
-    """Theano's matrices of 10 x 10 and 10000 x 10 float32 values are the default."""
-    answer = gpumap.fake(script())("transfer-cost", "--map", TWO, "--format", "json", "--no-model")
-    params = [row["params"] for row in asked(report(answer))]
-    assert {("small", 400), ("large", 400_000)} == {(p["size_name"], p["bytes"]) for p in params}
-
-
 def test_the_longest_budget_is_no_overflow(gpumap):
-    """Ten times as much would be more than a timer takes."""
     answer = cost(gpumap.fake(script()), "--cases", "h2d", "--budget", "999999999", sizes="4KiB")
     assert answer.code == 0
     assert report(answer)["settings"]["timeout_s"] == 1e9

@@ -2,12 +2,12 @@
 
 import pytest
 from refusals import refusal
-from tables import tables
+from tables import table
 
 from gpumap.distributed.launch import VARIABLES, Launch, launched, without_ranks
 from gpumap.errors import QuestionError
 
-OPEN_MPI, MPICH, SLURM, TORCHRUN = tables(__file__).values()
+OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()
 
 
 @pytest.mark.parametrize(("env", "rank"), [

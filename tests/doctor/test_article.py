@@ -83,12 +83,11 @@ def test_the_examples_on_a_core(gpumap):
     assert example(found, "small")["found"]["code"] in ("GM401", "GM402", "GM406")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("train.py", "(" * 100_000), (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"),
-     (".theanorc", "\0" * 100), (".theanorc", "[global\n" * 1000),
-     ("gpumap.toml", "map = [[[[" * 10_000)],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text"), [
+    ("train.py", "(" * 100_000), (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"),
+    (".theanorc", "\0" * 100), (".theanorc", "[global\n" * 1000),
+    ("gpumap.toml", "map = [[[[" * 10_000),
+])  # fmt: skip
 def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
     folder = gpumap.folder.parent / "home" if name == ".theanorc" else gpumap.folder
     (folder / name).write_text(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpumap import doctor
+from gpumap import doctor, model
 from gpumap.doctor.causes import RULES, table
 from gpumap.doctor.diagnose import diagnoses, nothing_asked
 from gpumap.doctor.evidence import (
@@ -29,30 +29,18 @@ from gpumap.machine.link_state import link_states
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
-from gpumap.model import (
-    Device,
-    DeviceRef,
-    Estimate,
-    Example,
-    Explanation,
-    Kind,
-    MapText,
-    Probe,
-    Reason,
-    Shares,
-)
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
 SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)
-GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "A GPU", "cupy",
+GPU = model.Device("cuda:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "A GPU", "cupy",
              pci="0000:09:00.0", uuid="GPU-a")  # fmt: skip
-CORE = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "A processor", "numpy",
-              hardware=frozenset({"core:0"}))  # fmt: skip
+CORE = model.Device("cpu:0", model.Kind.CPU, model.DeviceRef(model.Kind.CPU, 0), "A processor",
+                    "numpy", hardware=frozenset({"core:0"}))  # fmt: skip
 
 
 def known(*names, topology=SMALL, **more):
-    return Evidence(topology, MapText("x", "argument"), names=names, **more)
+    return Evidence(topology, model.MapText("x", "argument"), names=names, **more)
 
 
 def named(device=GPU, name="a", **more):
@@ -60,11 +48,11 @@ def named(device=GPU, name="a", **more):
 
 
 def absent(asked="cuda1", index=1):
-    return Named("a", asked, Kind.CUDA, index, None, Diagnostic("absent", "it is not there"))
+    return Named("a", asked, model.Kind.CUDA, index, None, Diagnostic("absent", "it is not there"))
 
 
 def seconds(value):
-    return Estimate(value, value, value, "s")
+    return model.Estimate(value, value, value, "s")
 
 
 def codes(evidence):
@@ -72,8 +60,7 @@ def codes(evidence):
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ({}, []),
-    ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
+    ({}, []), ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
     ({f"{ROOT}/numa_node": "1"}, ["GM305"]),
 ], ids=["sound", "narrow link", "another NUMA node"])  # fmt: skip
 def test_the_place_of_a_card(tmp_path, files, found):
@@ -92,7 +79,6 @@ def test_the_place_of_a_card(tmp_path, files, found):
 
 
 def test_a_quota():
-    """One core and a half for two names."""
     other = replace(CORE, id="cpu:1", hardware=frozenset({"core:1"}))
     evidence = known(named(CORE), named(other, "b"), topology=replace(SMALL, quota=1.5))
     (first, _) = diagnoses(evidence)
@@ -135,9 +121,9 @@ def test_what_nvml_answers(name, answers, code):
 ])  # fmt: skip
 def test_how_a_library_gave_no_answer(code, found):
     """By its code: what uses the processor compiles, and does not hang."""
-    probes = (Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
+    probes = (model.Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
     lost = Diagnostic("absent", "it is not there")
-    name = Named("a", "opencl0:0", Kind.OPENCL, 0, None, lost)
+    name = Named("a", "opencl0:0", model.Kind.OPENCL, 0, None, lost)
     assert codes(known(name, probes=probes))[0] == found
 
 
@@ -147,9 +133,9 @@ def test_how_a_library_gave_no_answer(code, found):
 def test_several_names_that_gain_nothing(cause, code):
     """By the judge's own explanation; a little less than the ideal is noise."""
     two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
-    ratio = Estimate(1.0, 0.98, 1.02, "1")
-    far = Together(ratio, Estimate(2.0, 2.0, 2.0, "1"), Explanation(cause, "x"))
-    near = replace(far, speedup=Estimate(1.7, 1.6, 1.8, "1"))
+    ratio = model.Estimate(1.0, 0.98, 1.02, "1")
+    far = Together(ratio, model.Estimate(2.0, 2.0, 2.0, "1"), model.Explanation(cause, "x"))
+    near = replace(far, speedup=model.Estimate(1.7, 1.6, 1.8, "1"))
     assert codes(known(*two, together=far)) == ([code] if code else [])
     assert codes(known(*two, together=near)) == []
 
@@ -162,18 +148,22 @@ def test_several_names_that_gain_nothing(cause, code):
 ])  # fmt: skip
 def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device, host, outcome):
     """Touching intervals that are wide tell nothing; those apart tell who wins, by figures too."""
-    times = (Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
-    example = Example("affine", "x", 100, *times)
+    times = (model.Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
+    example = model.Example("affine", "x", 100, *times)
     (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
     assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
 
 
 @pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
 def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
-    """A win by the median of noise is no size to begin with."""
-    figures = {"break_even": Estimate(40.0, 0.0, high, "B")}
-    example = Example(
-        "small", "x", 100, seconds(2e-3), seconds(1e-3), Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
+    figures = {"break_even": model.Estimate(40.0, 0.0, high, "B")}
+    example = model.Example(
+        "small",
+        "x",
+        100,
+        seconds(2e-3),
+        seconds(1e-3),
+        model.Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1),
     )
     (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
     assert ("40" in found.examples[0].found.text) is told
@@ -186,7 +176,7 @@ def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told)
 ])  # fmt: skip
 def test_no_failure_of_the_probes_passes(failure, code):
     """Also not one that nobody has thought of."""
-    assert codes(known(named(measured=Measured(failure=Reason(failure, "x"))))) == [code]
+    assert codes(known(named(measured=Measured(failure=model.Reason(failure, "x"))))) == [code]
 
 
 def test_what_is_not_used_at_all_comes_first():
@@ -214,7 +204,7 @@ def test_a_late_variable_is_held_against_its_own_kind(variable, found):
 def test_the_fix_names_the_whole_map():
     """One line to paste, whatever the number of names; a name on a core is none of Theano's."""
     two = (named(CORE), named(replace(CORE, id="cpu:1", hardware=frozenset({"core:1"})), "b"))
-    probes = (Probe("cupy", usable=True, devices=(GPU,)),)
+    probes = (model.Probe("cupy", usable=True, devices=(GPU,)),)
     (first, second) = diagnoses(replace(known(*two, probes=probes), source=None))
     theano = {"device": Setting("cpu", "THEANO_FLAGS")}
     (_, told) = diagnoses(known(named(CORE, "c"), named(), theano=theano))
@@ -235,14 +225,14 @@ def test_a_map_that_cannot_be_read_has_one_fix():
     ("failure", "nothing"), [(None, True), ("no-time", False), ("wrong-data", False)]
 )
 def test_cores_that_doctor_chose_need_only_work(failure, nothing):
-    reason = Reason(failure, "x") if failure else None
+    reason = model.Reason(failure, "x") if failure else None
     busy = Others(2.0, 2, ())
     chosen = replace(
         known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
     )
-    gpu = replace(chosen, probes=(Probe("cupy", usable=True, devices=(GPU,)),))
+    gpu = replace(chosen, probes=(model.Probe("cupy", usable=True, devices=(GPU,)),))
     assert nothing_asked(chosen, diagnoses(chosen)) is nothing
-    for asked in (replace(chosen, source=MapText("a->cpu0", "argument")), gpu):
+    for asked in (replace(chosen, source=model.MapText("a->cpu0", "argument")), gpu):
         assert not nothing_asked(asked, diagnoses(asked))
 
 
@@ -278,7 +268,8 @@ def test_hostile_words_stay_words():
     """Braces and escapes in what a driver says are no format and no command."""
     said = "cannot load: \x1b[2J{0.__class__}{what}"
     probes = tuple(
-        Probe(name, usable=False, reason=said, lack="unloadable") for name in ("cupy", "pygpu")
+        model.Probe(name, usable=False, reason=said, lack="unloadable")
+        for name in ("cupy", "pygpu")
     )
     (found,) = diagnoses(known(absent(), probes=probes, nvidia=nvidia()))
     assert found.findings[0].code == "GM210"

@@ -9,7 +9,6 @@ from gpumap.doctor.pages import document, pages
 
 
 def test_the_document_is_made_from_the_table():
-    """`make docs/causes.md` writes it."""
     stored = Path(__file__).parents[2] / "docs" / "causes.md"
     assert stored.read_text(encoding="utf-8") == document()
 

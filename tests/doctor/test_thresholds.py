@@ -57,8 +57,7 @@ BELOW = math.nextafter(1e-3, 0.0)
      measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
     ("GM407", measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
      measured(others=FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
-    ("GM215", busy(0.101), busy(0.1)),
-    ("GM213", free(74_999_999), free(75_000_000)),
+    ("GM215", busy(0.101), busy(0.1)), ("GM213", free(74_999_999), free(75_000_000)),
     ("GM302", quota(0.99), quota(1.0)), ("GM303", taken(0.5), taken(0.49)),
 ])  # fmt: skip
 def test_a_cause_begins_beyond_its_bound(code, beyond, within):
@@ -82,6 +81,5 @@ def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
 
 @pytest.mark.parametrize(("version", "old"), [(11999, True), (12000, False)])
 def test_the_oldest_driver_that_will_do_is_not_too_old(version, old):
-    """CUDA 12.0 is what CuPy is built for."""
     driver = CudaDriver(0, version, (CudaDevice("A GPU", GPU.pci),))
     assert ("GM206" in codes(known(absent(), nvidia=Nvidia(driver, ())))) is old

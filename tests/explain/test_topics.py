@@ -39,7 +39,6 @@ FIGURES = DEFS["Metrics"]["properties"]
 
 
 def words(name, key):
-    """Return the closed list of a key."""
     return set(DEFS[name]["properties"][key]["enum"])
 
 
@@ -50,12 +49,10 @@ UNITS = {
 
 
 def names(kind):
-    """Return the names of a kind's topics."""
     return {topic.name for topic in TOPICS if topic.kind == kind}
 
 
 def strings(trees):
-    """Return every string that modules have as a literal."""
     nodes = (node for tree in trees for node in ast.walk(tree))
     return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
@@ -68,14 +65,12 @@ def _first(node):
 
 
 def calls(tree, names):
-    """Return every call of a function that has one of the names."""
     every = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
     return [n for n in every if getattr(n.func, "id", getattr(n.func, "attr", None)) in names]
 
 
 @cache
 def makers():
-    """Return what makes a diagnostic or a reason of the code that it is given first."""
     made = {"Diagnostic", "Reason"}
     functions = (n for t in TREES.values() for n in ast.walk(t) if isinstance(n, ast.FunctionDef))
     passing = {
@@ -88,7 +83,6 @@ def makers():
 
 
 def given():
-    """Return the first argument of every call that makes a diagnostic or a reason."""
     known = makers()
     return [_first(call) for tree in TREES.values() for call in calls(tree, known)]
 
@@ -124,32 +118,22 @@ def parameters():
 def test_every_code_is_a_literal_where_it_is_made():
     """What the table is compared with is all there is: else a code could slip by."""
     others = {ast.unparse(node) for node in given() if not isinstance(node, ast.Constant)}
-
     assert [text for text in others if not re.fullmatch(r"(.*\.)?code|CODE", text)] == []
 
 
 # --- the lists
 
 
-@pytest.mark.parametrize(
-    ("kind", "listed"),
-    [
-        ("metric", LISTED),
-        ("cause", words("Explanation", "cause")),
-        ("cause", {*explain.CAUSES, *transfers.CAUSES}),
-        ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
-        ("mark", words("SampleMark", "mark")),
-        ("row status", words("Row", "status")),
-        ("report status", set(SCHEMA["properties"]["status"]["enum"])),
-        ("stop", words("Stop", "why")),
-        ("case", CASES),
-        ("parameter", parameters()),
-        ("route", set(matrix._ROUTES)),
-        ("verdict", words("Verdict", "verdict")),
-        ("exit code", {str(int(code)) for code in Exit}),
-        ("code", codes()),
-    ],
-)
+@pytest.mark.parametrize(("kind", "listed"), [
+    ("metric", LISTED), ("cause", words("Explanation", "cause")),
+    ("cause", {*explain.CAUSES, *transfers.CAUSES}),
+    ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
+    ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
+    ("report status", set(SCHEMA["properties"]["status"]["enum"])),
+    ("stop", words("Stop", "why")), ("case", CASES), ("parameter", parameters()),
+    ("route", set(matrix._ROUTES)), ("verdict", words("Verdict", "verdict")),
+    ("exit code", {str(int(code)) for code in Exit}), ("code", codes()),
+])  # fmt: skip
 def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
     """A word that nobody can look up, or a topic of nothing, is a bug."""
     assert listed == names(kind)
@@ -159,7 +143,6 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
     """Of the marks of samples, and of the metrics that benchmarks report."""
     marks = [call.args[1] for tree in TREES.values() for call in calls(tree, {"SampleMark"})]
     reported = strings(tree for name, tree in TREES.items() if name.startswith(("bench/", "fit")))
-
     assert {mark.value for mark in marks if isinstance(mark, ast.Constant)} <= names("mark")
     assert LISTED - reported == set()
 
@@ -170,7 +153,6 @@ LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(),
 
 
 def test_every_column_has_a_topic():
-    """As its heading spells it."""
     assert [column for every in LISTS for column in every if not named(column)] == []
 
 
@@ -182,7 +164,6 @@ def test_what_reports_stand_on_has_a_topic():
     """The concepts, one of which is a metric; no topic stands twice for one meaning of a word."""
     missing = [w for w in CONCEPTS if not {t.kind for t in named(w)} & {"concept", "metric"}]
     keys = [(topic.kind, topic.name) for topic in TOPICS]
-
     assert missing == []
     assert len(set(keys)) == len(keys)
     assert {topic.kind for topic in TOPICS} == set(KINDS) - {"diagnosis"}  # tests/doctor has them
@@ -194,13 +175,11 @@ def test_what_reports_stand_on_has_a_topic():
 def test_a_topic_is_a_line_and_sentences():
     """The line fits into the list; printable ASCII needs no care; what is wrong has a fix."""
     trouble = ("cause", "flag", "mark", "code")
-
     assert [topic.name for topic in TOPICS if not well_formed(topic)] == []
     assert [t.name for t in TOPICS if t.kind in trouble and t.fix is None] == []
 
 
 def well_formed(topic):
-    """Return whether a topic has a short summary and a text, with nothing but ASCII."""
     every = [topic.summary, topic.text, *([] if topic.fix is None else [topic.fix])]
     ends = topic.text.endswith(".") and not topic.summary.endswith(".")
     clean = (t.isascii() and t.isprintable() and t == t.strip() and "  " not in t for t in every)
@@ -220,12 +199,10 @@ def test_a_topic_names_nothing_that_does_not_exist():
 
 
 def unknown(topic):
-    """Return the words and the topics that a topic names and that do not exist."""
     quoted = re.findall(r"`([^`]+)`", f"{topic.summary} {topic.text} {topic.fix}")
     words = [text.removeprefix("gpumap ").split() for text in quoted]
     strange = [first for first, *_ in words if first not in known()]
     lost = [r for first, *rest in words if first == "explain" for r in rest if not named(r)]
-
     return strange, [word for word in lost if word != "TOPIC"]
 
 
@@ -235,24 +212,19 @@ def test_every_option_that_a_topic_names_exists():
     commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
     options = {text for command in commands for param in command.params for text in param.opts}
     texts = " ".join(f"{t.summary} {t.text} {t.fix}" for t in TOPICS).replace("docker --cpus", "")
-
     assert set(re.findall(r"--[a-z-]+", texts)) - options == set()
 
 
 def test_a_metric_says_its_unit_and_which_is_better():
-    """The unit is the schema's."""
     texts = {topic.name: topic.text for topic in TOPICS if topic.kind == "metric"}
     better = ("lower is better", "higher is better", "neither high nor low is better")
     units = {name: figure["properties"]["unit"]["const"] for name, figure in FIGURES.items()}
-
     assert [n for n, text in texts.items() if UNITS.get(units.get(n), "") not in text] == []
     assert [n for n, text in texts.items() if sum(b in text for b in better) != 1] == []
 
 
 def test_a_status_says_its_exit_code():
-    """As `exit_code` maps them."""
     texts = {topic.name: topic.text for topic in TOPICS if topic.kind == "report status"}
-
     for code, status in STATUS.items():
         assert texts[status].startswith(f"The exit code is {int(code)}")
 
@@ -260,40 +232,27 @@ def test_a_status_says_its_exit_code():
 # --- looking one up
 
 
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [
-        ("speedup", ["metric"]),
-        ("Speed-Up", ["metric"]),
-        ("speedup over one", ["metric"]),
-        ("time limit", ["stop"]),
-        ("Theano's ratio", ["concept"]),
-        ("theanos-ratio", ["concept"]),
-        ("time-limit", ["stop"]),
-        ("shared-hardware", ["cause", "flag", "code"]),
-        ("124", ["exit code"]),
-        ("", []),
-        ("spedup", []),
-    ],
-)
+@pytest.mark.parametrize(("word", "found"), [
+    ("speedup", ["metric"]), ("Speed-Up", ["metric"]), ("speedup over one", ["metric"]),
+    ("time limit", ["stop"]), ("Theano's ratio", ["concept"]), ("theanos-ratio", ["concept"]),
+    ("time-limit", ["stop"]), ("shared-hardware", ["cause", "flag", "code"]),
+    ("124", ["exit code"]), ("", []), ("spedup", []),
+])  # fmt: skip
 def test_a_word_finds_every_topic_of_its_name(word, found):
     """Case, blanks, hyphens, underscores and apostrophes make no difference."""
     assert found == [topic.kind for topic in named(word)]
 
 
 def test_what_is_typed_finds_its_topic():
-    """The list and a shell's completion offer one word each."""
     assert [t.name for t in TOPICS if t not in named(typed(t))] == []
     assert [t.name for t in TOPICS if len(typed(t).split()) != 1] == []
 
 
-@pytest.mark.parametrize(
-    ("word", "first"),
-    [("spedup", "speedup"), ("synchro", "synchronisation"), ("contention", "cpu-contention"),
-     ("serialized", "serialised"), ("overlpa", "overlap")],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "first"), [
+    ("spedup", "speedup"), ("synchro", "synchronisation"), ("contention", "cpu-contention"),
+    ("serialized", "serialised"), ("overlpa", "overlap"),
+])  # fmt: skip
 def test_a_word_that_is_almost_a_topic(word, first):
-    """A part of a name, or a misspelled one."""
     assert nearest(word)[0] == first
 
 

@@ -1,43 +1,34 @@
 """Rows of copies, made by hand: on devices that are plugged in, and on cores."""
 
+from gpumap import model
 from gpumap.judge.transfers import copies_explained
-from gpumap.model import (
-    Binding,
-    Case,
-    Ceiling,
-    Device,
-    DeviceRef,
-    Estimate,
-    Kind,
-    Measurement,
-    Samples,
-    Work,
-)
 
 MB = 1 << 20
 
 
 def exactly(value, unit="1", spread=0.0):
     """Return a figure and its interval, as a share of it on either side."""
-    return Estimate(value, value * (1 - spread), value * (1 + spread), unit)
+    return model.Estimate(value, value * (1 - spread), value * (1 + spread), unit)
 
 
 def gpu(number, **more):
     hardware = more.pop("hardware", (f"pci:{number}",))
     address = f"0000:{number:02x}:00.0"
-    ref = DeviceRef(Kind.CUDA, number)
+    ref = model.DeviceRef(model.Kind.CUDA, number)
     keys = {"pci": address, "cores": (0, 1), "hardware": frozenset(hardware)} | more
-    return Device(f"cuda:{number}", Kind.CUDA, ref, "A GPU", "cupy", **keys)
+    return model.Device(f"cuda:{number}", model.Kind.CUDA, ref, "A GPU", "cupy", **keys)
 
 
 def core(number, *hardware):
     own = frozenset(hardware or {f"core:{number}"})
-    ref = DeviceRef(Kind.CPU, number)
-    return Device(f"cpu:{number}", Kind.CPU, ref, "A CPU", "numpy", cores=(number,), hardware=own)
+    ref = model.DeviceRef(model.Kind.CPU, number)
+    return model.Device(
+        f"cpu:{number}", model.Kind.CPU, ref, "A CPU", "numpy", cores=(number,), hardware=own
+    )
 
 
 def named(*devices):
-    return [Binding(name, device) for name, device in zip("abcdefgh", devices, strict=False)]
+    return [model.Binding(name, device) for name, device in zip("abcdefgh", devices, strict=False)]
 
 
 def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinned", nbytes=MB,
@@ -53,15 +44,15 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
         metrics["speedup"] = exactly(more.pop("speedup"), spread=spread)
     if "share" in more:
         top = rate / more["share"]
-        more["ceiling"] = Ceiling(
+        more["ceiling"] = model.Ceiling(
             "bandwidth", top, "B/s", more.pop("share"), "reported: PCIe 5 x16", "reported"
         )
     if n < 6:
-        metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
-    made = Case("transfer", case, params, bindings, Work(bytes_to_device=ends * nbytes),
+        metrics = {k: model.Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
+    made = model.Case("transfer", case, params, bindings, model.Work(bytes_to_device=ends * nbytes),
                 ordered=case == "d2d")  # fmt: skip
-    return Measurement(made, "ok", metrics=metrics,
-                       samples=Samples((seconds,) * n, tuple(range(n)), queue=(queue,) * n),
+    return model.Measurement(made, "ok", metrics=metrics,
+                       samples=model.Samples((seconds,) * n, tuple(range(n)), queue=(queue,) * n),
                        **more)  # fmt: skip
 
 

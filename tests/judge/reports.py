@@ -4,51 +4,38 @@ import math
 import random
 from dataclasses import replace
 
+from gpumap import model
 from gpumap.bench.model import fit_id
-from gpumap.model import (
-    Binding,
-    Case,
-    Check,
-    Device,
-    DeviceRef,
-    Estimate,
-    Fingerprint,
-    Fit,
-    Headline,
-    Kind,
-    Measurement,
-    Report,
-    Samples,
-    Work,
-)
 from gpumap.stats import location
 
-MACHINE = Fingerprint(
+MACHINE = model.Fingerprint(
     "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},
     ("cpu:0",), {}, (),
 )  # fmt: skip
-GOOD = Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
+GOOD = model.Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
 
 
 def device(number=0, backend="numpy"):
-    ref = DeviceRef(Kind.CPU, number)
-    return Device(f"cpu:{number}", Kind.CPU, ref, "A processor", backend)
+    ref = model.DeviceRef(model.Kind.CPU, number)
+    return model.Device(f"cpu:{number}", model.Kind.CPU, ref, "A processor", backend)
 
 
 def bound(*names):
     """Return names for cores: each ends in the number of its own."""
-    return tuple(Binding(name, device(int(name[-1]))) for name in names)
+    return tuple(model.Binding(name, device(int(name[-1]))) for name in names)
 
 
 def fake_case(bench="dot", name="many", *names, ordered=False, **params):
-    one = Device("fake:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "Fake", "fake")
-    bindings = tuple(Binding(each, one) for each in names or ("a", "b"))
-    return Case(bench, name, params or {"size": 64}, bindings, Work(), ordered=ordered)
+    one = model.Device(
+        "fake:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "Fake", "fake"
+    )
+    bindings = tuple(model.Binding(each, one) for each in names or ("a", "b"))
+    return model.Case(bench, name, params or {"size": 64}, bindings, model.Work(), ordered=ordered)
 
 
 def fitted(ladder, **metrics):
     """Return the model of a ladder; without metrics it does not fit."""
-    return Fit(fit_id(ladder), ladder, bool(metrics), 1, (64,), 0.0, None, metrics, ())
+    return model.Fit(fit_id(ladder), ladder, bool(metrics), 1, (64,), 0.0, None, metrics, ())
 
 
 def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):
@@ -63,13 +50,13 @@ def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None,
     flags = others.pop("flags", ())
     check = others.pop("check", GOOD)
     gain = others.pop("speedup", None)
-    case = Case(bench, name, {"size": 64, **others}, bound(*names), Work(1), against)
+    case = model.Case(bench, name, {"size": 64, **others}, bound(*names), model.Work(1), against)
     found = location(times, positive=True)
-    metrics = {metric: Estimate(found.value, found.low, found.high, "s")}
+    metrics = {metric: model.Estimate(found.value, found.low, found.high, "s")}
     if gain is not None:
-        metrics["speedup"] = Estimate(gain, gain, gain, "1")
-    samples = Samples(tuple(times), tuple(range(len(times))))
-    return Measurement(case, "ok", None, flags, samples, None, check, metrics)
+        metrics["speedup"] = model.Estimate(gain, gain, gain, "1")
+    samples = model.Samples(tuple(times), tuple(range(len(times))))
+    return model.Measurement(case, "ok", None, flags, samples, None, check, metrics)
 
 
 def control_row(times, names=("a0",)):
@@ -77,10 +64,10 @@ def control_row(times, names=("a0",)):
 
 
 def report(*rows, **others):
-    whole = Report(
+    whole = model.Report(
         "bench", ("bench", "dot"), "2026-11-20T20:12:03.123Z", "2026-11-20T20:12:11.480Z", 8.357,
         "ok", 0, simulated=False, settings={}, source=None, map=None, bindings=(), notes=(),
         devices=(), backends=(), fingerprint=MACHINE, environment={}, before=None, after=None,
-        measurements=rows, headline=Headline("good", "x"),
+        measurements=rows, headline=model.Headline("good", "x"),
     )  # fmt: skip
     return replace(whole, **others)

@@ -98,12 +98,10 @@ def test_runs_are_in_the_order_in_which_they_started(order):
 
 
 @pytest.mark.parametrize(("digits", "elsewhere", "changed"), [
-    ("a", (False,), (False,)),
-    ("aaa", (False, False, False), (False, False, False)),
+    ("a", (False,), (False,)), ("aaa", (False, False, False), (False, False, False)),
     ("aba", (False, True, False), (False, True, True)),
     ("abb", (False, True, True), (False, True, False)),
-    ("a a", (False, None, False), (False, None, None)),
-    (" a", (None, None), (None, None)),
+    ("a a", (False, None, False), (False, None, None)), (" a", (None, None), (None, None)),
 ])  # fmt: skip
 def test_another_machine_is_seen(digits, elsewhere, changed):
     """By the fingerprint: than that of the first, or of the run before; who knows of neither."""

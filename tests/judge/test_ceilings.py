@@ -44,10 +44,9 @@ def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
     assert (found.reason.code, found.ceiling.share) == ("over-ceiling", 2.0)
 
 
-@pytest.mark.parametrize(
-    ("limit", "low"),
-    [*((THEIRS, low) for low in (200.0, 90.0, None)), *((limit, 90.0) for limit in OURS)],
-)
+@pytest.mark.parametrize(("limit", "low"), [
+    *((THEIRS, low) for low in (200.0, 90.0, None)), *((limit, 90.0) for limit in OURS),
+])  # fmt: skip
 def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
     """A table or a driver may be wrong; an interval that reaches down to a ceiling is noise."""
     found = held(row(200.0, low), limit)

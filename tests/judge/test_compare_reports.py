@@ -34,7 +34,6 @@ def said(base, new, threshold=0.05):
 
 
 def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
-    """Return a report of one row, so many times as long as usual, on a machine that is so slow."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     felt = [machine * math.exp(rng.gauss(0.0, noise)) for _ in range(blocks)]
     own = {"machine": felt, "noise": noise / 2}
@@ -45,8 +44,7 @@ def one(factor=1.0, *, machine=1.0, blocks=40, noise=0.0, seed=1, **others):
 @pytest.mark.parametrize(("factor", "noise", "expected"), [
     (1.0, 0.0, "pass"), (1.04, 0.0, "pass"), (1.06, 0.0, "regression"),
     (1 / 1.06, 0.0, "improvement"), (0.98, 0.0, "pass"), (1.0, 0.02, "pass"),
-    (1.15, 0.02, "regression"),
-    (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
+    (1.15, 0.02, "regression"), (1.05, 0.05, "inconclusive"),  # the interval holds the threshold
 ])  # fmt: skip
 def test_a_time_is_judged_by_its_interval(factor, noise, expected):
     found = only(one(noise=noise), one(factor, noise=noise, seed=5))
@@ -81,7 +79,6 @@ def of_two(seconds):
 
 
 def renamed(slower):
-    """Return a row under the second name of a device, whose control is under the first."""
     return report(
         row("solo", noisy(0.01 * slower), names=("z0",)), control_row(noisy(0.002 * slower))
     )
@@ -98,8 +95,7 @@ WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
     (one(), one(machine=1.3), ("regression", "device-slower")),
     # a faster clock hides no slower work
     (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
-    (one(), one(machine=0.93), ("improvement", None)),
-    (one(), one(machine=0.97), ("pass", None)),
+    (one(), one(machine=0.93), ("improvement", None)), (one(), one(machine=0.97), ("pass", None)),
     (one(), one(0.5, machine=1.3), ("improvement", None)),
     # what row and control feel together is not in their ratio
     (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
@@ -316,8 +312,7 @@ def test_the_samples_of_two_runs_are_pooled():
     *(({"status": s}, f"status is {s}") for s in BROKEN),
     ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
     ({"plans": (Plan(()),)}, "it is a dry run"),
-    ({"measurements": ()}, "nothing is measured in it"),
-    ({"fingerprint": None}, "which machine"),
+    ({"measurements": ()}, "nothing is measured in it"), ({"fingerprint": None}, "which machine"),
 ])  # fmt: skip
 def test_a_broken_report_cannot_be_compared(others, why):
     found = broken(replace(one(), **others))

@@ -5,19 +5,8 @@ from dataclasses import replace
 import pytest
 from copy_rows import exactly
 
+from gpumap import model
 from gpumap.judge.explain import explained
-from gpumap.model import (
-    Around,
-    Binding,
-    Case,
-    Device,
-    DeviceRef,
-    Estimate,
-    Kind,
-    Measurement,
-    Samples,
-    Work,
-)
 
 N = 20
 SIZE = 1000
@@ -26,34 +15,33 @@ RATE = 2e11  # so that a product is 10 ms of arithmetic
 SOLO = OPERATIONS / RATE
 
 
-def device(number, kind=Kind.CPU, *hardware):
-    ref = DeviceRef(kind, number)
-    cores = (number,) if kind is Kind.CPU else ()
+def device(number, kind=model.Kind.CPU, *hardware):
+    ref = model.DeviceRef(kind, number)
+    cores = (number,) if kind is model.Kind.CPU else ()
     own = frozenset(hardware or {f"core:{number}"})
-    return Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, hardware=own)
+    return model.Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, hardware=own)
 
 
 def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
     """Return a measured row; figures beside its time are ratios."""
-    work = Work(len(bindings), OPERATIONS * len(bindings), 0, fetch)
+    work = model.Work(len(bindings), OPERATIONS * len(bindings), 0, fetch)
     metrics = {"time": exactly(time, "s"), "rate": exactly(work.operations / time, "FLOP/s")}
     metrics |= {key: exactly(value) for key, value in figures.items()}
-    case = Case(bench, name, {"size": SIZE}, tuple(bindings), work)
-    return Measurement(case, "ok", None, (), samples, metrics=metrics)
+    case = model.Case(bench, name, {"size": SIZE}, tuple(bindings), work)
+    return model.Measurement(case, "ok", None, (), samples, metrics=metrics)
 
 
 def samples(time, *spans, rounds=1, **others):
     """Return equal samples: one (start, stop) for each device, in seconds from their begin."""
     found = {name: tuple((n + a, n + b) for n in range(N))
              for name, (a, b) in zip("ab", spans, strict=False)}  # fmt: skip
-    return Samples((time,) * N, tuple(range(N)), rounds, intervals=found, **others)
+    return model.Samples((time,) * N, tuple(range(N)), rounds, intervals=found, **others)
 
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
           around=None, cost=None, overlap=1.0, control=RATE, rounds=(None, None)):  # fmt: skip
-    """Return the rows of a group in which two devices take `time` for what one does in 2 SOLO."""
     devices = devices or (device(0), device(1))
-    both = [Binding(name, found) for name, found in zip("ab", devices, strict=True)]
+    both = [model.Binding(name, found) for name, found in zip("ab", devices, strict=True)]
     gain = 2 * SOLO / time
     many = row(case, both, time, samples=taken, fetch=fetch, overlap=overlap,
                speedup=gain, ideal=ideal, efficiency=gain / ideal)  # fmt: skip
@@ -78,7 +66,7 @@ def cause(rows):
 def thin(row, n):
     """Return a row as it is after n blocks: under six its figures have no intervals."""
     figures = row.metrics.items()
-    alone = {name: Estimate.without_interval(f.value, f.unit) for name, f in figures}
+    alone = {name: model.Estimate.without_interval(f.value, f.unit) for name, f in figures}
     return replace(row, metrics=alone) if n < 6 else row
 
 
@@ -96,21 +84,21 @@ def unequal(**more):
 
 
 def fetching(low):
-    cost = Estimate(SOLO, low * SOLO, 1.1 * SOLO, "s")
+    cost = model.Estimate(SOLO, low * SOLO, 1.1 * SOLO, "s")
     return slow(2, *ONE, case="many+fetch", fetch=8_000_000, cost=cost)
 
 
 def unsure(high):
     *rows, many = slow(2, *ONE)
-    found = Estimate(0.5, 0.1, high, "1")
+    found = model.Estimate(0.5, 0.1, high, "1")
     return [*rows, replace(many, metrics={**many.metrics, "efficiency": found})]
 
 
 ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
 TURNS = ((0, 1), (1, 2))
 ALL = ((0, 2), (0, 2))
-GPUS = tuple(device(n, Kind.CUDA) for n in (0, 1))
-SHARED = tuple(device(n, Kind.OPENCL, "core:1", "core:0\x1b") for n in (0, 1))
+GPUS = tuple(device(n, model.Kind.CUDA) for n in (0, 1))
+SHARED = tuple(device(n, model.Kind.OPENCL, "core:1", "core:0\x1b") for n in (0, 1))
 LOOSE = tuple(replace(device(n), cores=()) for n in (0, 1))
 HALF = [replace(f, metrics={k: v for k, v in f.metrics.items() if k != "ideal_balanced"})
         for f in unequal()]  # fmt: skip
@@ -126,13 +114,13 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
     (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-hardware", {"speedup": 1.0}),
     (unequal(), "unequal-devices", {"slowest": 1.9 * SOLO}),
     (HALF, None, {}),  # no balance was found that would be better
-    (unequal(around=Around(0.9, 0.0)), "cpu-contention", {}),
-    (unequal(around=Around(0.48, 0.0)), "cpu-contention", {}),  # half of what is missing
-    (unequal(around=Around(0.46, 0.0)), "unequal-devices", {}),
+    (unequal(around=model.Around(0.9, 0.0)), "cpu-contention", {}),
+    (unequal(around=model.Around(0.48, 0.0)), "cpu-contention", {}),  # half of what is missing
+    (unequal(around=model.Around(0.46, 0.0)), "unequal-devices", {}),
     (slow(2, *ONE, control=RATE * 4), "launch-bound", {"product": SOLO, "arithmetic": SOLO / 4}),
-    (slow(2, *ONE, around=Around(0.2, 0.0), control=RATE * 4), "launch-bound", {}),
-    (slow(2, *ONE, around=Around(2.0, 0.0, 2.0, 4), control=RATE * 4), "launch-bound", {}),
-    (slow(2, *TURNS, devices=GPUS, around=Around(2.0, 0.5), overlap=0.0), "serialised", {}),
+    (slow(2, *ONE, around=model.Around(0.2, 0.0), control=RATE * 4), "launch-bound", {}),
+    (slow(2, *ONE, around=model.Around(2.0, 0.0, 2.0, 4), control=RATE * 4), "launch-bound", {}),
+    (slow(2, *TURNS, devices=GPUS, around=model.Around(2.0, 0.5), overlap=0.0), "serialised", {}),
     (fetching(0.9), "transfer-bound", {"fetch": SOLO, "time": 2 * SOLO}),
     (fetching(-1.0), "synchronisation", {}),  # it may cost nothing
     (slow(2, *TURNS, overlap=0.02), "serialised", {"overlap": 0.02}),
@@ -170,7 +158,8 @@ def test_of_several_shared_pieces_the_first_is_named():
 
 
 @pytest.mark.parametrize("around", [
-    Around(0.6, 0.0), Around(0.0, 0.4), Around(None, None, 2.0, 2), Around(2.7, 0.0, 0.0, 4),
+    model.Around(0.6, 0.0), model.Around(0.0, 0.4), model.Around(None, None, 2.0, 2),
+    model.Around(2.7, 0.0, 0.0, 4),
 ])  # fmt: skip
 @pytest.mark.parametrize("time", [1.2, 1.5, 3.0])
 @pytest.mark.parametrize("case", ["many", "many+fetch"])
@@ -199,15 +188,17 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
 
 def beside(host, *, op=None, high=0.9):
     """Return the rows of a chain: a device's, and the host's own that it is held against."""
-    binding = Binding("\x1b", device(0))
+    binding = model.Binding("\x1b", device(0))
     keys = {"rows": 100, "dtype": "float32"}
     alone = {"op": op, "place": "device"} if op else {}
-    mine = Case("chain", "op" if op else "fused", keys | alone, (binding,), Work())
-    theirs = Case("chain", "host", keys, (binding,), Work())
-    gain = {"speedup" if op else "speedup_over_host": Estimate(0.5, 0.4, high, "1")}
+    mine = model.Case("chain", "op" if op else "fused", keys | alone, (binding,), model.Work())
+    theirs = model.Case("chain", "host", keys, (binding,), model.Work())
+    gain = {"speedup" if op else "speedup_over_host": model.Estimate(0.5, 0.4, high, "1")}
     rows = [
-        Measurement(mine, "ok", metrics={"time": Estimate(2e-3, 2e-3, 2e-3, "s"), **gain}),
-        Measurement(theirs, "ok", metrics={"time": Estimate(host, host, host, "s")}),
+        model.Measurement(
+            mine, "ok", metrics={"time": model.Estimate(2e-3, 2e-3, 2e-3, "s"), **gain}
+        ),
+        model.Measurement(theirs, "ok", metrics={"time": model.Estimate(host, host, host, "s")}),
     ]
     if op:
         rows[0] = replace(rows[0], case=replace(mine, against=theirs.id))
@@ -241,7 +232,7 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
 @pytest.mark.parametrize("name", ["speedup", "ideal", "efficiency"])
 def test_a_refused_ratio_is_no_ground_for_a_cause(name):
     rows = unequal()
-    metrics = {**rows[-1].metrics, name: Estimate.refused("1")}
+    metrics = {**rows[-1].metrics, name: model.Estimate.refused("1")}
     assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
 

@@ -10,11 +10,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from commands.scripts import script
+from expected_runs import scripted
 from golden import held
 from hypothesis import given
 from hypothesis import strategies as st
 from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdict, wrong
 from saved_reports import COMMANDS, signed, written
+from tables import table
 
 from gpumap.errors import SourceError
 from gpumap.judge.headline import LEVELS, headline
@@ -24,54 +26,12 @@ from gpumap.report import Style, render
 from gpumap.saved import read
 
 TWO, ONE = script(), script({})
-PAIR = "--map a->cuda0;b->cuda1"
-FAST = {"rate": 2**34, "bandwidth": 2**34}
-HOST = "[host]\nrate = 1e6\n\n"
-PREDICT = "predict --bytes 100MB --latency 8us --bandwidth 10GB/s --devices"
 SAVED = "bench dot --size 64 --cases solo --map a->cuda0"
-TRAIN = f"bench train --sweep width=16 --batch-per-device 32 --comm local {PAIR} --rule"
-COPY = "transfer-cost --no-model --cases h2d"
-REDUCE = f"bench allreduce --comm local --no-model {PAIR} --sizes"
-EIGHT = ";".join(f"n{n}->cuda{n}" for n in range(8))
-# name: command, devices; the headlines of other runs are the first lines in tests/expected/runs
-RUNS = {
-    "check, eight": (f"check {EIGHT}", script(*[{}] * 8)),
-    "check, long names": (f"check {'x' * 40}->cuda0;{'ä' * 17}->cuda1", TWO),
-    "check, one device for two": ("check a->cuda0;b->cuda0", TWO),
-    "check, not opened": ("check --no-open a->cuda0", TWO),
-    "check, errors": ("check a=>cuda0;;b->gpu0", TWO),
-    "dot, sizes": (f"bench dot --size 32,64 --budget 60s {PAIR}", TWO),
-    "dot, one piece": ("bench dot --size 64 --map a->cuda0;b->cuda0", ONE),
-    "dot, unequal": (f"bench dot --size 64 {PAIR}", script({}, {"rate": 2**30})),
-    "dot, let pass": ("bench dot --map a->cuda9 --if-absent skip", TWO),
-    "chain, good": ("bench chain --rows 1000 --map a->cuda0", HOST + ONE),
-    "chain, few": (
-        "bench chain --rows 1000 --budget 1s --map a->cuda0",
-        f"[host]\nrate = 1e8\n\n{script({}, rate=2**20)}",
-    ),
-    "allreduce, good": (f"{REDUCE} 4KiB", script(**FAST)),
-    "allreduce, few": (f"{REDUCE} 4MiB --budget 1s", script(bandwidth=2**24)),
-    "allreduce, one name": ("bench allreduce --comm local --map a->cuda0", ONE),
-    "train, good": (f"{TRAIN} gosgd", script(**FAST)),
-    "train, below": (f"{TRAIN} bsp", script(**FAST)),
-    "transfer, no model": (f"{COPY} --sizes 4KiB,64KiB {PAIR}", TWO),
-    "transfer, fast pairs": (
-        f"{COPY.removesuffix('h2d')}d2d --sizes 64KiB --map a->cuda0;b->cuda1;c->cuda2",
-        script({"bandwidth": 2**28}, {}, {}),
-    ),
-    "transfer, few": (
-        f"{COPY} --sizes 4MiB --budget 1s --map a->cuda0",
-        script({}, bandwidth=2**22),
-    ),
-    "predict, good": (f"{PREDICT} 2 --compute 0.3s", TWO),
-    "predict, exchange": (f"{PREDICT} 8", TWO),
-    "predict, nothing": ("predict --bytes 1MB", TWO),
-}
+RUNS = table(__file__, "headlines")
 INTERVAL = re.compile(r"\bCI \d|\[-?\d[\d.]*, ")
 
 
 def reported(gpumap, devices, command, name="r.json"):
-    """Return the report that a command on scripted devices writes."""
     gpumap.fake(devices)(*command.split(" "), "--quiet", "--output", f"json={name}")
     return read(gpumap.folder / name)
 
@@ -79,7 +39,7 @@ def reported(gpumap, devices, command, name="r.json"):
 @pytest.mark.timeout(1200)
 def test_the_headlines_of_scripted_runs(another, renew):
     """One line for each: its level, and what is said."""
-    reports = {name: reported(another(), devices, run) for name, (run, devices) in RUNS.items()}
+    reports = {n: reported(another(), scripted(row), row["command"]) for n, row in RUNS.items()}
     shell = another()
     reported(shell, ONE, SAVED, "base.json")
     reported(shell, script({}, noise=0.4), SAVED, "new.json")
@@ -151,7 +111,6 @@ def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
     None, {"text": 1}, {"level": "superb"}, {"text": "x" * 201}, {"text": ""}, {"value": "1"},
 ])  # fmt: skip
 def test_a_headline_that_is_none_is_refused(tmp_path, headline):
-    """Every key is checked, as the schema has it."""
     tree = written("dot").tree
     tree["headline"] = None if headline is None else tree["headline"] | headline
     (tmp_path / "r.json").write_text(signed(tree))

@@ -152,11 +152,9 @@ def test_overlap_is_that_of_what_was_computed(events, overlap):
 def test_what_a_device_cannot_tell_is_unknown():
     """No sum with it is a number: not of its row, not of its device, not of the overlap."""
     events = [
-        event("a", 0, 1),
-        event("b", None, None),
-        event("b", 2, 3),
+        event("a", 0, 1), event("b", None, None), event("b", 2, 3),
         event("b->a", None, None, "copy", 8, implicit=True),
-    ]
+    ]  # fmt: skip
     found = summary(trace(*events))
     assert [(r.device, r.count, r.seconds) for r in found.ran] == [
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),

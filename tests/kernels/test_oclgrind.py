@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from commands.scripts import report
-from tables import tables
+from tables import table
 
-PROGRAMS = tables(__file__)
+PROGRAMS = table(__file__)
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300  # seconds; it is a thousand times as slow as a device

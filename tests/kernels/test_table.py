@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import tables
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
 
 from gpumap.kernels import table
 from gpumap.kernels.table import COUNTS, KERNELS
@@ -64,7 +64,7 @@ def test_differ_looks_at_every_part(monkeypatch, at):
     assert KERNELS["differ"].reference(none, none, np.empty(0, np.uint32)) is None
 
 
-@pytest.mark.parametrize(("kernel", "given_", "size", "message"), tables(__file__)["refused"])
+@pytest.mark.parametrize(("kernel", "given_", "size", "message"), tables.table(__file__)["refused"])
 def test_a_call_that_does_not_fit_is_refused(kernel, given_, size, message):
     """Device code would read past an end, or count past 32 bits."""
     with pytest.raises(ValueError, match=message):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from refusals import refusal
-from tables import tables
+from tables import table
 
 from gpumap.errors import SourceError
 from gpumap.launch.assignments import assignments
 from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session, is_here, read
 
-TABLES = tables(__file__)
+TABLES = table(__file__)
 
 HERE = "this.cluster"
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import table
 
 from gpumap.machine.cuda import Known, Why, driver, explain, uuid_text
 
@@ -19,7 +19,7 @@ NOTHING = Known()
 KNOWN = {
     "two": TWO, "cut": CUT, "nothing": NOTHING, "three": Known(3), "none": Known(0, frozenset()),
 }  # fmt: skip
-TABLES = tables(__file__)
+TABLES = table(__file__)
 
 
 def judged(text, known, shown):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from nvml_library import Library, NvmlError
-from tables import tables
+from tables import table
 
 from gpumap.machine.nvml import GpuProcess, Gpus, GpuUse
 from gpumap.model import Device, DeviceRef, GpuState, Kind
@@ -40,7 +40,7 @@ def test_the_state_of_a_device():
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
-@pytest.mark.parametrize(("bits", "words"), tables(__file__)["reasons"])
+@pytest.mark.parametrize(("bits", "words"), table(__file__)["reasons"])
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it

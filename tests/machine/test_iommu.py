@@ -1,7 +1,7 @@
 """Whether an IOMMU translates a device's addresses: as the kernel's files tell, or why not."""
 
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.machine.link_state import options, translated
 from gpumap.machine.tree import Tree
@@ -33,7 +33,7 @@ def test_a_type_that_tells_nothing(sketch, type_):
     assert (value, "\x1b" in why) == (None, False)
 
 
-@pytest.mark.parametrize(("line", "value", "why"), tables(__file__)["options"])
+@pytest.mark.parametrize(("line", "value", "why"), table(__file__)["options"])
 def test_where_no_group_tells_the_options_do(sketch, line, value, why):
     grouped(sketch).file("proc/cmdline", line)
     expected = {"yes": True, "no": False, "unknown": None}[value], why

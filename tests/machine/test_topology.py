@@ -4,7 +4,7 @@ import threading
 
 import psutil
 import pytest
-from tables import tables
+from tables import table
 from trees import CPU
 
 from gpumap.machine.topology import (
@@ -180,7 +180,7 @@ def build(sketch, own, files):
     return Tree(sketch.root)
 
 
-QUOTAS = tables(__file__)
+QUOTAS = table(__file__)
 QUOTAS["garbage, deep"] = {"own": "0::/" + "a/" * 5000, "files": {f"{V2}/a/cpu.max": "max"}}
 
 

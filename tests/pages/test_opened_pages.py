@@ -23,15 +23,12 @@ _LONGEST = 60  # seconds that anything may take
 RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "predict", "published",
         "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip
 HOSTILE = (
-    "<img src=x onerror=window.hit=1>",
-    "</script><script>window.hit=1</script>",
-    "</title><script>window.hit=1</script>",
-    "</svg><script>window.hit=1</script>",
+    "<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>",
+    "</title><script>window.hit=1</script>", "</svg><script>window.hit=1</script>",
     "</style><svg onload=window.hit=1>",
-    '" onmouseover="window.hit=1" autofocus onfocus="window.hit=1',
-    "javascript:window.hit=1",
+    '" onmouseover="window.hit=1" autofocus onfocus="window.hit=1', "javascript:window.hit=1",
     "{{constructor.constructor('window.hit=1')()}}",
-)
+)  # fmt: skip
 
 
 def missing():
@@ -179,10 +176,9 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     assert outside == []
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li")],
-)
+@pytest.mark.parametrize(("name", "wanted"), [
+    ("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li"),
+])  # fmt: skip
 def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     """The figure and the verdict stand within the window: nobody scrolls sideways for them."""
     browser.open(pages(name), PHONE)
@@ -238,7 +234,6 @@ def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):
 
 
 def test_pages_of_a_comparison_and_a_history(browser, gpumap):
-    """`compare`, `report` side by side, and over time."""
     base, new = (str(written(name).path) for name in ("dot", "limit"))
     gpumap("compare", base, new, "--output", "compare.html")
     gpumap("report", base, new, "--output", "beside.html")

@@ -2,49 +2,10 @@
 
 from dataclasses import replace
 
+from gpumap import model
 from gpumap.distributed.predict import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.judge.headline import headline
-from gpumap.model import (
-    Alarms,
-    Binding,
-    BreakEven,
-    Case,
-    Check,
-    ContextMap,
-    Device,
-    DeviceRef,
-    Diagnosis,
-    Entry,
-    Estimate,
-    Example,
-    Finding,
-    Fingerprint,
-    Fit,
-    Group,
-    HeldBack,
-    Kind,
-    Line,
-    MapText,
-    Measurement,
-    Plan,
-    Prediction,
-    Probe,
-    Problem,
-    Published,
-    Rank,
-    Reason,
-    Report,
-    RoundTrip,
-    Samples,
-    SelfTest,
-    Shares,
-    Stop,
-    Trace,
-    TraceEvent,
-    Verdict,
-    Work,
-)
 from gpumap.training.published import cell, judged
 from gpumap.training.steps import PHASES
 
@@ -54,75 +15,77 @@ HASH = "sha256:" + "5f0c" * 16
 
 
 def device(index=0, name="Fake device", driver="1.0"):
-    ref = DeviceRef(Kind.CUDA, index)
+    ref = model.DeviceRef(model.Kind.CUDA, index)
     hardware = frozenset((f"gpu {index}",))
-    return Device(f"cuda:{index}", Kind.CUDA, ref, name, "fake", hardware=hardware, driver=driver)
+    return model.Device(
+        f"cuda:{index}", model.Kind.CUDA, ref, name, "fake", hardware=hardware, driver=driver
+    )
 
 
 def bindings(names=("a", "b"), text="Fake device"):
-    return tuple(Binding(name, device(n, text, text)) for n, name in enumerate(names))
+    return tuple(model.Binding(name, device(n, text, text)) for n, name in enumerate(names))
 
 
 def figure(value, unit="s", spread=0.01):
-    return Estimate(value, value * (1 - spread), value * (1 + spread), unit)
+    return model.Estimate(value, value * (1 - spread), value * (1 + spread), unit)
 
 
 def case(name="one", bound=None, dtype="float32", **more):
     bound = bindings()[:1] if bound is None else bound
-    return Case("dot", name, {"size": 64, "dtype": dtype}, bound, Work(1, 2 * 64**3), **more)
+    return model.Case(
+        "dot", name, {"size": 64, "dtype": dtype}, bound, model.Work(1, 2 * 64**3), **more
+    )
 
 
 def ok(of, seconds=0.5, speedup=None, **more):
     figures = {"time": figure(seconds), "rate": figure(2 * 64**3 / seconds, "FLOP/s")}
     if speedup is not None:
         figures["speedup"] = figure(speedup, "1")
-    samples = Samples((seconds,) * 6, tuple(range(6)), 2)
-    stop = Stop("precision", 6, 3, 0.0, 6.0)
-    check = Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
-    return Measurement(of, "ok", None, (), samples, stop, check, figures, **more)
+    samples = model.Samples((seconds,) * 6, tuple(range(6)), 2)
+    stop = model.Stop("precision", 6, 3, 0.0, 6.0)
+    check = model.Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
+    return model.Measurement(of, "ok", None, (), samples, stop, check, figures, **more)
 
 
 def skipped(of, code="stopped", text="not measured: the time limit was reached"):
-    return Measurement(of, "skipped", Reason(code, text))
+    return model.Measurement(of, "skipped", model.Reason(code, text))
 
 
 def wrong(of, text="the product is wrong"):
-    check = Check("float64 reference", passed=False, max_error=30.0, bound=1.0)
-    samples = Samples((0.5,), (0,))
-    return Measurement(of, "failed", Reason("wrong-data", text), samples=samples, check=check)
+    check = model.Check("float64 reference", passed=False, max_error=30.0, bound=1.0)
+    samples = model.Samples((0.5,), (0,))
+    return model.Measurement(
+        of, "failed", model.Reason("wrong-data", text), samples=samples, check=check
+    )
 
 
 def problem(code, message, exit_, hint=None, **more):
-    return Problem(Diagnostic(code, message, hint=hint, **more), exit_)
+    return model.Problem(Diagnostic(code, message, hint=hint, **more), exit_)
 
 
 def verdict(word, rule="limit", text="dot.many.speedup>=1.8", **more):
     id_ = more.pop("id_", case("many", bindings()).id)
     figures = {"value": 1.5, "low": 1.4, "high": 1.6} | more
-    return Verdict(rule, text, id_, "speedup", word, **figures)
+    return model.Verdict(rule, text, id_, "speedup", word, **figures)
 
 
 def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", **parts):
     """Return a report; `text` is what drivers and files say in it."""
     bound = bindings(names, text)
     written = ";".join(f"{b.name}->{b.device.ref}" for b in bound)
-    context_map = ContextMap(tuple(Entry(b.name, b.device.ref) for b in bound), written)
+    context_map = model.ContextMap(tuple(model.Entry(b.name, b.device.ref) for b in bound), written)
     whole = {
-        "settings": SETTINGS,
-        "source": MapText(written, "--map"),
-        "map": context_map,
+        "settings": SETTINGS, "source": model.MapText(written, "--map"), "map": context_map,
         "bindings": bound,
         "notes": (Diagnostic("unused", f"unused: {text}", hint=text, severity="note"),),
         "devices": tuple(b.device for b in bound),
-        "backends": (Probe("fake", usable=True, version=text),),
-        "fingerprint": Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}, ()),
-        "environment": {"CUDA_VISIBLE_DEVICES": text},
-        "before": None,
-        "after": None,
-    } | parts
+        "backends": (model.Probe("fake", usable=True, version=text),),
+        "fingerprint": model.Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}, ()),
+        "environment": {"CUDA_VISIBLE_DEVICES": text}, "before": None, "after": None,
+    } | parts  # fmt: skip
     times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)
     argv = ("bench", "dot", "--map", written)
-    report = Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
+    report = model.Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
     return replace(report, headline=headline(report))
 
 
@@ -136,7 +99,7 @@ def matrix(count):
     bound = bindings([f"device number {n}" for n in range(count)])
     params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
     cases = [
-        Case("transfer", "d2d", params, (a, b), Work(), ordered=True)
+        model.Case("transfer", "d2d", params, (a, b), model.Work(), ordered=True)
         for a in bound
         for b in bound
         if a != b
@@ -194,8 +157,10 @@ def trained(names=("a", "b"), text="x"):
     bound = bindings(names, text)
     keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made", "steps": 1}
     how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients"}
-    one = Case("train", "step", how | {"batch": 8}, bound[:1], Work(0, 1000))
-    both = Case("train", "step", how | {"batch": 16}, bound, Work(0, 2000), against=one.id)
+    one = model.Case("train", "step", how | {"batch": 8}, bound[:1], model.Work(0, 1000))
+    both = model.Case(
+        "train", "step", how | {"batch": 16}, bound, model.Work(0, 2000), against=one.id
+    )
     apart = replace(both, params=keys | {"optimizer": "adam", "rule": "easgd", "batch": 16})
     rows = (_trained(one), _trained(both, 1.5, 4096.0), wrong(apart, text))
     errors = (problem("diverged", f"{text}: no longer a number", 3, text),)
@@ -247,7 +212,7 @@ def errors_only(names=("a", "b"), text="x"):
 
 def dry_run(names=("a", "b"), text="x"):
     cases = pair(names, text)
-    plans = (Plan((Group(cases),), {text: 4096, "host": 64}, 4096),)
+    plans = (model.Plan((model.Group(cases),), {text: 4096, "host": 64}, 4096),)
     rows = tuple(skipped(each, "stopped", "a dry run") for each in cases)
     return made(names=names, text=text, measurements=rows, plans=plans)
 
@@ -255,16 +220,16 @@ def dry_run(names=("a", "b"), text="x"):
 def copies(names=("a", "b"), text="x"):
     (bound, _) = bindings(names, text)
     params = {"bytes": 400, "size_name": text, "memory": text, "mode": "sync", "pattern": "alone"}
-    copy = Case("transfer", "h2d", params, (bound,), Work(bytes_to_device=400))
+    copy = model.Case("transfer", "h2d", params, (bound,), model.Work(bytes_to_device=400))
     figures = {"time": figure(5e-6), "bandwidth": figure(8e7, "B/s")}
-    row = replace(ok(copy, 5e-6), metrics=figures, check=Check("bytes", True, nbytes=400))  # noqa: FBT003
-    model = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
+    row = replace(ok(copy, 5e-6), metrics=figures, check=model.Check("bytes", True, nbytes=400))  # noqa: FBT003
+    found = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
-    held = HeldBack(131072, 1.0e-5, 1.1e-5)
-    fit = Fit(id_, copy, True, 1, (64, 512), 0.06, held, model, (Line(5e-6, 1e-9, 64),))  # noqa: FBT003
-    decision = Case("transfer", "affine", {"resident": "false"}, (bound,), Work())
+    held = model.HeldBack(131072, 1.0e-5, 1.1e-5)
+    fit = model.Fit(id_, copy, True, 1, (64, 512), 0.06, held, found, (model.Line(5e-6, 1e-9, 64),))  # noqa: FBT003
+    decision = model.Case("transfer", "affine", {"resident": "false"}, (bound,), model.Work())
     from_ = {"break_even": figure(4096.0, "B")}
-    pays = BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
+    pays = model.BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
     about = {"kind": "transfer-cost", "names": names, "text": text}
     return made(**about, measurements=(row,), fits=(fit,), break_evens=(pays,))
 
@@ -275,11 +240,11 @@ def proved(names=("a", "b"), text="x"):
     one = case("one", (first,), dtype=text)
     a, b = (replace(one, bench="selftest", name=name) for name in "ab")
     trips = (
-        RoundTrip(first.device, first.name),
-        RoundTrip(second.device, second.name, Reason("wrong-data", text)),
+        model.RoundTrip(first.device, first.name),
+        model.RoundTrip(second.device, second.name, model.Reason("wrong-data", text)),
     )
-    alarms = (Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
-    found = SelfTest(trips, alarms)
+    alarms = (model.Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
+    found = model.SelfTest(trips, alarms)
     errors = (problem("wrong-data", f"{text}: wrong at byte 5", 4, text),)
     rows = (ok(a), ok(b, speedup=1.0))
     return made("wrong-data", 4, kind="selftest", names=names, text=text, measurements=rows,
@@ -293,15 +258,19 @@ def checked(names=("a", "b"), text="x"):
 def joined(names=("a", "b"), text="x"):
     """A job of three ranks on two machines, of which one has found no device."""
     a, b = bindings(names, text)
-    found = (Rank(0, 0, text, 7, a), Rank(1, 1, text, 8, None), Rank(2, 0, f"{text}2", 9, b))
+    found = (
+        model.Rank(0, 0, text, 7, a),
+        model.Rank(1, 1, text, 8, None),
+        model.Rank(2, 0, f"{text}2", 9, b),
+    )
     return made(kind="check", names=names, text=text, ranks=found)
 
 
 def listed(names=("a", "b"), text="x"):
     found = tuple(b.device for b in bindings(names, text))
     backends = (
-        Probe("fake", True, text, devices=found, notes=(text,)),  # noqa: FBT003
-        Probe("cupy", False, None, text, text),  # noqa: FBT003
+        model.Probe("fake", True, text, devices=found, notes=(text,)),  # noqa: FBT003
+        model.Probe("cupy", False, None, text, text),  # noqa: FBT003
     )
     return made(kind="devices", names=names, text=text, bindings=(), backends=backends)
 
@@ -310,16 +279,16 @@ def traced(names=("a", "b"), text="x"):
     """What a script did by two contexts, and that it ended badly."""
     a, b = names
     events = (
-        TraceEvent("upload", a, "transfer", 8, (2,), False, 0.0, 0.5),  # noqa: FBT003 - not implicit
-        TraceEvent(text, f"{b}->{a}", "transfer", 16, (4,), True, 0.5, 1.0),  # noqa: FBT003 - implicit
-        TraceEvent(text, a, "operation", 16, (4,), False, 1.0, 1.5),  # noqa: FBT003
-        TraceEvent(text, b, "operation", 16, (4,), False, 1.25, 1.5),  # noqa: FBT003
-        TraceEvent(text, "cpu", "operation", 8, (), False, None, None),  # noqa: FBT003
+        model.TraceEvent("upload", a, "transfer", 8, (2,), False, 0.0, 0.5),  # noqa: FBT003 - not implicit
+        model.TraceEvent(text, f"{b}->{a}", "transfer", 16, (4,), True, 0.5, 1.0),  # noqa: FBT003 - implicit
+        model.TraceEvent(text, a, "operation", 16, (4,), False, 1.0, 1.5),  # noqa: FBT003
+        model.TraceEvent(text, b, "operation", 16, (4,), False, 1.25, 1.5),  # noqa: FBT003
+        model.TraceEvent(text, "cpu", "operation", 8, (), False, None, None),  # noqa: FBT003
     )
     bound = bindings(names, text)
     traces = (
-        Trace(1, bound, "visible", 0.0, True, events),  # noqa: FBT003 - closed
-        Trace(2, bound[:1], "strict", 2.0, False),  # noqa: FBT003 - left open
+        model.Trace(1, bound, "visible", 0.0, True, events),  # noqa: FBT003 - closed
+        model.Trace(2, bound[:1], "strict", 2.0, False),  # noqa: FBT003 - left open
     )
     errors = (problem("script", f"the script ended with {text}", 1, text),)
     return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)
@@ -328,7 +297,7 @@ def traced(names=("a", "b"), text="x"):
 def foreseen(names=("a", "b"), text="x"):
     """What more devices would give, and a table that says what they gave others."""
     prediction = predicted(
-        Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25, 64), (2, 64), ("ring",)
+        model.Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25, 64), (2, 64), ("ring",)
     )
     cells = tuple(
         cell(f"{text}{row}", devices, time, 8, 64, 4096 * row)
@@ -336,44 +305,32 @@ def foreseen(names=("a", "b"), text="x"):
         for devices, time in ((1, "10.5"), (2, "5.01+0.5"), (4, "2.50+0.3"), (8, "1.20+0.9"))
     )
     return made(kind="predict", names=names, text=text, prediction=prediction,
-                published=judged(Published(text, (text,), cells)))  # fmt: skip
+                published=judged(model.Published(text, (text,), cells)))  # fmt: skip
 
 
 def diagnosed(names=("a", "b"), text="x"):
     """One name that is used, and one that is not, for two causes."""
     a, b = names
-    first = Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
-    behind = Finding("GM407", "float64", text, text)
-    shares = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
-    told = Example("affine", text, 100, figure(2e-4), figure(1e-5), shares, behind)
+    first = model.Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
+    behind = model.Finding("GM407", "float64", text, text)
+    shares = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+    told = model.Example("affine", text, 100, figure(2e-4), figure(1e-5), shares, behind)
     found = (
-        Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}, (told,)),
-        Diagnosis(b, "cuda1", "not used", "no device", (first, behind)),
+        model.Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}, (told,)),
+        model.Diagnosis(b, "cuda1", "not used", "no device", (first, behind)),
     )
     errors = (problem("diagnosis", text, 3, text, name=b),)
     return made("absent", 3, kind="doctor", names=names, text=text, diagnoses=found, errors=errors)
 
 
 ENDS = {
-    "trained": trained,
-    "passed": passed,
-    "regression": regression,
-    "limit missed": limit_missed,
-    "wrong data": wrong_data,
-    "skipped": absent_skipped,
-    "time limit": time_limit,
+    "trained": trained, "passed": passed, "regression": regression, "limit missed": limit_missed,
+    "wrong data": wrong_data, "skipped": absent_skipped, "time limit": time_limit,
     "interrupted": interrupted,
-}
+}  # fmt: skip
 OTHERS = {
-    "errors only": errors_only,
-    "dry run": dry_run,
-    "copies": copies,
-    "selftest": proved,
-    "check": checked,
-    "ranks": joined,
-    "devices": listed,
-    "trace": traced,
-    "predict": foreseen,
+    "errors only": errors_only, "dry run": dry_run, "copies": copies, "selftest": proved,
+    "check": checked, "ranks": joined, "devices": listed, "trace": traced, "predict": foreseen,
     "doctor": diagnosed,
-}
+}  # fmt: skip
 EVERY = ENDS | OTHERS

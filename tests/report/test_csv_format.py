@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import ENDS, case, copies, limit_missed, made, ok, passed, time_limit, wrong
+from made_reports import ENDS, case, copies, made, ok, passed
 
 from gpumap.model import Reason
 from gpumap.report import Style, render
-from gpumap.report.csv import FIGURE, RECORD, number, text
+from gpumap.report.csv import number, text
 
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 
@@ -36,13 +36,6 @@ def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
     ]
     found = [(line["id"], line["metric"]) for line in of(report, "measurement")]
     assert expected == found
-
-
-def test_an_empty_report_has_a_header():
-    """A reader of columns is not surprised; the headline is there in any case."""
-    header, only, *rest = render("csv", made(), Style()).split("\r\n")
-    assert header == ",".join([*RECORD, *FIGURE])
-    assert (only.partition(",")[0], rest) == ("headline", [""])
 
 
 @given(st.floats())
@@ -70,16 +63,13 @@ def test_a_number_is_never_taken_for_a_formula(value, shown):
     assert number(value) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [
-        *((formula, f"'{formula}") for formula in (
-            "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
-            "-", "+x")),
-        ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
-        *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "cell"), [
+    *((formula, f"'{formula}") for formula in (
+        "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
+        "-", "+x")),
+    ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
+    *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
+])  # fmt: skip
 def test_a_formula_is_text(value, cell):
     """What a spreadsheet would run has an apostrophe before it; a number has none."""
     assert text(value) == cell
@@ -108,19 +98,6 @@ def test_a_parameter_that_is_called_as_a_column_has_a_column_of_its_own(params, 
     assert {text(str(value)) for value in params.values()} <= set(first.values())
 
 
-def test_a_row_that_failed_says_so():
-    """Its check, and why. Names are joined as in ids; each line says whether it is simulated."""
-    copy = ok(case("d2d", passed().bindings, ordered=True))
-    report = made(measurements=(wrong(case()), ok(case(bound=passed().bindings)), copy))
-    line, *others = of(report, "measurement")
-    assert {line[key] for key in ("status", "check", "n")} == {"failed", "1"}
-    assert line["reason"] == "wrong-data: the product is wrong"
-    assert {line["names"] for line in others} == {"a+b", "a>b"}
-    for simulated, word in ((True, "true"), (False, "false")):
-        every = lines(replace(report, simulated=simulated))
-        assert {line["simulated"] for line in every} == {word}
-
-
 def test_break_evens_have_lines_of_their_own():
     """Where each range begins and ends: the last has no end. So have models, for each figure."""
     found, fits = of(copies(), "break-even"), of(copies(), "fit")
@@ -144,14 +121,3 @@ def test_a_break_even_without_a_win_says_why(changed, status, reason):
     none = replace(whole, wins=(), **changed)
     (line,) = of(replace(copies(), break_evens=(none,)), "break-even")
     assert (line["status"], line["reason"]) == (status, reason)
-
-
-def test_verdicts_and_errors_have_lines():
-    report = limit_missed()
-    assert [(line["reason"], line["status"], line["id"]) for line in of(report, "verdict")] == [
-        (v.text, v.verdict, v.id or "") for v in report.verdicts
-    ]
-    assert [(line["reason"], line["status"]) for line in of(report, "error")] == [
-        (f"{p.diagnostic.code}: {p.diagnostic.message}", str(p.exit)) for p in report.errors
-    ]
-    assert [line["status"] for line in of(time_limit(), "error")] == ["124"]

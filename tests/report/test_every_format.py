@@ -98,15 +98,9 @@ def read_html(text):
 
 
 READERS = {
-    "plain": lambda text: text.split("\n"),
-    "rich": read_rich,
-    "json": read_json,
-    "csv": read_csv,
-    "markdown": read_markdown,
-    "junit": read_junit,
-    "github": read_github,
-    "html": read_html,
-}
+    "plain": lambda text: text.split("\n"), "rich": read_rich, "json": read_json, "csv": read_csv,
+    "markdown": read_markdown, "junit": read_junit, "github": read_github, "html": read_html,
+}  # fmt: skip
 
 
 def said(format_, make, report):
@@ -161,7 +155,6 @@ def test_any_text_is_harmless_in_a_page(name, text):
 
 
 def assert_harmless(format_, make, names, text):
-    """Hold that text is printable, and has as many lines as it would have without it."""
     hostile = rendered(format_, make(names, text))
     READERS[format_](hostile)
     lines = lines_of(hostile)

@@ -75,19 +75,7 @@ def test_no_format_shows_an_interval(one, format_):
     assert INTERVAL.search(shown(format_, saved.read(written("dot").path)))  # it would be found
 
 
-def test_json_and_csv_have_no_ends(one):
-    tree, cells = json.loads(render("json", one, Style())), lines(one)
-    found = [f for row in tree["measurements"] for f in row["metrics"].values()]
-    validate(tree)
-    assert tree["status"] == "inconclusive"
-    assert {(f["low"], f["high"]) for f in found} == {(None, None)}
-    assert all(isinstance(f["value"], int | float) and "nonfinite" not in f for f in found)
-    assert {(line["low"], line["high"]) for line in cells} == {("", "")}
-    assert [float(line["value"]) for line in cells] == [f.value for f in figures(one).values()]
-
-
 def drawn(chart):
-    """Return the dots and bars of a chart, and those of them that are filled."""
     figure = Figure()
     chart.draw(figure)
     dots = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]

@@ -13,14 +13,6 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.exit_code import STATUS
 from gpumap.report import Style, render
 
-LEVELS = {"error", "warning", "notice"}
-HOSTILE = [
-    "::error::x", "  ::error::x", "\n::error::x", "\r::set-env name=A::b", "%0A::error::x", "%",
-    "::stop-commands::x", "##[error]x", "a ##[add-mask]b", "#\u034f#[error]x", ":\ufe0f:error::x",
-    "\u034f::error::x", "::", ":::", "::error", "##[", "###[error]x", "##[##[error]x",
-    "a,b=c", "title=x::y", "\x1b]0;x\x07", "\u202e", "\ud800", "]", "a:b",
-]  # fmt: skip
-
 
 def log(report):
     return render("github", report, Style())
@@ -106,23 +98,6 @@ def test_ten_of_a_type_and_how_many_more(number, more):
     assert levels == ["error"] * 10 + ["notice"]
     assert log(report).count(f"gpumap: {number - 10} more error") == (more is not None)
     assert more is None or f"gpumap: {more}" in log(report)
-
-
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_text_starts_no_command(name, hostile):
-    report, tame = EVERY[name]((hostile, "b"), hostile), EVERY[name]()
-    found = commands(log(report))
-    assert [one.name for one in found] == [one.name for one in commands(log(tame))]
-    assert all(list(one.properties) == ["title"] for one in found)
-    assert {one.name for one in found} <= LEVELS
-    assert all(line.isprintable() for line in log(report).split("\n"))
-
-
-@pytest.mark.parametrize("hostile", ["%0A::error::x", "100%", "a,b=c", "a:b", "%25", "a::error::b"])
-def test_messages_come_back_as_they_were(hostile):
-    report = made("no", 1, errors=(problem(hostile, hostile, 1),), notes=())
-    assert annotations(report) == [("error", f"gpumap bench: {hostile}", hostile)]
 
 
 @given(text=st.text(st.characters() | st.sampled_from(":#[]%\n")), kind=st.text(st.characters()))

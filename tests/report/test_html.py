@@ -47,7 +47,6 @@ class Reader(HTMLParser):
         self.open += [] if tag in self.VOID else [tag]
 
     def handle_startendtag(self, tag, _attributes):
-        """Only drawings have elements that end where they begin."""
         if tag not in self.VOID and "svg" not in self.open:
             self.wrong.append(tag)
 
@@ -57,7 +56,6 @@ class Reader(HTMLParser):
 
 
 def page(report):
-    """Return a report as a page, which must be HTML and XML, and as a tree."""
     text = formats.render("html", report, Style())
     reader = Reader(text)
     assert (reader.open, reader.wrong) == ([], [])
@@ -125,7 +123,6 @@ def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(me
 
 
 def luminance(color):
-    """Return how light a colour is, by WCAG 2."""
     parts = (int(color[n : n + 2], 16) / 255 for n in (1, 3, 5))
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -252,7 +249,6 @@ def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
-    """A µ is a µ, where a terminal has other signs."""
     run = str(written("dot").path)
     del gpumap.env["MPLCONFIGDIR"]  # matplotlib has no place to remember the machine's fonts
     env = {"PYTHONIOENCODING": encoding, "HOME": "/proc/none"}

@@ -7,42 +7,28 @@ from dataclasses import replace
 import made_reports
 import numpy as np
 import pytest
-from commands.scripts import script
 from jsonschema import Draft202012Validator
 from report_schema import SCHEMA, VALIDATOR
 
+from gpumap import model
 from gpumap.errors import Exit
 from gpumap.judge import transfers
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.explain import CAUSES
-from gpumap.model import (
-    Around,
-    Case,
-    Ceiling,
-    Device,
-    DeviceRef,
-    Estimate,
-    Explanation,
-    GpuState,
-    Kind,
-    SampleMark,
-    Samples,
-    Shares,
-    State,
-    Work,
-)
 from gpumap.model.trees import plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer
 
-GPU = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
-STATE = State(0.02, 0.0, 0.01, {"cpu:0": 2.6e9}, (GPU, GpuState("cuda:1")))
-CEILING = Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds", "measured")
-CAUSE = Explanation("serialised", "they take turns", {"overlap": Estimate(0.1, 0, 0.25, "1")})
-TAKEN = Samples(
+GPU = model.GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
+STATE = model.State(0.02, 0.0, 0.01, {"cpu:0": 2.6e9}, (GPU, model.GpuState("cuda:1")))
+CEILING = model.Ceiling("rate", 2e11, "FLOP/s", 0.5, "measured: multiply-adds", "measured")
+CAUSE = model.Explanation(
+    "serialised", "they take turns", {"overlap": model.Estimate(0.1, 0, 0.25, "1")}
+)
+TAKEN = model.Samples(
     (0.5, 0.4), (0, 1), queue=(0.25, 0.125), cpu=(0.5, 0.375), empty_sync=1e-6,
     worked={"a": (0.5, 0.25)}, intervals={"a": ((0.0, 0.5), (1.0, 1.5))},
-    sample_notes=(SampleMark(1, "preempted", "elsewhere"),),
+    sample_notes=(model.SampleMark(1, "preempted", "elsewhere"),),
     phases={"compute": (0.375, 0.25), "sync": (0.125, 0.0)},
 )  # fmt: skip
 
@@ -55,7 +41,7 @@ def problems(report):
 def measured():
     report = made_reports.passed()
     one, many = report.measurements
-    one = replace(one, samples=TAKEN, ceiling=CEILING, around=Around(1.5, 0.25, 2.0, 4))
+    one = replace(one, samples=TAKEN, ceiling=CEILING, around=model.Around(1.5, 0.25, 2.0, 4))
     judged = made_reports.verdict("inconclusive", id_=many.case.id)
     return replace(
         report, status="inconclusive", exit_code=5, before=STATE, verdicts=(judged,),
@@ -65,7 +51,7 @@ def measured():
 
 def copied():
     report = made_reports.copies()
-    shares = {400: Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)}
+    shares = {400: model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)}
     return replace(report, break_evens=(replace(report.break_evens[0], shares=shares),))
 
 
@@ -213,7 +199,7 @@ def test_the_statuses_and_causes_are_those_of_the_code():
 def test_what_nobody_could_tell_is_null():
     """Of the surroundings of a row, and of a GPU whose driver says nothing; no GPU is no entry."""
     one, _ = measured().measurements
-    row = plain(renderer._row(replace(one, around=Around())))
+    row = plain(renderer._row(replace(one, around=model.Around())))
     assert set(row["around"].values()) == {None}
     assert TREE["machine"]["before"]["gpus"] == [
         {"device": "cuda:0", "clocks_hz": {"sm": 1.98e9, "memory": 3.2e9}, "power_w": 699.5,
@@ -221,7 +207,7 @@ def test_what_nobody_could_tell_is_null():
         {"device": "cuda:1", "clocks_hz": {}, "power_w": None, "temperature_c": None,
          "throttle": None},
     ]  # fmt: skip
-    unknown = tree(replace(measured(), after=State(None, None, None, {}, ())))
+    unknown = tree(replace(measured(), after=model.State(None, None, None, {}, ())))
     assert problems(unknown) == []
     assert unknown["machine"]["after"]["gpus"] == []
 
@@ -229,47 +215,19 @@ def test_what_nobody_could_tell_is_null():
 def test_what_hardware_a_device_is_has_one_order():
     """Two reports of one machine are the same text: a set has another order in each run."""
     names = [f"core:{number}" for number in range(40)]
-    ref = DeviceRef(Kind.CPU, 0)
-    device = Device("cpu:0", Kind.CPU, ref, "", "numpy", hardware=frozenset(names))
+    ref = model.DeviceRef(model.Kind.CPU, 0)
+    device = model.Device("cpu:0", model.Kind.CPU, ref, "", "numpy", hardware=frozenset(names))
     assert renderer._device(device).hardware == sorted(names)
 
 
 @pytest.mark.parametrize(("work", "written"), [
-    (Work(2, 10), {"products": 2, "operations": 10, "bytes_to_device": 0, "bytes_to_host": 0}),
-    (Work(0, 0, 400), {"bytes": 400, "bytes_to_device": 400, "bytes_to_host": 0}),
-    (Work(0, 0, 3, 4), {"bytes": 7, "bytes_to_device": 3, "bytes_to_host": 4}),
+    (model.Work(2, 10),
+     {"products": 2, "operations": 10, "bytes_to_device": 0, "bytes_to_host": 0}),
+    (model.Work(0, 0, 400), {"bytes": 400, "bytes_to_device": 400, "bytes_to_host": 0}),
+    (model.Work(0, 0, 3, 4), {"bytes": 7, "bytes_to_device": 3, "bytes_to_host": 4}),
 ])  # fmt: skip
 def test_copies_have_the_bytes_of_both_ways(work, written):
-    assert renderer._work(Case("x", "y", {}, (), work)) == written
-
-
-@pytest.mark.parametrize(("arguments", "status"), [
-    ("check --syntax-only a->cuda0", "ok"), ("check --needs b a->cuda0", "no"),
-    ("check a->cuda0;b->cuda9", "absent"), ("check a->cuda1", "wrong-data"),
-    ("check a=>cuda0;;b", "error"), ("check", "error"), ("devices", "ok"),
-    ("devices --backend nope", "error"),
-    ("bench dot --size 64 --map a->cuda0;b->cuda2", "ok"),
-    ("transfer-cost --map a->cuda0;b->cuda1", "wrong-data"),
-])  # fmt: skip
-def test_a_run_s_report_is_valid_and_complete(gpumap, arguments, status):
-    """However it ended: the status, the exit code of the process and its own command line."""
-    answer = gpumap.fake(script({}, {"fault": "flip"}, {}))(*arguments.split(), "--format", "json")
-    report = json.loads(answer.out, parse_constant=pytest.fail)
-    ids = [row["id"] for row in report["measurements"]]
-    assert problems(report) == []
-    assert list(report) == SCHEMA["required"]
-    assert (report["status"], report["exit_code"]) == (status, answer.code)
-    assert report["argv"] == [*arguments.split(), "--format", "json"]
-    assert bool(report["errors"]) == (status != "ok")
-    assert len(set(ids)) == len(ids)
-
-
-def test_a_list_of_numbers_is_one_line():
-    """A report with a thousand samples can still be read."""
-    text = "".join(renderer._written({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}, ""))
-    assert text == (
-        '{\n  "a": [1, 2.5, null],\n  "b": [\n    {\n      "c": []\n    }\n  ],\n  "d": {}\n}'
-    )
+    assert renderer._work(model.Case("x", "y", {}, (), work)) == written
 
 
 def test_the_text_is_the_report():

@@ -52,7 +52,6 @@ def tables(report):
 
 
 def assert_harmless(report):
-    """Hold that all that is rendered is text, code and what this format itself puts in."""
     tokens = PARSER.parse(text(report))
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= QUIET

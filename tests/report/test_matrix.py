@@ -40,23 +40,10 @@ def shown(measurements, format_="plain", width=80, *, verbose=True):
 
 
 def part(text):
-    """Return the lines from the first matrix on, to the blank line behind it."""
     lines = text.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("device to device"))
     end = next((n for n in range(first, len(lines)) if not lines[n]), len(lines))
     return lines[first:end]
-
-
-def test_two_devices_make_a_matrix():
-    a, b = named(2)
-    text = shown([pair((a, b)), pair((b, a), 6.1 * GB, route="staged")])
-    assert [line.rstrip() for line in part(text)] == [
-        "device to device, 400000 bytes, fake, sync: GB/s from row to column",
-        "  GB/s  a      b",
-        "  a     -      24.80P",
-        "  b     6.10S  -",
-        "  P: peer, directly; S: staged, by way of the host",
-    ]
 
 
 def test_a_narrow_terminal_loses_nothing():

@@ -80,12 +80,9 @@ def test_every_thread_has_a_name():
     processes = [e["args"]["name"] for e in found["traceEvents"] if e["name"] == "process_name"]
     assert processes == ["context 1 (visible)", "context 2 (visible)"]
     assert threads(found) == {
-        (1, 1): "a (cuda0, GPU)",
-        (1, 2): "b (cuda1, GPU)",
-        (1, 3): "host",
-        (1, 4): "copies a->b",
+        (1, 1): "a (cuda0, GPU)", (1, 2): "b (cuda1, GPU)", (1, 3): "host", (1, 4): "copies a->b",
         (2, 1): "x (cuda0, GPU)",
-    }
+    }  # fmt: skip
     assert {(e["pid"], e["tid"]) for e in complete(found)} <= set(threads(found))
 
 

@@ -131,8 +131,7 @@ def test_reasons_tell_waited_for_from_queued():
 
 @pytest.mark.parametrize(("calls", "shown"), [
     (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
-    (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"),
-    (figure(2.0, "1"), "2 calls [2, 3]"),
+    (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"), (figure(2.0, "1"), "2 calls [2, 3]"),
 ])  # fmt: skip
 def test_one_call_is_no_calls(calls, shown):
     assert times(calls) == shown

@@ -39,7 +39,6 @@ def rendered(format_):
 
 
 def test_its_rows_have_a_table_of_its_own():
-    """With its title, its columns and its legend."""
     text = rendered("plain")
     assert "toy of 4 words, fake" in text
     heading = next(line for line in text.splitlines() if line.split()[:1] == ["case"])

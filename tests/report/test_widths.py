@@ -112,7 +112,6 @@ def report(key, count, form):
 
 
 def lines(format_, found, columns=100):
-    """Return the lines of a report, but Theano's line of each name, which programs read."""
     text = render(format_, found, Style(width=columns))
     return [line for line in text.splitlines() if not line.startswith("Mapped name")]
 
@@ -137,23 +136,15 @@ def test_a_row_has_one_word_of_trust():
     )
     tight = replace(wide, metrics={"time": figure(0.0491)})
     every = [
-        few,
-        wide,
-        tight,
-        replace(tight, flags=("unstable",)),
-        replace(tight, flags=("shared-hardware",)),
-        replace(tight, status="failed"),
-    ]
+        few, wide, tight, replace(tight, flags=("unstable",)),
+        replace(tight, flags=("shared-hardware",)), replace(tight, status="failed"),
+    ]  # fmt: skip
     text = "\n".join(lines("plain", replace(made(), measurements=tuple(every))))
     told = [line.split()[2:] for line in text.splitlines() if line[:6] == "  one "]
     assert [" ".join(cells) for cells in told] == [
-        "~49 ms 5 ? few",
-        "49.1 ms ±12% 6 ~ noisy",
-        "49.1 ms ±1% 6 ok",
-        "49.1 ms ±1% 6 ~ noisy",
-        "49.1 ms ±1% 6 ok",
-        "49.1 ms ±1% 6 ! failed",
-    ]
+        "~49 ms 5 ? few", "49.1 ms ±12% 6 ~ noisy", "49.1 ms ±1% 6 ok", "49.1 ms ±1% 6 ~ noisy",
+        "49.1 ms ±1% 6 ok", "49.1 ms ±1% 6 ! failed",
+    ]  # fmt: skip
     assert "one: unstable: the samples do not represent one value" in text
 
 

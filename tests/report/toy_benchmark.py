@@ -10,14 +10,10 @@ SPEC = BenchmarkSpec(
     (Family(("ping", "pong"), ("words", "tone"), ("time", "speedup")),),
     command=("bench", "toy"),
     columns=(
-        "case",
-        "on",
-        "time",
+        "case", "on", "time",
         Column("gain", metric="speedup", about="how many times as fast as one device"),
         Column("tone", param="tone"),
-        Column("loud", cell=lambda row: str(row.case.params["tone"]).upper()),
-        "trust",
-        "status",
+        Column("loud", cell=lambda row: str(row.case.params["tone"]).upper()), "trust", "status",
     ),
     title=lambda case: f"toy of {case.params['words']} words",
     legend=lambda rows: [f"gain: of {len(rows)} rows"],
@@ -25,4 +21,4 @@ SPEC = BenchmarkSpec(
     sizes=("words",),
     how=("tone",),
     work="whole",
-)
+)  # fmt: skip

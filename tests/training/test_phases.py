@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import table
 
 from gpumap.training.steps import EXCHANGE, PHASES, phases
 
@@ -89,7 +89,7 @@ def steps(*workers):
             zip(names, zip(*workers, strict=True), strict=True)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("early", "late", "expected"), tables(__file__)["steps"])
+@pytest.mark.parametrize(("early", "late", "expected"), table(__file__)["steps"])
 def test_the_early_wait_for_the_late_and_then_all_exchange(early, late, expected):
     """Two workers, a step; without steps there is nothing."""
     found = phases(steps(early, late), 0.0, 2)

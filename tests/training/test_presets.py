@@ -1,11 +1,11 @@
 """The parameters of each network, added up from its layers."""
 
 import pytest
-from tables import tables
+from tables import table
 
 from gpumap.training.presets import PARAMETERS, nbytes
 
-NETWORKS = tables(__file__)
+NETWORKS = table(__file__)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

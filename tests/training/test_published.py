@@ -1,16 +1,16 @@
 """Published tables: reproduced to the printed digit, computed anew, and predicted."""
 
 import pytest
+import tables
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
-from tables import tables
 
 from gpumap.errors import SourceError
 from gpumap.training import published
 from gpumap.training.published import cell, chosen, judged, shipped, table
 
-TABLES = tables(__file__)
+TABLES = tables.table(__file__)
 
 FOUR = ("AlexNet-128b", "VGG16-16b", "VGG16-32b", "ResNet50-64b")
 HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
