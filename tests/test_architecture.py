@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "fit": "model stats",
     "escape": "",
     "cut": "escape model",
-    "spelling": "",
+    "spelling": "errors",
     "extras": "",
     "opencl_vendors": "errors escape extras files cache",
     "__init__": "version model errors parse contexts running",  # by name, when asked for

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.draft import Measured
 from gpumap.app.progress import Progress
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Measured, Recording
 from gpumap.backends.base import SystemClock
 from gpumap.bench.memory import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
@@ -21,14 +20,18 @@ from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
     from typing import Any, NoReturn
 
-    from gpumap.app.request import Request
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
+    from gpumap.judge.gate import Gate
     from gpumap.machine.gpu_state import Gpus
     from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
+
 
 _ASSUMED = Diagnostic(
     "assumed",
@@ -384,3 +387,31 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
         fix = "map a second name, or ask for other cases"
         raise QuestionError("nothing of what was asked for can be measured with this map", fix)
     check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
+
+
+# --- the request
+
+
+ALL = "all"  # --backend all: every usable one, side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """On which devices to measure, how long and how well, what is required, where the report goes.
+
+    `argument` is the text of MAP, `option` that of --map.
+    """
+
+    program: Program
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    settings: Settings
+    gate: Gate
+    output: Output
+
+    @property
+    def every(self) -> bool:
+        """Return whether each usable backend is measured."""
+        return self.backend == ALL

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.model import ContextMap, Device, Entry, Reason, Report, Resolution, RoundTrip
     from gpumap.resolve import Inventory

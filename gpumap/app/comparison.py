@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
     from gpumap.judge.gate import Gate
     from gpumap.model import Acceptance, Fingerprint, Report

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.app.draft import by_default
 from gpumap.app.output import say
 from gpumap.app.program import Ended
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.escape import printable
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output, Target
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.app.user_script import Script
     from gpumap.contexts.context import Context
     from gpumap.model import Device, Trace

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.own_rank import several
-from gpumap.app.request import chosen
 from gpumap.errors import Exit, QuestionError
 from gpumap.escape import printable
+from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.app.benchmark import Opened
-    from gpumap.app.draft import Draft
-    from gpumap.app.request import Request
+    from gpumap.app.benchmark import Opened, Request
+    from gpumap.app.recording import Draft
     from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works

@@ -109,7 +109,7 @@ def benchmark_options(
 
     def decorate(command: Callable[..., Any]) -> Any:
         def collected(program: Program, **options: Any) -> Any:
-            from gpumap.app.request import Request
+            from gpumap.app.benchmark import Request
 
             names = ("argument", "option", "map_file", "backend", "settings", "gate", "output")
             request = Request(program, *(options.pop(name) for name in names))

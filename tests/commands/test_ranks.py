@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.app.rank_table import Answer, left, named, nodes, refuse
+from gpumap.app.mpi_job import Answer, left, named, nodes, refuse
 from gpumap.backends.fake_script import FakeDevice, device_of
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding
