@@ -102,6 +102,7 @@ MAY_IMPORT = {
     "model opencl_vendors parallel parse report resolve saved sources spelling units",
     "commands": "app report errors escape units map_files",
     "commands.about": "completion version",
+    "commands.bench": "bench.registry",  # the benchmarks by name
     # options become values: of a request, and of what judges its report
     "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
     "commands.option_types": "spelling app report errors units files judge.limits judge.select",

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
-from gpumap.bench.registry import find, is_control, specified
+from gpumap.bench.registry import find, how, is_control, specified
 from gpumap.escape import printable
 from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement
@@ -24,7 +24,7 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Around, Binding, Case, Cause
+    from gpumap.model import Around, Binding, Cause
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
@@ -119,21 +119,17 @@ def _cause(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
     """Return that the host does the same in clearly less time; None where it does not."""
-    on_device = row.case.params.get("place") == "device"
-    gain = row.metrics.get("speedup" if on_device else "speedup_over_host")
+    over_host = specified(row.case).over_host
+    gain = row.metrics.get("speedup" if over_host else "speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    against = {row.case.against} if on_device else {r.case.id for r in rows if _is_host(r.case)}
-    host = next(r for r in rows if r.case.id in against)
+    known = {r.case.id if over_host else specified(r.case).role: r for r in reversed(rows)}
+    host = known[row.case.against if over_host else "host"]
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
-    what = f"{row.case.params['op']}: " if on_device else ""
+    what = "".join(f"{each}: " for each in how(row.case))
     names = "+".join(map(printable, row.case.names))
     text = f"{what}the host takes {_time(theirs)}, {names} {_time(ours)}: the device does not pay"
     return Explanation(HOST_FASTER, text, {"host": _seconds(theirs), "time": _seconds(ours)})
-
-
-def _is_host(case: Case) -> bool:
-    return specified(case).role == "host"
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
