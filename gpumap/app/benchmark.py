@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.progress import Progress
 from gpumap.app.recording import Measured, Recording
@@ -172,7 +172,7 @@ class BenchmarkRun:
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
         finally:
-            draft.probes = inventory.probes
+            draft.backends = inventory.probes
         for number, resolution in enumerate(every):
             draft.resolution = resolution
             yield Turn(resolution, inventory, len(every) - number)
@@ -395,8 +395,7 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
 ALL = "all"  # --backend all: every usable one, side by side
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """On which devices to measure, how long and how well, what is required, where the report goes.
 
     `argument` is the text of MAP, `option` that of --map.

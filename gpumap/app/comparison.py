@@ -331,7 +331,7 @@ def show_machine(draft: Draft, new: Report) -> None:
     from gpumap.model import Resolution
 
     draft.source, draft.map = new.source, new.map
-    draft.devices, draft.probes = new.devices, new.backends
+    draft.devices, draft.backends = new.devices, new.backends
     draft.fingerprint = new.fingerprint
     if new.map is not None:
         draft.resolution = Resolution(new.map, new.bindings)

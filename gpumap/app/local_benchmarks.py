@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from gpumap.app.benchmark import Opened, Request, Turn
-    from gpumap.bench.chain import Chain
-    from gpumap.bench.chain import Params as ChainParams
     from gpumap.bench.dot import Dot
-    from gpumap.bench.dot import Params as DotParams
     from gpumap.bench.transfer import Params as TransferParams
     from gpumap.bench.transfer import Transfer
-    from gpumap.machine.blas import Cores
     from gpumap.model import Binding, BreakEven, Measurement
 
     D = TypeVar("D", bound=str)
@@ -43,8 +39,7 @@ if TYPE_CHECKING:
 # --- products
 
 
-@dataclass(frozen=True, slots=True)
-class Products:
+class Products(NamedTuple):
     """`bench dot`, as its options have it."""
 
     size: str
@@ -55,8 +50,8 @@ class Products:
 
 def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
-    from gpumap.bench.dot import CASES, DTYPES, SPEC, Params, plan
-    from gpumap.bench.sizes import check_names, named, squares
+    from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
+    from gpumap.bench.sizes import check_features, check_names, named, squares
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
     params = Params(squares(asked.size), element, wanted, request.settings.seed)
@@ -65,34 +60,23 @@ def measure_products(request: Request, asked: Products) -> None:
         bindings = turn.resolution.bindings
         check_names(SPEC, bindings, asked.cases and params.cases)
         given = named(bindings, asked.reference)
-        first = plan(bindings, params, given or bindings[0])
-        return Task(first, _dot_maker(bindings, params, _chooser("dot", given, request)))
+
+        def make(devices: Opened) -> Dot:
+            check_features(bindings, devices.sessions, params.dtype)
+            first = choose(bindings, devices, params, pilot)
+            return Dot(bindings, devices.sessions, devices.clock, params, first)
+
+        choose = _chooser("dot", given, request)
+        return Task(plan(bindings, params, given or bindings[0]), make)
 
     with recorded_alone("bench", request) as record:
         run_alone(record, request, task)
 
 
-def _dot_maker(
-    bindings: tuple[Binding, ...], params: DotParams, choose: Choose
-) -> Callable[[Opened], Dot]:
-    """Return what makes the benchmark once its devices are open."""
-
-    def make(devices: Opened) -> Dot:
-        from gpumap.bench.dot import Dot, pilot
-        from gpumap.bench.sizes import check_features
-
-        check_features(bindings, devices.sessions, params.dtype)
-        first = choose(bindings, devices, params, pilot)
-        return Dot(bindings, devices.sessions, devices.clock, params, first)
-
-    return make
-
-
 # --- chains of operations
 
 
-@dataclass(frozen=True, slots=True)
-class Chains:
+class Chains(NamedTuple):
     """`bench chain`, as its options have it."""
 
     rows: str
@@ -103,51 +87,36 @@ class Chains:
 
 def measure_chains(request: Request, asked: Chains) -> None:
     """Measure chains of elementwise operations on the devices of this process."""
-    from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
-    from gpumap.bench.sizes import named, squares
+    from gpumap.bench import chain
+    from gpumap.bench.search import World
+    from gpumap.bench.sizes import check_features, named, squares
     from gpumap.machine.blas import Cores
 
-    element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
-    params = Params(squares(asked.rows, "--rows"), element, wanted, request.settings.seed)
+    element, wanted = _chosen(asked.dtype, chain.DTYPES, asked.cases, chain.CASES)
+    params = chain.Params(squares(asked.rows, "--rows"), element, wanted, request.settings.seed)
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        check_asked(bindings, params, asked.cases and params.cases)
+        chain.check_asked(bindings, params, asked.cases and params.cases)
         given = named(bindings, asked.reference)
-        first = plan(Setting(bindings, given or bindings[0], {}), params)
+
+        def make(devices: Opened) -> chain.Chain:
+            check_features(bindings, devices.sessions, params.dtype)
+            without = chain.lacking(bindings, devices.sessions)
+            able = [b for b in bindings if b.name not in without]
+            first = choose(able or bindings, devices, params, chain.pilot)
+            if able and first.name in without:
+                raise Unsupported(without[first.name].text, "name another device by --reference")
+            setting = chain.Setting(bindings, first, without)
+            world = World(devices.sessions, devices.clock, devices.again, cores, request.settings)
+            return chain.Chain(setting, world, params)
+
         cores = Cores(len(turn.inventory.host.topology.cpus))
         choose = _chooser("chain", given, request)
-        return Task(first, _chain_maker(bindings, params, cores, request, choose))
+        return Task(chain.plan(chain.Setting(bindings, given or bindings[0], {}), params), make)
 
     with recorded_alone("bench", request) as record:
         run_alone(record, request, task)
-
-
-def _chain_maker(
-    bindings: tuple[Binding, ...],
-    params: ChainParams,
-    cores: Cores,
-    request: Request,
-    choose: Choose,
-) -> Callable[[Opened], Chain]:
-    """Return what makes the benchmark once its devices are open."""
-
-    def make(devices: Opened) -> Chain:
-        from gpumap.bench.chain import Chain, Setting, lacking, pilot
-        from gpumap.bench.search import World
-        from gpumap.bench.sizes import check_features
-
-        check_features(bindings, devices.sessions, params.dtype)
-        without = lacking(bindings, devices.sessions)
-        able = [b for b in bindings if b.name not in without]
-        first = choose(able or bindings, devices, params, pilot)
-        if able and first.name in without:
-            raise Unsupported(without[first.name].text, "name another device by --reference")
-        setting = Setting(bindings, first, without)
-        world = World(devices.sessions, devices.clock, devices.again, cores, request.settings)
-        return Chain(setting, world, params)
-
-    return make
 
 
 def _chosen(
@@ -180,8 +149,7 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
 # --- copies
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(NamedTuple):
     """`transfer-cost`, as its options have it."""
 
     sizes: str
@@ -266,7 +234,7 @@ _LONGER = "raise --budget: 2m"
 def test_machine(request: Request) -> None:
     """Test every device of the map, and one device of each other usable backend."""
     settings = replace(request.settings, whole=True)
-    request = replace(request, settings=settings)
+    request = request._replace(settings=settings)
     with recorded_alone("selftest", request) as record:
         draft = record.draft
         for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
@@ -301,7 +269,7 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
     for trip in prove_others(record, inventory, names):
         trips = (*draft.selftest.round_trips, trip)
         draft.selftest = replace(draft.selftest, round_trips=trips)
-    draft.probes = inventory.probes
+    draft.backends = inventory.probes
 
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
@@ -317,7 +285,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
     first = plan(bindings, {b.name: SIZES[0] for b in bindings})
     task = Task(first, _maker(bindings, settings), control=False)
-    BenchmarkRun(record, replace(request, settings=settings)).run(turn, task)
+    BenchmarkRun(record, request._replace(settings=settings)).run(turn, task)
     if draft.selftest is not None:
         _judge(draft, draft.measured[-1].rows)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
@@ -26,32 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap import model
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.progress import Progress
     from gpumap.bench.runner import Runner
-    from gpumap.model import (
-        Binding,
-        BreakEven,
-        ContextMap,
-        Device,
-        Diagnosis,
-        Fingerprint,
-        Fit,
-        MapText,
-        Measurement,
-        Plan,
-        Prediction,
-        Probe,
-        Published,
-        Rank,
-        Report,
-        Resolution,
-        SelfTest,
-        State,
-        Trace,
-        Why,
-    )
 
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
@@ -87,8 +66,8 @@ class Recording:
         argument: str | None,
         option: str | None,
         file: Path | None,
-        default: Callable[[], ContextMap] | None = None,
-    ) -> ContextMap:
+        default: Callable[[], model.ContextMap] | None = None,
+    ) -> model.ContextMap:
         """Find the map and parse it; `default` makes one where none is given.
 
         Raises:
@@ -138,7 +117,7 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupts.raised())
             self.draft.account(error, stopped=stopped)
-            ended: Why = "interrupted" if stopped else "error"
+            ended: model.Why = "interrupted" if stopped else "error"
             code = self._conclude("dry run" if self.draft.plans and not stopped else ended)
         orphans.leave()
         if self.ending.broken:
@@ -146,7 +125,7 @@ class Recording:
         if error is None or stopped or isinstance(error, GpumapError):
             raise Ended(code)
 
-    def end(self, diagnostic: Diagnostic, code: Exit, why: Why) -> NoReturn:
+    def end(self, diagnostic: Diagnostic, code: Exit, why: model.Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self.ending.lock:
@@ -160,7 +139,7 @@ class Recording:
     def _expired(self, diagnostic: Diagnostic) -> None:
         self.end(diagnostic, Exit.TIMEOUT, "time limit")
 
-    def _conclude(self, why: Why | Literal["dry run"]) -> int:
+    def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""
         self.draft.stop(why)
         report = self.draft.report()
@@ -216,20 +195,18 @@ _EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DA
 class Measured:
     """The rows of one benchmark, as they come; stopped at any moment, every case has its row."""
 
-    def __init__(self, runner: Runner | None, plan: Plan) -> None:
-        self.rows: list[Measurement] = []
-        self.decided: list[BreakEven] = []
+    def __init__(self, runner: Runner | None, plan: model.Plan) -> None:
+        self.rows: list[model.Measurement] = []
+        self.decided: list[model.BreakEven] = []
         self._runner = runner
         self._plan = plan
 
     def take(self) -> None:
         """Measure everything."""
-        for row in (
-            self._runner.run() if self._runner else ()
-        ):  # one by one: it may be stopped between two
+        for row in self._runner.run() if self._runner else ():  # it may be stopped between two
             self.rows.append(row)
 
-    def stop(self, why: Why | Literal["dry run"]) -> None:
+    def stop(self, why: model.Why | Literal["dry run"]) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
         from gpumap.model import Measurement, Reason
 
@@ -268,22 +245,22 @@ class Draft:
         self.program = program
         self.settings = settings
         self.source: MapText | None = None
-        self.map: ContextMap | None = None
-        self.resolution: Resolution | None = None
-        self.devices: tuple[Device, ...] = ()
-        self.probes: tuple[Probe, ...] = ()
-        self.fingerprint: Fingerprint | None = None
-        self.before: State | None = None
-        self.after: State | None = None
+        self.map: model.ContextMap | None = None
+        self.resolution: model.Resolution | None = None
+        self.devices: tuple[model.Device, ...] = ()
+        self.backends: tuple[model.Probe, ...] = ()
+        self.fingerprint: model.Fingerprint | None = None
+        self.before: model.State | None = None
+        self.after: model.State | None = None
         self.measured: list[Measured] = []
-        self.plans: list[Plan] = []
-        self.fit: Callable[[Iterable[Measurement]], tuple[Fit, ...]] | None = None  # of the rows
-        self.selftest: SelfTest | None = None
-        self.traces: tuple[Trace, ...] = ()
-        self.prediction: Prediction | None = None
-        self.published: Published | None = None
-        self.diagnoses: tuple[Diagnosis, ...] = ()
-        self.ranks: tuple[Rank, ...] = ()
+        self.plans: list[model.Plan] = []
+        self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
+        self.selftest: model.SelfTest | None = None
+        self.traces: tuple[model.Trace, ...] = ()
+        self.prediction: model.Prediction | None = None
+        self.published: model.Published | None = None
+        self.diagnoses: tuple[model.Diagnosis, ...] = ()
+        self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
         self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
         self.remarks: list[Diagnostic] = []  # said beside the result
@@ -315,7 +292,7 @@ class Draft:
             *self.remarks,
         )
 
-    def use(self, bindings: Iterable[Binding]) -> None:
+    def use(self, bindings: Iterable[model.Binding]) -> None:
         """Let the map be what is really used, where that is not what was given."""
         assert self.source is not None  # it was read
         text = ";".join(f"{binding.name}->{binding.device.ref}" for binding in bindings)
@@ -340,7 +317,7 @@ class Draft:
         if stopped:
             self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
 
-    def stop(self, why: Why | Literal["dry run"]) -> None:
+    def stop(self, why: model.Why | Literal["dry run"]) -> None:
         """Complete the rows of what was measured, with what their failures mean."""
         for measured in self.measured:
             measured.stop(why)
@@ -353,53 +330,40 @@ class Draft:
         code = exit_code(problem.exit for problem in self.problems)
         rows = tuple(row for measured in self.measured for row in measured.rows)
         decided = tuple(found for measured in self.measured for found in measured.decided)
-        return Report(
-            kind=self.kind,
-            argv=self.program.argv,
-            started=_stamp(self.started),
-            ended=_stamp(datetime.now(UTC)),
-            elapsed=round(self.elapsed, 6),
-            status=status(code, rows, decided),
-            exit_code=code,
-            simulated=self.simulated,
-            settings=self.settings,
-            source=self.source,
-            map=self.map,
-            bindings=self._bindings,
-            notes=self.notes,
-            devices=self.devices or self._driven(rows),
-            backends=self.probes,
-            fingerprint=self.fingerprint,
-            environment=environment(self.program.env),
-            before=self.before,
-            after=self.after,
-            measurements=rows,
-            fits=self.fit(rows) if self.fit else (),
-            break_evens=decided,
-            plans=tuple(self.plans),
-            selftest=self.selftest,
-            traces=self.traces,
-            prediction=self.prediction,
-            published=self.published,
-            diagnoses=self.diagnoses,
-            ranks=self.ranks,
-            errors=tuple(self.problems),
-        )
+        names = (field.name for field in fields(Report))
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        others: dict[str, Any] = {
+            "argv": self.program.argv,
+            "started": _stamp(self.started),
+            "ended": _stamp(datetime.now(UTC)),
+            "elapsed": round(self.elapsed, 6),
+            "status": status(code, rows, decided),
+            "exit_code": code,
+            "bindings": self._bindings,
+            "devices": self.devices or self._driven(rows),
+            "environment": environment(self.program.env),
+            "measurements": rows,
+            "fits": self.fit(rows) if self.fit else (),
+            "break_evens": decided,
+            "plans": tuple(self.plans),
+            "errors": tuple(self.problems),
+        }
+        return Report(**own | others)
 
     @property
-    def _bindings(self) -> tuple[Binding, ...]:
+    def _bindings(self) -> tuple[model.Binding, ...]:
         return self.resolution.bindings if self.resolution else ()
 
-    def _driven(self, rows: Iterable[Measurement]) -> tuple[Device, ...]:
+    def _driven(self, rows: Iterable[model.Measurement]) -> tuple[model.Device, ...]:
         """Return each device that was used, once."""
         used = (*self._bindings, *(binding for row in rows for binding in row.case.bindings))
-        found: dict[str, Device] = {}
+        found: dict[str, model.Device] = {}
         for binding in used:  # with --backend all several libraries drive a device: one of them
             found.setdefault(binding.device.id, binding.device)
         return tuple(found.values())
 
     def _simulators(self) -> Iterable[Diagnostic]:
-        drivers = {device.backend for device in self.devices} | {p.name for p in self.probes}
+        drivers = {device.backend for device in self.devices} | {p.name for p in self.backends}
         stand_in = any(device.facts.get("simulated") for device in self.devices)
         if "fake" in drivers:
             yield Diagnostic("simulated", _SCRIPTED, severity="note")
@@ -407,15 +371,12 @@ class Draft:
             yield Diagnostic("simulated", _STOOD_IN, severity="note")
 
     def _origin(self) -> Iterable[Diagnostic]:
-        if self.source is None or self.kind in _SILENT_KINDS:
+        source = self.source
+        if source is None or self.kind in _SILENT_KINDS or source.origin in _SILENT_ORIGINS:
             return
-        if self.source.origin in _SILENT_ORIGINS:
-            return
-        if self.source.origin == "default":
-            yield by_default(self.source.text)
-            return
-        path = f" ({self.source.path})" if self.source.path else ""
-        yield Diagnostic("source", f"the map is from {self.source.origin}{path}", severity="note")
+        path = f" ({source.path})" if source.path else ""
+        found = Diagnostic("source", f"the map is from {source.origin}{path}", severity="note")
+        yield by_default(source.text) if source.origin == "default" else found
 
 
 def by_default(text: str) -> Diagnostic:

@@ -47,7 +47,7 @@ class TraceRequest:
 def trace_script(program: Program, asked: TraceRequest) -> None:
     """Run a script as Python would, and report its contexts."""
     targets = tuple(_fixed(target) for target in asked.output.targets)
-    output = replace(asked.output, targets=targets)
+    output = asked.output._replace(targets=targets)
     asked = replace(
         asked, output=output, perfetto=_absolute(asked.perfetto) if asked.perfetto else None
     )
@@ -59,7 +59,7 @@ def trace_script(program: Program, asked: TraceRequest) -> None:
 
 
 def _fixed(target: Target) -> Target:
-    return replace(target, path=_absolute(target.path))
+    return target._replace(path=_absolute(target.path))
 
 
 def _absolute(path: Path) -> Path:

@@ -35,6 +35,7 @@ class Shared(Protocol):
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
         """Say what of the rows is fitted to a model, if anything is."""
+        del draft, settings
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""
@@ -44,6 +45,7 @@ class Shared(Protocol):
 
     def there(self, ranks: MpiRanks) -> Any:
         """Return the processes as workers."""
+        return ranks
 
     def works(self) -> Works:
         """Return what makes each rank's work."""
@@ -56,6 +58,7 @@ class Shared(Protocol):
 
     def done(self) -> None:
         """Do what is left when all is measured; of several processes only the first comes here."""
+        return
 
 
 class WorkersRun:
@@ -222,7 +225,7 @@ def _exchanges(asked: Exchanges) -> AllReduceParams:
     return Params(found, names, travels, asked.tensors, ladder)
 
 
-class Exchanging:
+class Exchanging(Shared):
     """The exchanges that are asked for, between devices or processes."""
 
     def __init__(self, params: AllReduceParams) -> None:
@@ -251,10 +254,6 @@ class Exchanging:
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 
-    def there(self, ranks: MpiRanks) -> Ranks:
-        """Return the processes as ranks."""
-        return ranks
-
     def works(self) -> Works:
         """Return what makes each rank's exchanges."""
         from gpumap.bench.mpi_ranks import Exchanges
@@ -272,6 +271,3 @@ class Exchanging:
         from gpumap.bench.allreduce import AllReduce
 
         return AllReduce(bindings, workers, self._params)
-
-    def done(self) -> None:
-        """Do nothing more."""

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import click
 
 from gpumap.bench.registry import BENCHMARKS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-class _Group(click.Group):
+
+class _Commands(Mapping[str, click.Command]):
     """The benchmarks of the registry that have a file bench_NAME.py here, imported on demand."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return every benchmark that has a command of its own, by the alphabet."""
-        return sorted(name for name in BENCHMARKS if find_spec(_module(name)))
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        command: click.Command = getattr(import_module(_module(cmd_name)), cmd_name)
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in list(self):
+            raise KeyError(name)
+        command: click.Command = getattr(import_module(_module(name)), name)
         return command
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in BENCHMARKS if find_spec(_module(name)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _module(name: str) -> str:
     return f"gpumap.commands.bench_{name}"
 
 
-@click.group(cls=_Group, invoke_without_command=True, no_args_is_help=False)
+@click.group(commands=_Commands(), invoke_without_command=True, no_args_is_help=False)
 @click.pass_context
 def bench(ctx: click.Context) -> None:
     """Measure a benchmark on the devices of a map."""
