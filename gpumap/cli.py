@@ -16,12 +16,13 @@ from click.core import ParameterSource
 
 from gpumap.app import interrupts
 from gpumap.app.program import Ended, Program, columns, lacking, silence
-from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from gpumap.errors import Exit, GpumapError
 
 # name: section of the help, where it lives, its first line of help (a test holds them equal)
 COMMANDS = {
@@ -63,8 +64,8 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 _PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _COMPLETE = "_GPUMAP_COMPLETE"
-_UNKNOWN = re.compile(r"No such (?:command|option):? '?(.*?)'?\.?$", re.DOTALL)
-_NO_CHOICE = re.compile(r"'(.*)' is not one of '", re.DOTALL)
+_UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
+_NO_CHOICE = r"(?s)'(.*)' is not one of '"
 
 
 class LazyGroup(click.Group):
@@ -139,11 +140,13 @@ def _main(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
+        from gpumap.errors import Exit
+
         silence(sys.stdout)
         code = Exit.CLOSED_PIPE
     except OSError as error:
         silence(sys.stdout)
-        code = _complain(f"cannot write the result: {error.strerror}", Exit.QUESTION)
+        code = _complain(f"cannot write the result: {error.strerror}")
     try:
         sys.stderr.flush()
     except OSError:
@@ -183,15 +186,22 @@ def _run(arguments: list[str]) -> int:
             group.invoke(ctx)
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
+        return _failed(error, arguments)
+    return 0
+
+
+def _failed(error: BaseException, arguments: list[str]) -> int:
+    """Say what went wrong, and return its exit code."""
+    from gpumap.errors import Exit, GpumapError
+
+    if isinstance(error, KeyboardInterrupt | click.Abort):
         return Exit.INTERRUPTED
-    except (click.ClickException, GpumapError) as error:
+    if isinstance(error, click.ClickException | GpumapError):
         return _refused(error, arguments)
-    except (Exception, SystemExit) as error:  # a library that exits did not answer
-        if isinstance(error, OSError) and error.filename is None and lacking(error) is error:
-            raise  # of the streams: `main` knows
-        return _internal(error)  # the last net: exit 70, and nothing lost
-    return Exit.OK
+    if isinstance(error, OSError) and error.filename is None and lacking(error) is error:
+        raise error  # of the streams: `main` knows
+    return _internal(error)  # the last net: exit 70, and nothing lost; a library may exit, too
 
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
@@ -204,6 +214,8 @@ def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
 
 def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:
     """Say what is wrong with the question, and return its exit code."""
+    from gpumap.errors import GpumapError
+
     if isinstance(error, GpumapError):
         from gpumap.report.diagnostics import render
 
@@ -211,10 +223,10 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
         return error.exit_code
     message = error.format_message().replace("\n\t", " ")  # choices, each in a line
     if isinstance(error, click.UsageError):
-        if _UNKNOWN.match(error.message):
+        if re.match(_UNKNOWN, error.message):
             message = error.message  # what click would offer, `_advice` does
         message += _advice(error, message, arguments)
-    return _complain(message, Exit.QUESTION)
+    return _complain(message)
 
 
 def _cwd() -> str:
@@ -297,7 +309,8 @@ def _spelled(error: click.UsageError) -> str:
     from gpumap.spelling import nearest
 
     known = _known(error)
-    word = (_UNKNOWN.match(error.message) or _NO_CHOICE.search(error.message) or ("", ""))[1]
+    found = re.match(_UNKNOWN, error.message) or re.search(_NO_CHOICE, error.message)
+    word = found[1] if found else ""
     close = nearest(word.lstrip("-"), known)
     return f"did you mean {known[close[0]]}?" if close else ""
 
@@ -340,10 +353,11 @@ def _complete(instruction: str) -> int:
         return complete(group, _COMPLETE, instruction)
     except KeyError as error:
         message = f"{_COMPLETE} is for a shell to set, with {error.args[0]}\n  fix: unset it"
-        return _complain(message, Exit.QUESTION)
+        return _complain(message)
 
 
-def _complain(message: str, code: Exit) -> Exit:
+def _complain(message: str, code: Exit | None = None) -> Exit:
+    from gpumap.errors import Exit
     from gpumap.escape import printable
     from gpumap.report.diagnostics import fitted
 
@@ -352,18 +366,20 @@ def _complain(message: str, code: Exit) -> Exit:
         sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:
         silence(sys.stderr)
-    return code
+    return Exit.QUESTION if code is None else code
 
 
 def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
+    from gpumap.errors import Exit, GpumapError
+
     if interrupts.raised():  # what was cut short made an error of it
         return Exit.INTERRUPTED
     if isinstance(found := lacking(error), GpumapError):
         return Exit(_refused(found, []))
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
-        return _complain(message, Exit.QUESTION)
+        return _complain(message)
     import tempfile
     import traceback
 

@@ -37,29 +37,26 @@ _DEVICE = re.compile(
     re.DOTALL,
 )
 _HEX = "[0-9a-fA-F]"
-_PCI = re.compile(rf"(?:({_HEX}{{4,8}}):)?({_HEX}{{2}}:{_HEX}{{2}}\.[0-7])")
+_PCI = rf"(?:({_HEX}{{4,8}}):)?({_HEX}{{2}}:{_HEX}{{2}}\.[0-7])"  # compiled when one is there
 _UUID_BODY = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
-_UUID = re.compile(rf"(GPU-|MIG-(?:GPU-)?)({_UUID_BODY})((?:/[0-9]+/[0-9]+)?)")
+_UUID = rf"(GPU-|MIG-(?:GPU-)?)({_UUID_BODY})((?:/[0-9]+/[0-9]+)?)"
 _RESERVED = re.compile(r"(cuda|opencl).*|cpu[0-9]*", re.DOTALL)
 
 # Other programs' spellings of a device: what it looks like, what to write, where it comes from.
-_SPELLINGS = tuple(
-    (re.compile(pattern, re.IGNORECASE), device, origin)
-    for pattern, device, origin in (
-        (r"gpu([0-9]+)", "cuda{}", "gpu0 is the name in Theano's old back-end"),
-        (r"cuda0+([0-9]+)", "cuda{}", "an index has no leading zeros"),
-        (r"cuda\s*[:_ +-]?\s*([0-9]+)", "cuda{}", "lower case, no separator"),
-        (r"/?(?:device:)?(?:xla_)?gpu:([0-9]+)", "cuda{}", "gpu:0 is TensorFlow's spelling"),
-        (r"gpu|nvidia|/gpu", "cuda0", "an NVIDIA GPU is cuda and its index"),
-        (r"(?:opencl|ocl|cl)[: ]?([0-9]+)[:,. ]([0-9]+)", "opencl{}:{}", "platform:device"),
-        (r"(?:opencl|ocl|cl):?([0-9]+)", "opencl{}:0", "OpenCL needs platform:device"),
-        (r"opencl|ocl|cl", "opencl0:0", "OpenCL needs platform:device"),
-        (r"/?(?:device:)?cpu\s*[:_ ]\s*([0-9]+)", "cpu{}", "lower case, no separator"),
-        (r"cpu0+([0-9]+)", "cpu{}", "an index has no leading zeros"),
-        (r"cpu([0-9]*)", "cpu{}", "lower case"),
-        (r"(?:hip|rocm|amd|xpu|sycl|mps|metal)[: ]?([0-9]+)", "opencl0:{}", "through OpenCL"),
-        (r"([0-9]+)", "cuda{}", "a bare number names no kind"),
-    )
+_SPELLINGS = (
+    (r"gpu([0-9]+)", "cuda{}", "gpu0 is the name in Theano's old back-end"),
+    (r"cuda0+([0-9]+)", "cuda{}", "an index has no leading zeros"),
+    (r"cuda\s*[:_ +-]?\s*([0-9]+)", "cuda{}", "lower case, no separator"),
+    (r"/?(?:device:)?(?:xla_)?gpu:([0-9]+)", "cuda{}", "gpu:0 is TensorFlow's spelling"),
+    (r"gpu|nvidia|/gpu", "cuda0", "an NVIDIA GPU is cuda and its index"),
+    (r"(?:opencl|ocl|cl)[: ]?([0-9]+)[:,. ]([0-9]+)", "opencl{}:{}", "platform:device"),
+    (r"(?:opencl|ocl|cl):?([0-9]+)", "opencl{}:0", "OpenCL needs platform:device"),
+    (r"opencl|ocl|cl", "opencl0:0", "OpenCL needs platform:device"),
+    (r"/?(?:device:)?cpu\s*[:_ ]\s*([0-9]+)", "cpu{}", "lower case, no separator"),
+    (r"cpu0+([0-9]+)", "cpu{}", "an index has no leading zeros"),
+    (r"cpu([0-9]*)", "cpu{}", "lower case"),
+    (r"(?:hip|rocm|amd|xpu|sycl|mps|metal)[: ]?([0-9]+)", "opencl0:{}", "through OpenCL"),
+    (r"([0-9]+)", "cuda{}", "a bare number names no kind"),
 )  # fmt: skip
 _ARROWS = ("=>", "→", "⇒", "- >", "=", ">", ":")
 
@@ -196,10 +193,10 @@ def canonical_identity(text: str) -> str | None:
 
     NVML pads the PCI domain to eight digits where CUDA prints four; both mean the same device.
     """
-    if (pci := _PCI.fullmatch(text)) is not None:
+    if (pci := re.fullmatch(_PCI, text)) is not None:
         domain = (pci[1] or "").lstrip("0").lower()
         return f"{domain:0>4}:{pci[2].lower()}"
-    if (uuid := _UUID.fullmatch(text)) is not None:
+    if (uuid := re.fullmatch(_UUID, text)) is not None:
         return f"{uuid[1]}{uuid[2].lower()}{uuid[3]}"
     return None
 
@@ -225,7 +222,7 @@ def _device_hint(device: str) -> str:
 def _respelled(device: str) -> tuple[str, str] | None:
     """Return another program's device as a map writes it, and why; None if it is no device."""
     for pattern, fixed, origin in _SPELLINGS if len(device) <= _SHOWN else ():
-        match = pattern.fullmatch(device)
+        match = re.fullmatch(pattern, device, re.IGNORECASE)
         if match and match[0].isascii():
             numbers = [n.lstrip("0") or n[:1] for n in match.groups()]
             written = fixed.format(*numbers)

@@ -16,7 +16,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpumap import config, theano_config
+from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.escape import printable
 from gpumap.model import MapText
@@ -41,12 +41,12 @@ _FLAG_FAILURES = {
     "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
     "No escaped character": ("it ends in a backslash", "remove the backslash"),
 }
-_MISSPELLED = re.compile(r"\s*(?:global\s*\.\s*)?contexts?\s*", re.IGNORECASE)
-_STRAY = re.compile(r"[^=]*(?:->|=>)")  # an entry of a map, and not the value of an option
+_MISSPELLED = r"(?i)\s*(?:global\s*\.\s*)?contexts?\s*"
+_STRAY = r"[^=]*(?:->|=>)"  # an entry of a map, and not the value of an option
 _RC_LIMIT = 2**20  # bytes
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
-_RC_BLANKS = re.compile(r"\S[^\S\n]{200}")  # ConfigParser takes minutes for a line of 100,000
-_RC_COMMENT = re.compile(r"^[^\S\n]+(;[^=\n]*->.*)", re.MULTILINE)
+_RC_BLANKS = r"\S[^\S\n]{200}"  # ConfigParser takes minutes for a line of 100,000
+_RC_COMMENT = r"(?m)^[^\S\n]+(;[^=\n]*->.*)"
 _RC_FAILURES = {
     "MissingSectionHeaderError": ("no section header above it", "begin the file with [global]"),
     "DuplicateSectionError": ("this section is there twice", "put both under one header"),
@@ -77,6 +77,8 @@ def find(
 
 def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
     """Return what Theano's settings hold in place of a map: for when find() is None."""
+    from gpumap import theano_config
+
     return (*_theano(env, cwd)[1], *theano_config.default_note(_readable_options(env, cwd)))
 
 
@@ -84,6 +86,8 @@ def surrounding(found: MapText, *, env: Mapping[str, str], cwd: Path | str) -> N
     """Return what Theano's other options do with a map of its settings; of any other nothing."""
     if found.origin not in ("THEANO_FLAGS", ".theanorc"):
         return ()
+    from gpumap import theano_config
+
     return tuple(theano_config.notes(_readable_options(env, cwd)))
 
 
@@ -249,7 +253,7 @@ def _comments(dropped: Iterable[str]) -> Iterator[Diagnostic]:
 def _misspelled(words: Iterable[str]) -> Iterator[Diagnostic]:
     for word in words:
         key, equals, value = word.partition("=")
-        if not _MISSPELLED.fullmatch(key) or (key == "contexts" and equals):
+        if not re.fullmatch(_MISSPELLED, key) or (key == "contexts" and equals):
             continue
         problem = "does not know" if equals else "sees no value, and ignores"
         message = f"THEANO_FLAGS: Theano {problem} {_quoted(key)}"
@@ -258,7 +262,7 @@ def _misspelled(words: Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
-    strays = [word for word in words if _STRAY.match(word)]
+    strays = [word for word in words if re.match(_STRAY, word)]
     if not strays:
         return
     lost = _quoted(",".join(strays))
@@ -351,7 +355,7 @@ def _rc_read(path: Path) -> str:
     from gpumap.files import read_text
 
     text = read_text(path, ".theanorc", _RC_LIMIT)
-    if long := _RC_BLANKS.search(text):
+    if long := re.search(_RC_BLANKS, text):
         line = text.count("\n", 0, long.start()) + 1
         raise _rc_failure(path, line, "200 blanks in a row", "remove them")
     return text
@@ -408,7 +412,7 @@ def _rc_notes(value: str, content: str) -> Iterator[Diagnostic]:
         message = '.theanorc: in Python 2 " ;" begins a comment, in Python 3 it is part of the map'
         tight = ";".join(part.strip() for part in value.split(";"))
         yield _warning("rc-blank", message, f'no blank before ";": contexts = {_shown(tight)}')
-    for comment in _RC_COMMENT.findall(content):
+    for comment in re.findall(_RC_COMMENT, content):
         message = f'.theanorc: a line that begins with ";" is a comment: {_quoted(comment)}'
         yield _warning("rc-comment", message, 'put the ";" at the end of the line before')
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
+
+T = TypeVar("T")
 
 # Types of elements as PyTorch, NumPy, C and hardware call them.
 ALIASES = {
@@ -38,3 +42,20 @@ def fix(word: str, known: Collection[str], otherwise: str) -> str:
     """Return the fix for a word that is not known: the nearest one, before what there is."""
     close = nearest(word, known)
     return f"did you mean {close[0]}? {otherwise}" if close else otherwise
+
+
+def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0) -> tuple[T, ...]:
+    """Return the comma-separated words of `text`, each of which must be known.
+
+    Raises:
+        QuestionError: one is not; the message names those that are.
+    """
+    names = tuple(map(str, known))
+    words = [meant(word.strip(), names) for word in text.split(",")]
+    hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
+    for word in words:
+        if word not in names:
+            raise QuestionError(f'no {what} is called "{word}"', fix(word, names, hint))
+    if most and len(words) > most:
+        raise QuestionError(f"{option} has {len(words)} words", hint)
+    return tuple(item for item in known if item in words)

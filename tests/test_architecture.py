@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "fit": "lazy_numpy model stats",
     "escape": "",
     "cut": "escape model",
-    "spelling": "",
+    "spelling": "errors",
     "extras": "",
     "opencl_vendors": "errors escape extras files cache",
     "__init__": "version model errors parse contexts running",  # by name, when asked for
@@ -99,6 +99,7 @@ MAY_IMPORT = {
     "model opencl_vendors distributed training parse report resolve saved sources spelling units",
     "commands": "app report errors escape units map_files",
     "commands.about": "completion version",
+    "commands.bench": "bench.registry",  # the benchmarks by name
     # options become values: of a request, and of what judges its report
     "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
     "commands.option_types": "spelling app report errors units files judge.limits judge.select",

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpumap.app.mpi_job import Answer, left, named, nodes, ranks, told, twice
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
-from gpumap.app.rank_table import Answer, left, named, nodes, ranks, told, twice
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_code import exit_code
@@ -23,9 +23,8 @@ from gpumap.model import Problem, Resolution
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.app.draft import Draft
     from gpumap.app.program import Program
-    from gpumap.app.recording import Recording
+    from gpumap.app.recording import Draft, Recording
     from gpumap.distributed.launch import Launch
     from gpumap.model import Binding, ContextMap, Report
 

@@ -6,11 +6,10 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.draft import Measured
 from gpumap.app.progress import Progress
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.gate import decided, gated
@@ -20,14 +19,18 @@ from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
     from typing import Any, NoReturn
 
-    from gpumap.app.request import Request
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
+    from gpumap.judge.gate import Gate
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
+
 
 _ASSUMED = Diagnostic(
     "assumed",
@@ -168,7 +171,7 @@ class BenchmarkRun:
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
         finally:
-            draft.probes = inventory.probes
+            draft.backends = inventory.probes
         for number, resolution in enumerate(every):
             draft.resolution = resolution
             yield Turn(resolution, inventory, len(every) - number)
@@ -382,3 +385,30 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
         fix = "map a second name, or ask for other cases"
         raise QuestionError("nothing of what was asked for can be measured with this map", fix)
     check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
+
+
+# --- the request
+
+
+ALL = "all"  # --backend all: every usable one, side by side
+
+
+class Request(NamedTuple):
+    """On which devices to measure, how long and how well, what is required, where the report goes.
+
+    `argument` is the text of MAP, `option` that of --map.
+    """
+
+    program: Program
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    settings: Settings
+    gate: Gate
+    output: Output
+
+    @property
+    def every(self) -> bool:
+        """Return whether each usable backend is measured."""
+        return self.backend == ALL

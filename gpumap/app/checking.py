@@ -6,9 +6,9 @@ The proof that a device is true: bytes that go there come back the same.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError, WrongDataError
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.model import ContextMap, Device, Entry, Reason, Report, Resolution, RoundTrip
     from gpumap.resolve import Inventory
@@ -65,8 +65,7 @@ def _compare(sent: Any, back: Any, session: Session) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
+class CheckRequest(NamedTuple):
     """What is to be checked, and what must hold."""
 
     argument: str | None
@@ -161,7 +160,7 @@ def _find(
     try:
         resolution = resolve(context_map, inventory)
     finally:
-        record.draft.probes = inventory.probes
+        record.draft.backends = inventory.probes
     record.draft.resolution = resolution
     if prove:
         for _ in prove_map(record, resolution, inventory):
@@ -274,7 +273,7 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
         inventory = Inventory(program.host(), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
         probes = [inventory.probe(name) for name in names]
-        draft.probes = inventory.probes
+        draft.backends = inventory.probes
         draft.remarks += inventory.host.notes
         draft.devices = tuple(device for probe in probes for device in probe.devices)
         if not draft.devices:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
     from gpumap.judge.gate import Gate
     from gpumap.model import Acceptance, Fingerprint, Report
@@ -331,7 +331,7 @@ def show_machine(draft: Draft, new: Report) -> None:
     from gpumap.model import Resolution
 
     draft.source, draft.map = new.source, new.map
-    draft.devices, draft.probes = new.devices, new.backends
+    draft.devices, draft.backends = new.devices, new.backends
     draft.fingerprint = new.fingerprint
     if new.map is not None:
         draft.resolution = Resolution(new.map, new.bindings)

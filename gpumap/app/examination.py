@@ -112,7 +112,7 @@ class _Examination:
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
         known = surroundings(known, context_map, inventory, Path("/"))
-        self._draft.probes = inventory.probes
+        self._draft.backends = inventory.probes
         self._resolved(context_map, known)
         self._record.limit.doing = "using the devices"
         turns = Turns(bindings(known), self._program.env, self._end)

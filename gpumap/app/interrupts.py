@@ -19,11 +19,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpumap.errors import Diagnostic
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType, FrameType
+
+    from gpumap.errors import Diagnostic
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,6 +168,8 @@ class TimeLimit:
         self._watchdog.cancel()
 
     def _expire(self) -> None:
+        from gpumap.errors import Diagnostic
+
         where = f" while {self.doing}" if self.doing else ""
         message = f"the time limit of {self.seconds:g} s was reached{where}"
         hint = "raise --timeout, or ask for less"

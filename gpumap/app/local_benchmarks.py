@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.app.benchmark import Task, recorded_alone, run_alone
-from gpumap.app.request import chosen
-from gpumap.errors import Diagnostic, QuestionError, Unsupported
+from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
+from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
+from gpumap.escape import printable
+from gpumap.model import SelfTest
+from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
-    from gpumap.app.benchmark import Opened, Turn
-    from gpumap.app.request import Request
-    from gpumap.bench.chain import Chain
-    from gpumap.bench.chain import Params as ChainParams
+    from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.bench.dot import Dot
-    from gpumap.bench.dot import Params as DotParams
     from gpumap.bench.transfer import Params as TransferParams
     from gpumap.bench.transfer import Transfer
-    from gpumap.machine.blas import Cores
     from gpumap.model import Binding, BreakEven, Measurement
 
     D = TypeVar("D", bound=str)
     Pilot = Callable[..., Mapping[str, float]]  # a benchmark's own: seconds by name
     Choose = Callable[[Sequence[Binding], Opened, Any, Pilot], Binding]
+    from collections.abc import Callable, Iterable
+
+    from gpumap.app.benchmark import Opened
+    from gpumap.app.recording import Draft, Recording
+    from gpumap.bench.base import Settings
+    from gpumap.bench.selftest import SelfTest as SelfTestBench
+    from gpumap.model import Alarms, Binding
+    from gpumap.resolve import Inventory
 
 
 # --- products
 
 
-@dataclass(frozen=True, slots=True)
-class Products:
+class Products(NamedTuple):
     """`bench dot`, as its options have it."""
 
     size: str
@@ -45,8 +50,8 @@ class Products:
 
 def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
-    from gpumap.bench.dot import CASES, DTYPES, SPEC, Params, plan
-    from gpumap.bench.sizes import check_names, named, squares
+    from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
+    from gpumap.bench.sizes import check_features, check_names, named, squares
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
     params = Params(squares(asked.size), element, wanted, request.settings.seed)
@@ -55,34 +60,23 @@ def measure_products(request: Request, asked: Products) -> None:
         bindings = turn.resolution.bindings
         check_names(SPEC, bindings, asked.cases and params.cases)
         given = named(bindings, asked.reference)
-        first = plan(bindings, params, given or bindings[0])
-        return Task(first, _dot_maker(bindings, params, _chooser("dot", given, request)))
+
+        def make(devices: Opened) -> Dot:
+            check_features(bindings, devices.sessions, params.dtype)
+            first = choose(bindings, devices, params, pilot)
+            return Dot(bindings, devices.sessions, devices.clock, params, first)
+
+        choose = _chooser("dot", given, request)
+        return Task(plan(bindings, params, given or bindings[0]), make)
 
     with recorded_alone("bench", request) as record:
         run_alone(record, request, task)
 
 
-def _dot_maker(
-    bindings: tuple[Binding, ...], params: DotParams, choose: Choose
-) -> Callable[[Opened], Dot]:
-    """Return what makes the benchmark once its devices are open."""
-
-    def make(devices: Opened) -> Dot:
-        from gpumap.bench.dot import Dot, pilot
-        from gpumap.bench.sizes import check_features
-
-        check_features(bindings, devices.sessions, params.dtype)
-        first = choose(bindings, devices, params, pilot)
-        return Dot(bindings, devices.sessions, devices.clock, params, first)
-
-    return make
-
-
 # --- chains of operations
 
 
-@dataclass(frozen=True, slots=True)
-class Chains:
+class Chains(NamedTuple):
     """`bench chain`, as its options have it."""
 
     rows: str
@@ -93,51 +87,36 @@ class Chains:
 
 def measure_chains(request: Request, asked: Chains) -> None:
     """Measure chains of elementwise operations on the devices of this process."""
-    from gpumap.bench.chain import CASES, DTYPES, Params, Setting, check_asked, plan
-    from gpumap.bench.sizes import named, squares
+    from gpumap.bench import chain
+    from gpumap.bench.search import World
+    from gpumap.bench.sizes import check_features, named, squares
     from gpumap.machine.blas import Cores
 
-    element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
-    params = Params(squares(asked.rows, "--rows"), element, wanted, request.settings.seed)
+    element, wanted = _chosen(asked.dtype, chain.DTYPES, asked.cases, chain.CASES)
+    params = chain.Params(squares(asked.rows, "--rows"), element, wanted, request.settings.seed)
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        check_asked(bindings, params, asked.cases and params.cases)
+        chain.check_asked(bindings, params, asked.cases and params.cases)
         given = named(bindings, asked.reference)
-        first = plan(Setting(bindings, given or bindings[0], {}), params)
+
+        def make(devices: Opened) -> chain.Chain:
+            check_features(bindings, devices.sessions, params.dtype)
+            without = chain.lacking(bindings, devices.sessions)
+            able = [b for b in bindings if b.name not in without]
+            first = choose(able or bindings, devices, params, chain.pilot)
+            if able and first.name in without:
+                raise Unsupported(without[first.name].text, "name another device by --reference")
+            setting = chain.Setting(bindings, first, without)
+            world = World(devices.sessions, devices.clock, devices.again, cores, request.settings)
+            return chain.Chain(setting, world, params)
+
         cores = Cores(len(turn.inventory.host.topology.cpus))
         choose = _chooser("chain", given, request)
-        return Task(first, _chain_maker(bindings, params, cores, request, choose))
+        return Task(chain.plan(chain.Setting(bindings, given or bindings[0], {}), params), make)
 
     with recorded_alone("bench", request) as record:
         run_alone(record, request, task)
-
-
-def _chain_maker(
-    bindings: tuple[Binding, ...],
-    params: ChainParams,
-    cores: Cores,
-    request: Request,
-    choose: Choose,
-) -> Callable[[Opened], Chain]:
-    """Return what makes the benchmark once its devices are open."""
-
-    def make(devices: Opened) -> Chain:
-        from gpumap.bench.chain import Chain, Setting, lacking, pilot
-        from gpumap.bench.search import World
-        from gpumap.bench.sizes import check_features
-
-        check_features(bindings, devices.sessions, params.dtype)
-        without = lacking(bindings, devices.sessions)
-        able = [b for b in bindings if b.name not in without]
-        first = choose(able or bindings, devices, params, pilot)
-        if able and first.name in without:
-            raise Unsupported(without[first.name].text, "name another device by --reference")
-        setting = Setting(bindings, first, without)
-        world = World(devices.sessions, devices.clock, devices.again, cores, request.settings)
-        return Chain(setting, world, params)
-
-    return make
 
 
 def _chosen(
@@ -170,8 +149,7 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
 # --- copies
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(NamedTuple):
     """`transfer-cost`, as its options have it."""
 
     sizes: str
@@ -242,3 +220,126 @@ def _transfer_params(asked: Copies, seed: int) -> TransferParams:
         raise QuestionError("break-evens stand on the model's ladder", fix)
     params = Params(() if sweep else transfers(asked.sizes), wanted, seed)
     return params if asked.model else replace(params, ladder=())
+
+
+# --- the self-test
+
+_FOR_OTHERS = 0.05  # of the budget: opening a device of each other backend
+_THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`
+_QUIET = "stop other programs on this machine, or compare with a larger --threshold"
+_FEWEST = 6  # runs
+_LONGER = "raise --budget: 2m"
+
+
+def test_machine(request: Request) -> None:
+    """Test every device of the map, and one device of each other usable backend."""
+    settings = replace(request.settings, whole=True)
+    request = request._replace(settings=settings)
+    with recorded_alone("selftest", request) as record:
+        draft = record.draft
+        for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
+            if not settings.dry_run:
+                draft.selftest = draft.selftest or SelfTest()
+                _prove(record, turn)
+            _measure(record, request, turn)
+        if draft.selftest is not None and (request.every or request.backend is None):
+            _prove_others(record, turn.inventory)
+
+
+def _prove(record: Recording, turn: Turn) -> None:
+    """Move bytes to each device of the map and back."""
+    from gpumap.app.checking import prove_map
+
+    draft = record.draft
+    for trip in prove_map(record, turn.resolution, turn.inventory):
+        assert draft.selftest is not None
+        trips = (*draft.selftest.round_trips, trip)
+        draft.selftest = replace(draft.selftest, round_trips=trips)
+
+
+def _prove_others(record: Recording, inventory: Inventory) -> None:
+    """Do so on one device of each other usable backend; last, to leave the machine quiet."""
+    from gpumap.app.checking import prove_others
+    from gpumap.backends import REGISTRY
+
+    draft = record.draft
+    assert draft.selftest is not None
+    done = {trip.device.backend for trip in draft.selftest.round_trips} | {"fake"}
+    names = [name for name in REGISTRY if name not in done]
+    for trip in prove_others(record, inventory, names):
+        trips = (*draft.selftest.round_trips, trip)
+        draft.selftest = replace(draft.selftest, round_trips=trips)
+    draft.backends = inventory.probes
+
+
+def _measure(record: Recording, request: Request, turn: Turn) -> None:
+    """Measure A against A on every device of the map, and judge it."""
+    from gpumap.bench.selftest import RUNS, SHORTEST, SIZES, plan
+
+    draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
+    if draft.selftest is not None and any(t.reason for t in draft.selftest.round_trips):
+        return  # what a device multiplies that cannot keep bytes is worth nothing
+    if any(b.device.simulated for b in bindings):
+        # a scripted clock may never come to the end of a budget
+        settings = replace(settings, blocks=RUNS * SHORTEST // 2)
+    settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
+    first = plan(bindings, {b.name: SIZES[0] for b in bindings})
+    task = Task(first, _maker(bindings, settings), control=False)
+    BenchmarkRun(record, request._replace(settings=settings)).run(turn, task)
+    if draft.selftest is not None:
+        _judge(draft, draft.measured[-1].rows)
+
+
+def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opened], SelfTestBench]:
+    """Return what makes the benchmark once its devices are open: their speed decides the size."""
+
+    def make(devices: Opened) -> SelfTestBench:
+        from gpumap.bench.dot import Params, pilot
+        from gpumap.bench.operands import one_of_each
+        from gpumap.bench.pilot import patience
+        from gpumap.bench.selftest import PILOT, SelfTest, fitting
+
+        chosen = one_of_each(bindings)
+        params = Params((PILOT,), seed=settings.seed)
+        most = patience(settings.budget)
+        times = pilot(chosen, devices.sessions, devices.clock, params, most)
+        share = settings.budget / len(chosen)
+        # a device that cannot be piloted: its own rows will tell
+        sizes = {b.name: fitting(times.get(b.name, 0.0), share) for b in chosen}
+        return SelfTest(bindings, devices.sessions, sizes, settings.seed)
+
+    return make
+
+
+def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
+    """Judge B against A on each device, run by run."""
+    from gpumap.bench.figures import by_block
+    from gpumap.bench.selftest import false_alarms
+
+    assert draft.selftest is not None
+    done = {row.case.id: row for row in rows if row.status == "ok"}
+    for row in done.values():
+        base = done.get(row.case.against or "")
+        if base is None or base.samples is None or row.samples is None:
+            continue
+        a, b = by_block(base.samples), by_block(row.samples)
+        ratios = [b[block] / a[block] if a[block] > 0.0 else math.nan for block in b if block in a]
+        found = false_alarms(row.case, ratios, _THRESHOLD)
+        draft.selftest = replace(draft.selftest, alarms=(*draft.selftest.alarms, found))
+        _refuse(draft, found)
+
+
+def _refuse(draft: Draft, found: Alarms) -> None:
+    """Refuse where noise alone raises an alarm, or where it could hide a change."""
+    name = printable(found.name)
+    if found.false:
+        said = f"{name}: noise was taken for a change of 5% in {found.false} of {found.runs} runs"
+        draft.refuse(Diagnostic("false-alarm", said, hint=_QUIET, name=found.name))
+    elif found.runs < _FEWEST:
+        said = f"{name}: {found.runs} runs are too few to count false alarms"
+        diagnostic = Diagnostic("inconclusive", said, hint=_LONGER, name=found.name)
+        draft.refuse(diagnostic, Exit.INCONCLUSIVE)
+    elif found.inconclusive:
+        said = f"{name}: noise hides a change of 5% in {found.inconclusive} of {found.runs} runs"
+        diagnostic = Diagnostic("inconclusive", said, hint=_QUIET, name=found.name)
+        draft.refuse(diagnostic, Exit.INCONCLUSIVE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.program import columns, silence
 
@@ -28,16 +28,14 @@ _COLUMNS = 80  # of a terminal that does not know
 IN_RESULT = ("diagnosis", "nothing-to-diagnose", "works-here")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A file that a report is written to, and the form it takes there."""
 
     format: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """What the user asked of the output."""
 
     format: str = "auto"
@@ -71,10 +69,10 @@ def _moved(output: Output, kept: int) -> Output:
 
     STREAMS.append(kept)
     found = (
-        replace(target, path=Path(f"/dev/fd/{kept}")) if _is_stdout(target.path) else target
+        target._replace(path=Path(f"/dev/fd/{kept}")) if _is_stdout(target.path) else target
         for target in output.targets
     )
-    return replace(output, targets=tuple(found))
+    return output._replace(targets=tuple(found))
 
 
 def _is_stdout(path: Path) -> bool:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.distributed.launch import launched
 from gpumap.errors import Diagnostic, QuestionError
-from gpumap.launch.child import TOKEN
-from gpumap.machine.numa import unbind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +26,7 @@ def several(program: Program) -> Launch | None:
     if found is None or found.size == 1:
         return None
     # `gpumap run` sets the variables of torchrun, which itself leaves one more
-    ours = TOKEN in program.env and "TORCHELASTIC_RUN_ID" not in program.env
+    ours = _ours(program) and "TORCHELASTIC_RUN_ID" not in program.env
     return replace(found, by=OURS) if ours and found.by == "torchrun" else found
 
 
@@ -52,7 +50,7 @@ def alone(program: Program, command: str) -> tuple[Diagnostic, ...]:
     launch, doubts = seated(program)
     if launch is None:
         return doubts
-    if TOKEN not in program.env:
+    if not _ours(program):
         fix = "start it without a launcher, or one for each name: gpumap run MAP -- gpumap ..."
         raise refused(launch, f"{command} measures the devices of one process", fix)
     said = f"one of {launch.size} processes that measure at the same time: they share the machine"
@@ -68,8 +66,17 @@ def refused(launch: Launch, what: str, fix: str) -> QuestionError:
 
 def unbound(program: Program) -> None:
     """Undo what mpirun has bound: two ranks to a core each, whatever the map says."""
-    if TOKEN not in program.env:  # `gpumap run` has bound by the map
+    if not _ours(program):  # `gpumap run` has bound by the map
+        from gpumap.machine.numa import unbind
+
         unbind()
+
+
+def _ours(program: Program) -> bool:
+    """Return whether `gpumap run` has started this process."""
+    from gpumap.launch.child import TOKEN  # which a process alone need not load
+
+    return TOKEN in program.env
 
 
 def local_rank(program: Program) -> int:
@@ -84,7 +91,7 @@ def place_of(names: Sequence[str], program: Program) -> int:
     Raises:
         QuestionError: there are more ranks on this node than names in the map.
     """
-    if TOKEN in program.env and names == [program.env.get("GPUMAP_NAME")]:
+    if names == [program.env.get("GPUMAP_NAME")] and _ours(program):
         return 0  # `gpumap run` gives each its own entry
     place = local_rank(program)
     if place < len(names):

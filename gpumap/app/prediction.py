@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
-from gpumap.app.request import chosen
 from gpumap.errors import QuestionError
+from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Published, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long

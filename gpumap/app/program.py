@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from gpumap.errors import QuestionError
-
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
     from gpumap.machine.topology import Topology
@@ -74,6 +72,8 @@ def columns(stream: TextIO) -> int | None:
 def lacking(error: BaseException | None) -> BaseException | None:
     """Return what says so where the system has no file left for this process, else the error."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        from gpumap.errors import QuestionError
+
         reason = f"the system refuses a file: {os.strerror(error.errno)}"
         return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
     return error

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap import sources
 from gpumap.app import interrupts
-from gpumap.app.draft import Draft
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
+from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.headline import headline
 from gpumap.machine import orphans
-from gpumap.model import MapText
+from gpumap.model import MapText, Problem, Report
 from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from gpumap import model
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.progress import Progress
-    from gpumap.model import ContextMap, Report, Why
+    from gpumap.bench.runner import Runner
+
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 
@@ -62,8 +66,8 @@ class Recording:
         argument: str | None,
         option: str | None,
         file: Path | None,
-        default: Callable[[], ContextMap] | None = None,
-    ) -> ContextMap:
+        default: Callable[[], model.ContextMap] | None = None,
+    ) -> model.ContextMap:
         """Find the map and parse it; `default` makes one where none is given.
 
         Raises:
@@ -113,7 +117,7 @@ class Recording:
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupts.raised())
             self.draft.account(error, stopped=stopped)
-            ended: Why = "interrupted" if stopped else "error"
+            ended: model.Why = "interrupted" if stopped else "error"
             code = self._conclude("dry run" if self.draft.plans and not stopped else ended)
         orphans.leave()
         if self.ending.broken:
@@ -121,7 +125,7 @@ class Recording:
         if error is None or stopped or isinstance(error, GpumapError):
             raise Ended(code)
 
-    def end(self, diagnostic: Diagnostic, code: Exit, why: Why) -> NoReturn:
+    def end(self, diagnostic: Diagnostic, code: Exit, why: model.Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self.ending.lock:
@@ -135,7 +139,7 @@ class Recording:
     def _expired(self, diagnostic: Diagnostic) -> None:
         self.end(diagnostic, Exit.TIMEOUT, "time limit")
 
-    def _conclude(self, why: Why | Literal["dry run"]) -> int:
+    def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""
         self.draft.stop(why)
         report = self.draft.report()
@@ -170,3 +174,216 @@ class Recording:
             say(error.diagnostics, self._program)
             return report.exit_code or error.exit_code
         return report.exit_code
+
+
+# --- a report in the making
+
+_SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
+_SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
+_SCRIPTED = "the fake backend: every figure is scripted, none was measured"
+_STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"
+_FIXES = {
+    "wrong-data": "do not trust this device: check its memory, cable and driver",
+    "over-ceiling": "no device can do that: distrust the clock of this machine, or report it",
+    "device-lost": "look at the system log (dmesg); `gpumap check` tells when it is back",
+    "diverged": "lower --rate, or look at what the network computes",
+    "out-of-memory": "choose a smaller size, or free the device's memory",
+}
+_EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
+
+
+class Measured:
+    """The rows of one benchmark, as they come; stopped at any moment, every case has its row."""
+
+    def __init__(self, runner: Runner | None, plan: model.Plan) -> None:
+        self.rows: list[model.Measurement] = []
+        self.decided: list[model.BreakEven] = []
+        self._runner = runner
+        self._plan = plan
+
+    def take(self) -> None:
+        """Measure everything."""
+        for row in self._runner.run() if self._runner else ():  # it may be stopped between two
+            self.rows.append(row)
+
+    def stop(self, why: model.Why | Literal["dry run"]) -> None:
+        """Add what there is of the current group, and a skipped row for what never began."""
+        from gpumap.model import Measurement, Reason
+
+        done = {row.case.id for row in self.rows}
+        partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
+        self.rows += [row for row in partial if row.case.id not in done]
+        done = {row.case.id for row in self.rows}
+        skipped = Reason("stopped", why if why == "dry run" else _said(why))
+        self.rows += [
+            Measurement(case, "skipped", case.skip or skipped)
+            for case in self._plan.cases
+            if case.id not in done
+        ]
+
+    def failures(self) -> Iterator[Problem]:
+        """Yield what each failure means for the exit code."""
+        failed = [(row.case.id, row.reason) for row in self.rows if row.status == "failed"]
+        for id_, reason in (*failed, *((found.id, found.reason) for found in self.decided)):
+            if reason is not None:
+                message, hint = f"{id_}: {reason.text}", _FIXES.get(reason.code)
+                diagnostic = Diagnostic(reason.code, message, hint=hint)
+                yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
+
+
+def _said(why: str) -> str:
+    from gpumap.bench.runner import WORDS  # which a plan need not load
+
+    return WORDS.get(why, why)
+
+
+class Draft:
+    """What is known of a run so far: most fields are those of the report."""
+
+    def __init__(self, kind: str, program: Program, settings: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.program = program
+        self.settings = settings
+        self.source: MapText | None = None
+        self.map: model.ContextMap | None = None
+        self.resolution: model.Resolution | None = None
+        self.devices: tuple[model.Device, ...] = ()
+        self.backends: tuple[model.Probe, ...] = ()
+        self.fingerprint: model.Fingerprint | None = None
+        self.before: model.State | None = None
+        self.after: model.State | None = None
+        self.measured: list[Measured] = []
+        self.plans: list[model.Plan] = []
+        self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
+        self.selftest: model.SelfTest | None = None
+        self.traces: tuple[model.Trace, ...] = ()
+        self.prediction: model.Prediction | None = None
+        self.published: model.Published | None = None
+        self.diagnoses: tuple[model.Diagnosis, ...] = ()
+        self.ranks: tuple[model.Rank, ...] = ()
+        self.warned: list[Diagnostic] = []  # said before there was a result
+        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
+        self.remarks: list[Diagnostic] = []  # said beside the result
+        self.problems: list[Problem] = []
+        self.started = datetime.now(UTC)
+        self._clock = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds since this run began."""
+        return time.perf_counter() - self._clock
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether a script, a stand-in, or a simulator of the map had a part in it."""
+        return any(self._simulators())
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """Return what is worth knowing about the map, its source and its devices."""
+        return (
+            *self.warned,
+            *self._origin(),
+            *self.ignored,
+            *(self.source.notes if self.source else ()),
+            *(self.map.notes if self.map else ()),
+            *(self.resolution.notes if self.resolution else ()),
+            *self._simulators(),
+            *self.remarks,
+        )
+
+    def use(self, bindings: Iterable[model.Binding]) -> None:
+        """Let the map be what is really used, where that is not what was given."""
+        assert self.source is not None  # it was read
+        text = ";".join(f"{binding.name}->{binding.device.ref}" for binding in bindings)
+        self.source, self.map = replace(self.source, text=text), parse_map(text)
+
+    def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
+        """Note that the answer is no, or another exit code."""
+        self.problems.append(Problem(diagnostic, code))
+
+    def take_problems(self) -> tuple[Problem, ...]:
+        """Return why the answer is no, as far as is known, and forget it."""
+        found, self.problems = tuple(self.problems), []
+        return found
+
+    def account(self, error: BaseException | None, *, stopped: bool) -> None:
+        """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
+        if isinstance(error, GpumapError):
+            self.problems += [Problem(d, error.exit_code) for d in error.diagnostics]
+        elif error is not None and not stopped:
+            message = f"{type(error).__name__}: {error}"
+            self.refuse(Diagnostic("internal", message), Exit.INTERNAL)
+        if stopped:
+            self.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
+
+    def stop(self, why: model.Why | Literal["dry run"]) -> None:
+        """Complete the rows of what was measured, with what their failures mean."""
+        for measured in self.measured:
+            measured.stop(why)
+            self.problems += measured.failures()
+
+    def report(self) -> Report:
+        """Return the report."""
+        from gpumap.machine.fingerprint import environment
+
+        code = exit_code(problem.exit for problem in self.problems)
+        rows = tuple(row for measured in self.measured for row in measured.rows)
+        decided = tuple(found for measured in self.measured for found in measured.decided)
+        names = (field.name for field in fields(Report))
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        others: dict[str, Any] = {
+            "argv": self.program.argv,
+            "started": _stamp(self.started),
+            "ended": _stamp(datetime.now(UTC)),
+            "elapsed": round(self.elapsed, 6),
+            "status": status(code, rows, decided),
+            "exit_code": code,
+            "bindings": self._bindings,
+            "devices": self.devices or self._driven(rows),
+            "environment": environment(self.program.env),
+            "measurements": rows,
+            "fits": self.fit(rows) if self.fit else (),
+            "break_evens": decided,
+            "plans": tuple(self.plans),
+            "errors": tuple(self.problems),
+        }
+        return Report(**own | others)
+
+    @property
+    def _bindings(self) -> tuple[model.Binding, ...]:
+        return self.resolution.bindings if self.resolution else ()
+
+    def _driven(self, rows: Iterable[model.Measurement]) -> tuple[model.Device, ...]:
+        """Return each device that was used, once."""
+        used = (*self._bindings, *(binding for row in rows for binding in row.case.bindings))
+        found: dict[str, model.Device] = {}
+        for binding in used:  # with --backend all several libraries drive a device: one of them
+            found.setdefault(binding.device.id, binding.device)
+        return tuple(found.values())
+
+    def _simulators(self) -> Iterable[Diagnostic]:
+        drivers = {device.backend for device in self.devices} | {p.name for p in self.backends}
+        stand_in = any(device.facts.get("simulated") for device in self.devices)
+        if "fake" in drivers:
+            yield Diagnostic("simulated", _SCRIPTED, severity="note")
+        elif stand_in or any(binding.device.simulated for binding in self._bindings):
+            yield Diagnostic("simulated", _STOOD_IN, severity="note")
+
+    def _origin(self) -> Iterable[Diagnostic]:
+        source = self.source
+        if source is None or self.kind in _SILENT_KINDS or source.origin in _SILENT_ORIGINS:
+            return
+        path = f" ({source.path})" if source.path else ""
+        found = Diagnostic("source", f"the map is from {source.origin}{path}", severity="note")
+        yield by_default(source.text) if source.origin == "default" else found
+
+
+def by_default(text: str) -> Diagnostic:
+    """Return the note that nobody gave a map, and which one was taken."""
+    message = f"no map is given: {text}"
+    return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.output import IN_RESULT, deliver, emit, say
+from gpumap.app.output import IN_RESULT, deliver, emit, say, show
 from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.explain.lookup import Topic
     from gpumap.judge.select import Selector
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
+
 
 _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
 _COLUMNS = ("row", "metric")  # of the table side by side, before the reports
@@ -142,3 +145,50 @@ def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     asked = f"{selector.bench}.{selector.case}.{selector.metric}"
     near = nearest(asked, known, 3, 0.0)
     return f"there are {', '.join(near)}" if near else "none of them has a figure"
+
+
+# --- the topics of a report's words
+
+_SHOWN = 60  # characters of the user's word
+
+
+def explain_words(program: Program, words: tuple[str, ...], format_: str) -> None:
+    """Show the topics of all words, or the list of all topics."""
+    from gpumap.report.topics import render
+
+    show(partial(render, _topics(words)), format_, program)
+
+
+def begun_by(begun: str) -> dict[str, str]:
+    """Return the summary of each topic that begins so; of a word with several meanings one."""
+    from gpumap.doctor.pages import pages
+    from gpumap.explain.lookup import every, typed
+
+    found: dict[str, str] = {}
+    for topic in (*every(), *pages()):
+        found.setdefault(typed(topic), topic.summary)
+    return {name: line for name, line in found.items() if name.startswith(begun)}
+
+
+def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
+    """Return the topics of all words, each once, or say which words are none."""
+    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _found(word))
+    if unknown:
+        raise QuestionError(unknown)
+    return tuple(dict.fromkeys(topic for word in words for topic in _found(word)))
+
+
+def _found(word: str) -> tuple[Topic, ...]:
+    from gpumap.doctor.pages import pages
+    from gpumap.explain.lookup import named
+
+    return named(word) or pages(word)
+
+
+def _unknown(word: str) -> Diagnostic:
+    from gpumap.explain.lookup import nearest
+
+    *others, last = nearest(word) or ("",)
+    near = f"{', '.join(others)} or {last}" if others else last
+    fix = f"did you mean {near}?" if near else "`gpumap explain` lists all topics"
+    return Diagnostic("unknown-topic", f'no topic is called "{printable(word[:_SHOWN])}"', hint=fix)

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.app.draft import by_default
 from gpumap.app.output import say
 from gpumap.app.program import Ended
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.escape import printable
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.draft import Draft
     from gpumap.app.output import Output, Target
     from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
     from gpumap.app.user_script import Script
     from gpumap.contexts.context import Context
     from gpumap.model import Device, Trace
@@ -48,7 +47,7 @@ class TraceRequest:
 def trace_script(program: Program, asked: TraceRequest) -> None:
     """Run a script as Python would, and report its contexts."""
     targets = tuple(_fixed(target) for target in asked.output.targets)
-    output = replace(asked.output, targets=targets)
+    output = asked.output._replace(targets=targets)
     asked = replace(
         asked, output=output, perfetto=_absolute(asked.perfetto) if asked.perfetto else None
     )
@@ -60,7 +59,7 @@ def trace_script(program: Program, asked: TraceRequest) -> None:
 
 
 def _fixed(target: Target) -> Target:
-    return replace(target, path=_absolute(target.path))
+    return target._replace(path=_absolute(target.path))
 
 
 def _absolute(path: Path) -> Path:

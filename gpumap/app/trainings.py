@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.own_rank import several
-from gpumap.app.request import chosen
+from gpumap.app.workers import Shared, WorkersRun
 from gpumap.errors import Exit, QuestionError
 from gpumap.escape import printable
+from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.app.benchmark import Opened
-    from gpumap.app.draft import Draft
-    from gpumap.app.request import Request
-    from gpumap.bench.base import Settings
+    from gpumap.app.benchmark import Opened, Request
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.bench.train import Train
@@ -92,8 +90,6 @@ def measure_training(
     request: Request, asked: Trainings, comm: str | None, checkpoint: Path | None
 ) -> None:
     """Measure training on 1, 2, 4 ... devices; write what was learned to `checkpoint`."""
-    from gpumap.app.workers import WorkersRun
-
     program, settings = request.program, request.settings
     launch = several(program)
     library = comm in ("mpi", "nccl") or (comm is None and launch is not None)
@@ -106,15 +102,12 @@ def measure_training(
         WorkersRun(request, Training(params, checkpoint)).run(comm)
 
 
-class Training:
+class Training(Shared):
     """The trainings that are asked for, between devices or processes."""
 
     def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
         self._params, self._checkpoint = params, checkpoint
         self._made: Train | None = None
-
-    def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Fit nothing."""
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""

@@ -6,22 +6,25 @@ Over MPI every rank runs the same command line; rank 0 measures and reports, the
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
 from gpumap.errors import GpumapError, QuestionError
+from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from gpumap.app.benchmark import Opened, Turn
-    from gpumap.app.draft import Draft
+    from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.app.mpi_job import Crew
-    from gpumap.app.recording import Recording
-    from gpumap.app.request import Request
+    from gpumap.app.recording import Draft, Recording
+    from gpumap.bench.allreduce import AllReduce
+    from gpumap.bench.allreduce import Params as AllReduceParams
     from gpumap.bench.base import Benchmark, Settings
+    from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory
@@ -32,6 +35,7 @@ class Shared(Protocol):
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
         """Say what of the rows is fitted to a model, if anything is."""
+        del draft, settings
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""
@@ -41,6 +45,7 @@ class Shared(Protocol):
 
     def there(self, ranks: MpiRanks) -> Any:
         """Return the processes as workers."""
+        return ranks
 
     def works(self) -> Works:
         """Return what makes each rank's work."""
@@ -53,6 +58,7 @@ class Shared(Protocol):
 
     def done(self) -> None:
         """Do what is left when all is measured; of several processes only the first comes here."""
+        return
 
 
 class WorkersRun:
@@ -184,3 +190,84 @@ def check_any(plan: Plan) -> None:
     if "" not in reasons:
         fix = "ask for another --algorithm or --comm, or name other devices: --map"
         raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
+
+
+# --- the exchange between workers
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """`bench allreduce`, as its options have it."""
+
+    sizes: str
+    algorithm: str | None
+    wire: str
+    tensors: int
+    model: bool
+
+
+def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> None:
+    """Measure the exchange of data-parallel programs."""
+    WorkersRun(request, Exchanging(_exchanges(asked))).run(comm)
+
+
+def _exchanges(asked: Exchanges) -> AllReduceParams:
+    from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
+    from gpumap.bench.sizes import NAMED, transfers
+    from gpumap.training.presets import PARAMETERS, nbytes
+
+    named = asked.algorithm
+    names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
+    (travels,) = chosen(asked.wire, WIRES, "type", "--wire", most=1)
+    networks = {network: nbytes(network) for network in PARAMETERS}
+    found = transfers(asked.sizes, NAMED | networks)
+    ladder = LADDER if asked.model and asked.tensors == 1 else ()
+    return Params(found, names, travels, asked.tensors, ladder)
+
+
+class Exchanging(Shared):
+    """The exchanges that are asked for, between devices or processes."""
+
+    def __init__(self, params: AllReduceParams) -> None:
+        self._params = params
+
+    def prepare(self, draft: Draft, settings: Settings) -> None:
+        """Let the ladder be fitted."""
+        from gpumap.bench.model import fits
+
+        draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
+
+    def check(self, bindings: Sequence[Binding]) -> None:
+        """Raise QuestionError for what a map cannot be asked for."""
+        from gpumap.bench.allreduce import check_asked
+
+        check_asked(bindings, self._params)
+
+    def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
+        """Return the devices of this process as ranks."""
+        from gpumap.bench.exchanges import LibraryRanks, LocalRanks
+
+        sessions = [devices.sessions[b.name] for b in bindings] if devices else []
+        if not nccl:
+            return LocalRanks(sessions)
+        from gpumap.backends.cupy.nccl import Nccl
+
+        return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
+
+    def works(self) -> Works:
+        """Return what makes each rank's exchanges."""
+        from gpumap.bench.mpi_ranks import Exchanges
+
+        return Exchanges()
+
+    def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
+        """Return what is measured between ranks."""
+        from gpumap.bench.allreduce import plan
+
+        return plan(bindings, workers, self._params)
+
+    def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:
+        """Return what measures it."""
+        from gpumap.bench.allreduce import AllReduce
+
+        return AllReduce(bindings, workers, self._params)

@@ -63,7 +63,7 @@ _CASES = (
     CaseSpec("host", "host"),
     CaseSpec("solo", "solo"),
     CaseSpec("many", several=True),
-    CaseSpec("op"),
+    CaseSpec("op", over_host=True),
     CaseSpec("cold"),
 )
 CASES = tuple(case.name for case in _CASES)

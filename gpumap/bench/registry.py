@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from gpumap.model import Case, Device, Headline, LinkState, Measurement, Report
+    from gpumap.model import Case, Device, Headline, LinkState, Measurement, Param, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
     Title: TypeAlias = Callable[[Case], str]
@@ -47,6 +47,7 @@ class CaseSpec(NamedTuple):
     role: Role = "measured"
     several: bool = False  # it needs two names
     fetch_of: str = ""  # the case that is the same, but that no result comes to the host
+    over_host: bool = False  # its speed-up is over the host, which does the same by itself
     both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
     about: str = ""  # its line in `explain`, where no topic has its name
 
@@ -132,6 +133,12 @@ def specified(case: Case) -> CaseSpec:
     spec = find(case.bench)
     cases = spec.cases if spec is not None else ()
     return next((one for one in cases if one.name == case.name), CaseSpec(case.name))
+
+
+def how(case: Case) -> list[Param]:
+    """Return the parameters that tell in which way a case does its work."""
+    spec = find(case.bench)
+    return [case.params[key] for key in (spec.how if spec else ()) if key in case.params]
 
 
 def charted(case: Case, chart: str) -> bool:

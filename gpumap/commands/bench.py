@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
+from gpumap.bench.registry import BENCHMARKS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BENCHMARKS = ("dot", "chain", "allreduce", "train")  # each a module of its name
-
 
 class _Commands(Mapping[str, click.Command]):
-    """The commands by name; one is imported when it is looked at."""
+    """The benchmarks of the registry that have a file bench_NAME.py here, imported on demand."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in BENCHMARKS:
+        if name not in list(self):
             raise KeyError(name)
-        command: click.Command = getattr(import_module(f"gpumap.commands.{name}"), name)
+        command: click.Command = getattr(import_module(_module(name)), name)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(BENCHMARKS)
+        return (name for name in BENCHMARKS if find_spec(_module(name)))
 
     def __len__(self) -> int:
-        return len(BENCHMARKS)
+        return sum(1 for _ in self)
+
+
+def _module(name: str) -> str:
+    return f"gpumap.commands.bench_{name}"
 
 
 @click.group(commands=_Commands(), invoke_without_command=True, no_args_is_help=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return the topics that begin so, for a shell."""
-    from gpumap.app.explaining import begun_by
+    from gpumap.app.showing import begun_by
 
     return [CompletionItem(name, help=line) for name, line in begun_by(begun).items()]
 
@@ -40,6 +40,6 @@ def explain(program: Program, *, words: tuple[str, ...], format_: str, json: boo
     cause that `doctor` names, such as GM102; GM2 has all of the second group. Without one, all
     topics are listed.
     """
-    from gpumap.app.explaining import explain_words
+    from gpumap.app.showing import explain_words
 
     explain_words(program, words, chosen_format(format_, json=json))

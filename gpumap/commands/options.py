@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Target
     from gpumap.app.program import Program
     from gpumap.judge.compare import Against
+    from gpumap.judge.gate import Gate
     from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +39,8 @@ COMMS = ("local", "mpi", "nccl")
 _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
 _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
+_SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
+_WHERE = ("argument", "option", "map_file", "backend")
 _TERMS = ("threshold", "confirm", "allow_missing", "other_machine")  # of the parameters
 
 
@@ -108,54 +111,47 @@ def benchmark_options(
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
-        def collected(program: Program, **options: Any) -> Any:
-            from gpumap.app.request import Request
-
-            names = ("argument", "option", "map_file", "backend", "settings", "gate", "output")
-            request = Request(program, *(options.pop(name) for name in names))
-            return command(request, **options)
-
-        wrapped = wrapped_by(click.pass_obj(collected), command)
-        wrapped = _gate_options(benches, base=base)(output_options(wrapped))
-        help_ = "Drive the devices with this backend; all: measure each one."
-        wrapped = map_texts(backend_option(help_)(_settings_options(budget)(wrapped)))
-        return map_argument(wrapped)
-
-    return decorate
-
-
-def _settings_options(budget: float) -> Callable[[F], F]:
-    """Say how long and how well to measure; handed on as one `Settings`."""
-
-    def decorate(command: F) -> F:
-        def collected(*, budget: float, timeout: float | None, **options: Any) -> Any:
+        @click.pass_obj
+        def collected(program: Program, /, *, budget: float, output: Output, **options: Any) -> Any:
+            from gpumap.app.benchmark import Request
             from gpumap.bench.base import Settings
 
-            limit = timeout or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
-            names = ("seed", "precision", "dry_run", "require_idle")
-            settings = Settings(budget, limit, **{name: options.pop(name) for name in names})
-            return command(settings=settings, **options)
+            most = options.pop("timeout") or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
+            settings = Settings(budget, most, **{name: options.pop(name) for name in _SETTINGS})
+            gate = _gate(options, benches, base=base)
+            where = {name: options.pop(name) for name in _WHERE}
+            request = Request(program, settings=settings, gate=gate, output=output, **where)
+            return command(request, **options)
 
-        wrapped = wrapped_by(collected, command)
+        wrapped = output_options(wrapped_by(collected, command))
+        help_ = "Drive the devices with this backend; all: measure each one."
         for decorated in (
-            setting("--dry-run", is_flag=True,
-                    help="Show the cases, their memory and time; open no device, measure nothing."),
-            setting("--require-idle", is_flag=True,
-                    help="Measure nothing (exit 3) while others use the cores or the GPUs."),
-            setting("--seed", type=click.IntRange(0), default=1, show_default=True,
-                    help="Of the data and of the order of the cases."),
-            setting("--precision", type=ShareType(), default="2%", show_default=True,
-                    help="Stop once every half-interval is within this share; with --limit or "
-                    "--base, once those are decided."),
-            setting("--timeout", type=DurationType(),
-                    help="End the process after this time.  [default: ten budgets, at least 60s]"),
-            setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,
-                    help="Time for the whole command, with warm-up and checks."),
+            *_gate_options(base=base), *_settings_options(budget), backend_option(help_), map_texts,
+            map_argument,
         ):  # fmt: skip
             wrapped = decorated(wrapped)
-        return wrapped  # type: ignore[no-any-return]
+        return wrapped
 
     return decorate
+
+
+def _settings_options(budget: float) -> tuple[Callable[[Any], Any], ...]:
+    """Say how long and how well to measure."""
+    return (
+        setting("--dry-run", is_flag=True,
+                help="Show the cases, their memory and time; open no device, measure nothing."),
+        setting("--require-idle", is_flag=True,
+                help="Measure nothing (exit 3) while others use the cores or the GPUs."),
+        setting("--seed", type=click.IntRange(0), default=1, show_default=True,
+                help="Of the data and of the order of the cases."),
+        setting("--precision", type=ShareType(), default="2%", show_default=True,
+                help="Stop once every half-interval is within this share; with --limit or "
+                "--base, once those are decided."),
+        setting("--timeout", type=DurationType(),
+                help="End the process after this time.  [default: ten budgets, at least 60s]"),
+        setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,
+                help="Time for the whole command, with warm-up and checks."),
+    )  # fmt: skip
 
 
 edited_option = click.option(
@@ -179,38 +175,33 @@ if_absent_option = setting(
 )  # fmt: skip
 
 
-def _gate_options(benches: Sequence[str], *, base: bool) -> Callable[[F], F]:
-    """Say what the figures must be, and what becomes of a maybe; handed on as one `Gate`."""
+def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
+    """Say what the figures must be, and what becomes of a maybe."""
+    base_option = setting("--base", metavar="FILE", type=FileType(),
+                          help="Hold the result against this saved report (JSON).")  # fmt: skip
+    return (
+        *((_terms_parameters, base_option) if base else ()),
+        setting("--strict", is_flag=True,
+                help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
+        if_absent_option,
+        setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
+                show_default=True,
+                help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
+                "so."),
+        setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
+                help="What a figure must be: 'dot.many.speedup>=1.8'; repeatable."),
+    )  # fmt: skip
 
-    def decorate(command: F) -> F:
-        def collected(*, limit: tuple[Limit, ...], **options: Any) -> Any:
-            from gpumap.judge.gate import Gate
 
-            words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
-            if words["strict"]:  # it fails what the other option lets pass
-                words["inconclusive"] = "fail"
-            words["against"] = _against(options) if base else None
-            return command(gate=Gate(_own(limit, benches), **words), **options)
+def _gate(options: dict[str, Any], benches: Sequence[str], *, base: bool) -> Gate:
+    """Take from the options what the figures must be."""
+    from gpumap.judge.gate import Gate
 
-        wrapped = wrapped_by(collected, command)
-        base_option = setting("--base", metavar="FILE", type=FileType(),
-                              help="Hold the result against this saved report (JSON).")  # fmt: skip
-        for decorated in (
-            *((_terms_parameters, base_option) if base else ()),
-            setting("--strict", is_flag=True,
-                    help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
-            if_absent_option,
-            setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-                    show_default=True,
-                    help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
-                    "so."),
-            setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
-                    help="What a figure must be: 'dot.many.speedup>=1.8'; repeatable."),
-        ):  # fmt: skip
-            wrapped = decorated(wrapped)
-        return wrapped  # type: ignore[no-any-return]
-
-    return decorate
+    words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
+    if words["strict"]:  # it fails what the other option lets pass
+        words["inconclusive"] = "fail"
+    against = _against(options) if base else None
+    return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
 
 def terms_options(command: F) -> F:

@@ -74,7 +74,7 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     if cfg is None:
         run_names(program, request)
         return
-    from gpumap.app.launch_config import start
+    from gpumap.app.placed_run import start
 
     typed = ParameterSource.COMMANDLINE
     written = {name for name in context.params if context.get_parameter_source(name) is typed}

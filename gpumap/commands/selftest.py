@@ -9,7 +9,7 @@ import click
 from gpumap.commands.options import benchmark_options
 
 if TYPE_CHECKING:
-    from gpumap.app.request import Request
+    from gpumap.app.benchmark import Request
 
 _BUDGET = 60.0  # seconds
 
@@ -24,6 +24,6 @@ def selftest(request: Request) -> None:
     A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
     inconclusive, noise hides a change of 5 % (exit 5).
     """
-    from gpumap.app.false_alarms import test_machine
+    from gpumap.app.local_benchmarks import test_machine
 
     test_machine(request)

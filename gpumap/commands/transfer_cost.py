@@ -9,7 +9,7 @@ import click
 from gpumap.commands.options import benchmark_options, setting
 
 if TYPE_CHECKING:
-    from gpumap.app.request import Request
+    from gpumap.app.benchmark import Request
 
 _BUDGET = 15.0  # seconds
 

@@ -37,7 +37,7 @@ _FEWEST = 5  # comparisons of a self-test
 # --- compare
 
 
-def compared(report: Report) -> Headline:
+def compare(report: Report) -> Headline:
     """Answer whether a report is slower than its baseline; a regression stands before doubts."""
     verdicts = [verdict for verdict in report.verdicts if verdict.rule != "limit"]
     known = any(verdict.value is not None for verdict in verdicts)
@@ -113,7 +113,8 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
         return said(report, "failed", (text, *fix(wrong[0].hint)))
     what = "no metric was measured in both reports"
     if unlike:
-        are = f"{counted(len(unlike), 'metric')} {'is' if len(unlike) == 1 else 'are'}"
+        rows = len({verdict.id for verdict in unlike})
+        are = f"{counted(rows, 'row')} {'is' if rows == 1 else 'are'}"
         lost = unlike[0].verdict == "missing"
         what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
     return said(report, "failed", (f"Not comparable: {what}.", _SAME))

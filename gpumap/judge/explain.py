@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
-from gpumap.bench.registry import find, is_control, specified
+from gpumap.bench.registry import find, how, is_control, specified
 from gpumap.escape import printable
 from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement
@@ -24,7 +24,7 @@ from gpumap.model import Estimate, Explanation, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Around, Binding, Case, Cause
+    from gpumap.model import Around, Binding, Cause
 
 ENOUGH = 0.9  # of the ideal: what stays below is explained
 _MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
@@ -119,21 +119,21 @@ def _cause(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
     """Return that the host does the same in clearly less time; None where it does not."""
-    on_device = row.case.params.get("place") == "device"
-    gain = row.metrics.get("speedup" if on_device else "speedup_over_host")
+    over_host = specified(row.case).over_host
+    gain = row.metrics.get("speedup" if over_host else "speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    against = {row.case.against} if on_device else {r.case.id for r in rows if _is_host(r.case)}
-    host = next(r for r in rows if r.case.id in against)
+    known: dict[str | None, Measurement] = {
+        r.case.id if over_host else specified(r.case).role: r for r in reversed(rows)
+    }
+    host = known[row.case.against if over_host else "host"]
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
-    what = f"{row.case.params['op']}: " if on_device else ""
+    what = "".join(f"{each}: " for each in how(row.case))
     names = "+".join(map(printable, row.case.names))
-    text = f"{what}the host takes {_time(theirs)}, {names} {_time(ours)}: the device does not pay"
-    return Explanation(HOST_FASTER, text, {"host": _seconds(theirs), "time": _seconds(ours)})
-
-
-def _is_host(case: Case) -> bool:
-    return specified(case).role == "host"
+    text = (
+        f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the device does not pay"
+    )
+    return Explanation(HOST_FASTER, text, {"host": seconds(theirs), "time": seconds(ours)})
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
@@ -177,8 +177,8 @@ def _unequal(evidence: Evidence) -> Said | None:
         "split ends with the slowest"
     )
     return text, {
-        "slowest": _seconds(evidence.solo[slow]),
-        "fastest": _seconds(evidence.solo[fast]),
+        "slowest": seconds(evidence.solo[slow]),
+        "fastest": seconds(evidence.solo[fast]),
     }
 
 
@@ -197,10 +197,15 @@ def contended(around: Around | None, bindings: Sequence[Binding]) -> Said | None
     stolen = steal * (around.cores or count)
     if foreign + stolen - spare < _CONTENDED:
         return None
-    text = f"other processes used {foreign:.2f} cores"
+    return by_others(foreign, steal, stolen)
+
+
+def by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Said:
+    """Return that others used cores, or that the hypervisor took as many or more."""
+    text = f"other processes used {foreign:.2f} cores{then}"
     if stolen > foreign:
         text = f"the hypervisor took {steal:.0%} of the time from this machine"
-    return text, {"foreign": _plain(foreign), "steal": _plain(steal)}
+    return text, {"foreign": plain(foreign), "steal": plain(steal)}
 
 
 def _contended(evidence: Evidence) -> Said | None:
@@ -219,16 +224,12 @@ def _busy(evidence: Evidence) -> Said | None:
     missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
     if below:
         missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
-    foreign = around.foreign or 0.0
-    stolen = (around.steal or 0.0) * len(evidence.bindings)
+    foreign, steal = around.foreign or 0.0, around.steal or 0.0
+    stolen = steal * len(evidence.bindings)
     if foreign + stolen < _MAIN * missing:
         return None
-    text = (
-        f"other processes used {foreign:.2f} cores, and {missing:.2f} cores of speed-up are missing"
-    )
-    if stolen > foreign:
-        text = f"the hypervisor took {around.steal or 0.0:.0%} of the time from this machine"
-    return text, {"foreign": _plain(foreign), "steal": _plain(around.steal or 0.0)}
+    then = f", and {missing:.2f} cores of speed-up are missing"
+    return by_others(foreign, steal, stolen, then)
 
 
 def _launch(evidence: Evidence) -> Said | None:
@@ -243,10 +244,10 @@ def _launch(evidence: Evidence) -> Said | None:
         alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
         if arithmetic < _MAIN * alone:
             text = (
-                f"on {printable(binding.name)} a product takes {_time(alone)}, of which "
-                f"{_time(arithmetic)} are arithmetic: the rest is launching it"
+                f"on {printable(binding.name)} a product takes {time_of(alone)}, of which "
+                f"{time_of(arithmetic)} are arithmetic: the rest is launching it"
             )
-            return text, {"product": _seconds(alone), "arithmetic": _seconds(arithmetic)}
+            return text, {"product": seconds(alone), "arithmetic": seconds(arithmetic)}
     return None
 
 
@@ -279,7 +280,7 @@ def _transfer(evidence: Evidence) -> Said | None:
     if fetch is None or fetch.low <= 0.0 or fetch.value < _MAIN * evidence.shortfall:
         return None
     moved = units.memory(row.case.work.bytes_to_host)
-    text = f"fetching {moved} takes {_time(fetch.value)} of {_time(evidence.time)}"
+    text = f"fetching {moved} takes {time_of(fetch.value)} of {time_of(evidence.time)}"
     return text, {"fetch": fetch, "time": row.metrics["time"]}
 
 
@@ -304,7 +305,7 @@ def _robbed(evidence: Evidence) -> Said | None:
         f"each device has cores of its own, and in {worked:.2f} cores of work they had "
         f"{cores:.2f} cores of CPU time: something else ran there"
     )
-    return text, {"cores": _plain(cores), "worked": _plain(worked)}
+    return text, {"cores": plain(cores), "worked": plain(worked)}
 
 
 def _one_core(evidence: Evidence) -> Said | None:
@@ -318,7 +319,7 @@ def _one_core(evidence: Evidence) -> Said | None:
         f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
         "they sit on the same ones"
     )
-    return text, {"cores": _plain(cores), **_ratios(evidence, "overlap")}
+    return text, {"cores": plain(cores), **_ratios(evidence, "overlap")}
 
 
 def _slower_together(evidence: Evidence) -> Said | None:
@@ -334,7 +335,7 @@ def _slower_together(evidence: Evidence) -> Said | None:
         f"{printable(worst)} takes {factors[worst]:.2f} times as long beside the others as alone: "
         "they share memory bandwidth, cache or power"
     )
-    return text, {"alone": _seconds(evidence.solo[worst]), "together": _seconds(spans[worst])}
+    return text, {"alone": seconds(evidence.solo[worst]), "together": seconds(spans[worst])}
 
 
 def _waiting(evidence: Evidence) -> Said | None:
@@ -343,11 +344,11 @@ def _waiting(evidence: Evidence) -> Said | None:
     if outside is None or outside < _MAIN * evidence.shortfall:
         return None
     empty = evidence.row.samples.empty_sync if evidence.row.samples else None
-    text = f"{_time(outside)} of {_time(evidence.time)} pass while no device works"
-    figures = {"outside": _seconds(outside)}
+    text = f"{time_of(outside)} of {time_of(evidence.time)} pass while no device works"
+    figures = {"outside": seconds(outside)}
     if empty is not None:
-        text += f"; waiting for nothing takes {_time(empty)}"
-        figures["empty_sync"] = _seconds(empty)
+        text += f"; waiting for nothing takes {time_of(empty)}"
+        figures["empty_sync"] = seconds(empty)
     return text, figures
 
 
@@ -356,12 +357,12 @@ def _little(evidence: Evidence) -> Said | None:
     rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
     if rounds == 1:
         return None  # it is long enough to be a sample of its own
-    text = f"a round takes only {_time(evidence.time)}: give each device more to do"
-    return text, {"time": _seconds(evidence.time)}
+    text = f"a round takes only {time_of(evidence.time)}: give each device more to do"
+    return text, {"time": seconds(evidence.time)}
 
 
 def _unexplained(evidence: Evidence) -> Said | None:
-    text = f"{_time(evidence.shortfall)} of {_time(evidence.time)} are not accounted for"
+    text = f"{time_of(evidence.shortfall)} of {time_of(evidence.time)} are not accounted for"
     return text, _ratios(evidence, "speedup", "ideal", "overlap")
 
 
@@ -409,16 +410,19 @@ def _ratios(evidence: Evidence, *names: str) -> dict[str, Estimate]:
     return {name: evidence.row.metrics[name] for name in names if name in evidence.row.metrics}
 
 
-def _seconds(value: float) -> Estimate:
+def seconds(value: float) -> Estimate:
+    """Return a time that is exact."""
     return Estimate(value, value, value, "s")
 
 
-def _plain(value: float) -> Estimate:
-    return Estimate(value, value, value, "1")
+def plain(value: float) -> Estimate:
+    """Return a number that is exact."""
+    return Estimate(float(value), float(value), float(value), "1")
 
 
-def _time(seconds: float) -> str:
-    return units.together((seconds,), "s")[0]
+def time_of(value: float) -> str:
+    """Return a time as text."""
+    return units.together((value,), "s")[0]
 
 
 def _divided(over: float, under: float) -> float:

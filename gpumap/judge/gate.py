@@ -56,9 +56,11 @@ def gated(report: Report, gate: Gate) -> Report:
     """Return a finished report with its verdicts, and the status and exit code they lead to."""
     if report.plans:
         return replace(report, notes=(*report.notes, *_not_judged(gate)))
-    from gpumap.judge.limits import verdicts
+    found: tuple[Verdict, ...] = ()
+    if gate.limits:
+        from gpumap.judge.limits import verdicts
 
-    found = verdicts(gate.limits, report)
+        found = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, found)
     report = replace(report, notes=(*report.notes, *_undecided(report)))
@@ -75,10 +77,14 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
         gate: what is requested.
         rows: of a group that is still measured, with intervals of the level of that look.
     """
-    from gpumap.judge import compare, limits
+    found: list[str] = []
+    if gate.limits:
+        from gpumap.judge import limits
 
-    found: list[str] = limits.early(gate.limits, rows)
+        found += limits.early(gate.limits, rows)
     if gate.against is not None and not gate.against.terms.other_machine:
+        from gpumap.judge import compare
+
         found += compare.early(gate.against.base, rows, gate.against.terms.threshold)
     return "inconclusive" not in found and not undecided(rows) if found else None
 
@@ -126,6 +132,8 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
 def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
     """Return what each limit that was not met, or not judged, means for the exit code."""
+    if not (found := tuple(found)):
+        return ()
     from gpumap.judge.limits import rows_of
     from gpumap.judge.select import id_of
 

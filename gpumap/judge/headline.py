@@ -8,6 +8,7 @@ first, then limits and a comparison that were asked for, then what the command i
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import (
@@ -90,20 +91,11 @@ def _answered(report: Report) -> bool:
 
 def _own(kind: str) -> Callable[[Report], Headline] | None:
     """Return what answers for a command that runs no benchmark."""
-    from gpumap.judge import answers_of_maps as maps
-
-    if kind in _MAPS:
-        found: Callable[[Report], Headline] = getattr(maps, kind)
-        return found
-    from gpumap.judge import answers_of_reports as reports
-
-    table = {
-        "compare": reports.compared,
-        "selftest": reports.selftest,
-        "predict": reports.predict,
-        "trace": reports.trace,
-    }
-    return table.get(kind)
+    if kind not in _DONE:
+        return None
+    module = import_module(f"gpumap.judge.answers_of_{'maps' if kind in _MAPS else 'reports'}")
+    found: Callable[[Report], Headline] = getattr(module, kind)
+    return found
 
 
 def _measured(report: Report) -> Iterator[Headline]:
@@ -129,12 +121,12 @@ def _measured(report: Report) -> Iterator[Headline]:
 
 def _gates(report: Report) -> Iterator[Headline]:
     """Yield what limits and a comparison say, unless all is well."""
-    from gpumap.judge.answers_of_reports import compared
+    from gpumap.judge.answers_of_reports import compare
 
     if (limits := _limits(report)) is not None:
         yield limits
     if any(verdict.rule != _LIMIT for verdict in report.verdicts):
-        found = compared(report)
+        found = compare(report)
         if found.level != "good":
             yield found
 

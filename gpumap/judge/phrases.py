@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.cut import NAME, middle
+from gpumap.cut import shortened
 from gpumap.escape import printable
 from gpumap.model import Estimate, Headline
 from gpumap.model.figures import UNITS
@@ -125,7 +125,9 @@ def capital(text: str) -> str:
 def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     """Return the names of devices, or how many they are."""
     if len(bindings) <= _FEW:
-        return between.join(middle(binding.name, NAME) for binding in bindings)
+        every = [printable(binding.name) for binding in bindings]
+        short = shortened(every)
+        return between.join(short.get(name, name) for name in every)
     distinct = len({binding.device.id for binding in bindings}) == len(bindings)
     return f"{len(bindings)} {'devices' if distinct else 'names'}"
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.bench.registry import specified
 from gpumap.escape import printable
-from gpumap.judge.explain import ENOUGH, contended
+from gpumap.judge.explain import ENOUGH, by_others, contended, plain, seconds, time_of
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _base(evidence: Together) -> dict[str, Estimate]:
         there, back = evidence.bandwidth.values()
         return found | {"there": there, "back": back}
     first = evidence.bandwidth[evidence.row.case.names[0]]
-    return found | {"names": _plain(len(evidence.bindings)), "alone": first}
+    return found | {"names": plain(len(evidence.bindings)), "alone": first}
 
 
 def _gained(evidence: Together) -> str:
@@ -143,10 +142,10 @@ def _unequal(evidence: Together) -> Said | None:
     if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < _SLOWER * times[fast]:
         return None
     text = (
-        f"alone {printable(slow)} takes {_time(times[slow])} and {printable(fast)} "
-        f"{_time(times[fast])}, and all end with the slowest"
+        f"alone {printable(slow)} takes {time_of(times[slow])} and {printable(fast)} "
+        f"{time_of(times[fast])}, and all end with the slowest"
     )
-    return text, {"slowest": _seconds(times[slow]), "fastest": _seconds(times[fast])}
+    return text, {"slowest": seconds(times[slow]), "fastest": seconds(times[fast])}
 
 
 def _waiting(evidence: Together) -> Said | None:
@@ -156,10 +155,10 @@ def _waiting(evidence: Together) -> Said | None:
     if moving is None or moving >= _MOVING * alone:
         return None
     text = (
-        f"of {_time(alone)} that a copy takes alone ({printable(part)}), moving it takes "
-        f"{_time(moving)}; the rest are calls and waiting, and one host does them for all"
+        f"of {time_of(alone)} that a copy takes alone ({printable(part)}), moving it takes "
+        f"{time_of(moving)}; the rest are calls and waiting, and one host does them for all"
     )
-    return text, {"copy": _seconds(alone), "moving": _seconds(moving)}
+    return text, {"copy": seconds(alone), "moving": seconds(moving)}
 
 
 def _busy(evidence: Together) -> Said | None:
@@ -171,10 +170,7 @@ def _busy(evidence: Together) -> Said | None:
     foreign, steal = around.foreign or 0.0, around.steal or 0.0
     if foreign + steal * count < _MAIN * missing:
         return None
-    text = f"other processes used {foreign:.2f} cores"
-    if steal * count > foreign:
-        text = f"the hypervisor took {steal:.0%} of the time from this machine"
-    return text, {"foreign": _plain(foreign), "steal": _plain(steal)}
+    return by_others(foreign, steal, steal * count)
 
 
 def _calls(evidence: Together) -> Said | None:
@@ -186,10 +182,10 @@ def _calls(evidence: Together) -> Said | None:
     if sum(calls) - max(calls) < _MAIN * shortfall:
         return None
     text = (
-        f"the host's calls take {_time(sum(calls))} of {_time(evidence.time)}, one after the "
+        f"the host's calls take {time_of(sum(calls))} of {time_of(evidence.time)}, one after the "
         "other: a driver may copy inside of its call"
     )
-    return text, {"calls": _seconds(sum(calls)), "time": _seconds(evidence.time)}
+    return text, {"calls": seconds(sum(calls)), "time": seconds(evidence.time)}
 
 
 def _link(evidence: Together) -> Said | None:
@@ -268,15 +264,3 @@ def _and(names: Sequence[str]) -> str:
     if len(names) > _NAMED:
         return f"{', '.join(others[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return f"{', '.join(others)} and {last}"
-
-
-def _time(seconds: float) -> str:
-    return units.together((seconds,), "s")[0]
-
-
-def _seconds(value: float) -> Estimate:
-    return Estimate(value, value, value, "s")
-
-
-def _plain(value: float) -> Estimate:
-    return Estimate(float(value), float(value), float(value), "1")

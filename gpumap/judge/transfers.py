@@ -20,7 +20,7 @@ from gpumap.bench.registry import is_control
 from gpumap.escape import printable
 from gpumap.judge.explain import contended
 from gpumap.judge.few import few
-from gpumap.judge.slow_link import slow
+from gpumap.judge.slow_link import Copy, slow
 from gpumap.judge.together import Together, shared
 from gpumap.model import Estimate, Explanation
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.bench.registry import Look
-    from gpumap.model import Binding, LinkState, Measurement, Param
+    from gpumap.model import Binding, LinkState, Measurement
 
     States = Callable[[], Mapping[str, LinkState]]
 
@@ -58,9 +58,9 @@ def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
 
 
 def _sort(row: Measurement) -> tuple[object, ...]:
-    params = row.case.params
+    copy = Copy.of(row.case)
     links = sorted(map(_link, row.case.bindings))
-    return row.route, params["bytes"], params["mode"], params["pattern"], *links
+    return row.route, copy.bytes, copy.mode, copy.pattern, *links
 
 
 def _link(binding: Binding) -> tuple[str, ...]:
@@ -107,18 +107,18 @@ class _Alone:
 
     def __init__(self, rows: Iterable[Measurement]) -> None:
         self._rows = {
-            _key(row.case.name, row.case.bindings[0], row.case.params, row.case.params["mode"]): row
-            for row in rows
-            if row.case.name in _WAYS and row.case.params["pattern"] == "alone" and not few(row)
+            _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
+            for row, copy in ((row, Copy.of(row.case)) for row in rows if row.case.name in _WAYS)
+            if copy.pattern == "alone" and not few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
         """Return the same copy as one of a row's, by itself; of several names the first has it."""
-        return self._rows.get(_key(way, binding, row.case.params, mode))
+        return self._rows.get(_key(way, binding, Copy.of(row.case), mode))
 
 
-def _key(way: str, binding: Binding, params: Mapping[str, Param], mode: Param) -> tuple[Param, ...]:
-    return way, binding.device.id, params["memory"], params["bytes"], mode
+def _key(way: str, binding: Binding, copy: Copy, mode: str) -> tuple[str | int, ...]:
+    return way, binding.device.id, copy.memory, copy.bytes, mode
 
 
 def _why(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpumap.app.rank_table import Answer, named, nodes, refuse
+from gpumap.app.mpi_job import Answer, named, nodes, refuse
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError

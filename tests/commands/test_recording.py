@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from gpumap.app import recording
-from gpumap.app.draft import Measured
 from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Measured, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
 from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Plan, Reason, Work
 

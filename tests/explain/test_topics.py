@@ -15,7 +15,7 @@ from report_schema import SCHEMA
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
-from gpumap.commands.train import train as train_command
+from gpumap.commands.bench_train import train as train_command
 from gpumap.errors import Exit
 from gpumap.explain.lookup import KINDS, named, nearest, table, typed
 from gpumap.judge import ceilings, explain, transfers

@@ -20,7 +20,7 @@ from tables import table
 
 from gpumap.errors import SourceError
 from gpumap.judge.headline import LEVELS, headline
-from gpumap.judge.phrases import LIMIT, SIMULATED
+from gpumap.judge.phrases import LIMIT, SIMULATED, names
 from gpumap.model import Around, Estimate, Explanation, Kind, Probe
 from gpumap.report import Style, render
 from gpumap.saved import read
@@ -277,3 +277,15 @@ def test_a_machine_without_a_gpu_is_below():
     assert (below.level, below.text) == ("below", text)
     assert unknown.level == "untrusted"
     assert "Cannot tell whether cupy has devices" in unknown.text
+
+
+def test_long_names_that_differ_in_their_middle_stay_apart():
+    """Cut in the middle they would read alike."""
+    one, other = (f"the-gpu-of-{which}-in-the-third-rack" for which in ("alice", "bob"))
+    devices = [
+        replace(found, name=name) for found, name in zip(bindings(), (one, other), strict=True)
+    ]
+
+    first, second = names(devices, between=" to ").split(" to ")
+
+    assert first != second

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import click
 import pytest
@@ -10,6 +13,7 @@ import toy_benchmark
 from made_reports import bindings, made, ok
 
 from gpumap.bench import registry
+from gpumap.commands.bench import bench
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
 from gpumap.explain import lookup
@@ -84,3 +88,18 @@ def test_its_words_have_topics_and_its_speed_ups_charts():
     assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"
     assert [row.flags for row in map(possible, rows(3.0))] == [("impossible",)] * 2
+
+
+def test_its_command_is_its_file(monkeypatch):
+    """`gpumap bench` takes each benchmark of the registry that has a file bench_NAME.py."""
+    without = set(bench.list_commands(click.Context(bench)))
+    module = ModuleType("gpumap.commands.bench_toy")
+    module.__spec__, module.toy = ModuleSpec(module.__name__, None), click.Command("toy")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    assert set(bench.list_commands(click.Context(bench))) == without | {"toy"}
+    assert bench.get_command(click.Context(bench), "toy") is module.toy
+
+    for key in tuple(registry.BENCHMARKS):
+        monkeypatch.delitem(registry.BENCHMARKS, key)
+    assert bench.list_commands(click.Context(bench)) == []

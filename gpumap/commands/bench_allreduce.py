@@ -9,7 +9,7 @@ import click
 from gpumap.commands.options import COMMS, benchmark_options, setting
 
 if TYPE_CHECKING:
-    from gpumap.app.request import Request
+    from gpumap.app.benchmark import Request
 
 _BUDGET = 20.0  # seconds
 _MOST_TENSORS = 10_000
@@ -58,6 +58,6 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.app.worker_benchmarks import Exchanges, measure_exchanges
+    from gpumap.app.workers import Exchanges, measure_exchanges
 
     measure_exchanges(request, Exchanges(**options), comm)

@@ -12,7 +12,7 @@ from gpumap.commands.options import COMMS, benchmark_options, setting
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumap.app.request import Request
+    from gpumap.app.benchmark import Request
 
 _BUDGET = 60.0  # seconds
 _MOST = 1 << 24  # examples of a batch
