@@ -10,8 +10,8 @@ from functools import reduce
 from pathlib import Path
 
 import click
-from manual import listed
 from report_schema import SCHEMA
+from written import listed
 
 import gpumap
 from gpumap.bench.registry import every
