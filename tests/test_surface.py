@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 from golden import held
 from surface import surface
+from written import PAGES, ROOT
+
+OUTPUT = re.compile(r"^```(?:console|text)$.*?^```$", re.MULTILINE | re.DOTALL)
+RECORDS = re.compile(r"measured/20|schema-2\.md")  # of what was measured; of names that are gone
+
+
+def texts():
+    """Yield every text for users with its place, each in one line."""
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
+        if not RECORDS.search(str(page)):
+            yield page.name, " ".join(OUTPUT.sub("", page.read_text(encoding="utf-8")).split())
+    for path in sorted((ROOT / "gpumap").rglob("*.toml")):
+        for text in strings(tomllib.loads(path.read_text(encoding="utf-8"))):
+            yield path.name, " ".join(text.split())
+
+
+def strings(tree):
+    """Yield each text in a table of TOML."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict | list):
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from strings(each)
 
 
 def test_the_public_surface_is_what_it_was(renew):
     """A line that is gone from it needs its reason in the commit and in CHANGELOG."""
     held("surface", surface(), renew=renew)
+
+
+def test_no_text_for_users_has_a_word_that_the_field_does_not_use():
+    """Patterns of tests/words.txt, in pages, topics and causes."""
+    patterns = (Path(__file__).with_name("words.txt")).read_text().splitlines()
+    wrong = re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
+    found = [
+        f"{where}: ...{text[max(0, match.start() - 40) : match.end() + 40]}..."
+        for where, text in texts()
+        for match in wrong.finditer(text)
+    ]
+    assert found == []
