@@ -183,7 +183,7 @@ def test_a_link_is_written_through(tmp_path, exists):
     ("none/a", "its folder does not exist"),
     ("file/a", "a part of its path is no folder"),
     ("folder", "it is a folder"),
-    ("fifo", "nobody reads from it"),
+    ("fifo", "it has no reader"),
     ("full", "the disk is full"),
     ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower()),
 ])  # fmt: skip

@@ -29,7 +29,7 @@ class TraceEvent(
         kind: What it is.
         nbytes: Of what it made or moved.
         shape: Of the same.
-        implicit: Whether nobody asked for it: an operand was elsewhere.
+        implicit: Whether the program did not request it: an operand was elsewhere.
         start: Since the context was opened, when the device's queue came to it; null: the device
             cannot tell.
         stop: The same, of its end.
@@ -55,7 +55,7 @@ class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
         device: A name of the map; cpu for host memory; two names with -> between for a copy from
             one to the other.
         kind: What it is.
-        implicit: Whether nobody asked for it: an operand was elsewhere.
+        implicit: Whether the program did not request it: an operand was elsewhere.
         count: How many events.
         nbytes: Of what they made or moved, together.
         seconds: Their times together; null where one is unknown.
