@@ -25,12 +25,12 @@ LOOK := chromium chromium-driver
 
 # What a contributor runs: it needs what pip brings, and no root. `make ci` adds what needs more.
 test: lint types unit
-ci: test programs opencl cuda mpi alone unit-pygpu unit-intel
+ci: test docs programs opencl cuda mpi alone unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
 # and without a toolkit: what it says of a driver is tested with stub drivers.
 COMMA := ,
-EXTRAS_HERE := test,opencl-cpu,$(if $(CI),opencl-intel$(COMMA))mpi,report,test-cuda
+EXTRAS_HERE := test,docs,opencl-cpu,$(if $(CI),opencl-intel$(COMMA))mpi,report,test-cuda
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_HERE)]'
@@ -167,16 +167,10 @@ gpu-wheels:
 		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
-# What is made from the source: a test holds each of them to it.
-docs: docs/causes.md docs/commands.md
-
-# The page of doctor's causes, from their table.
-docs/causes.md: $(wildcard gpumap/doctor/causes.toml gpumap/doctor/causes/*.py gpumap/doctor/pages.py)
-	$(BIN)/python -c "from gpumap.doctor.pages import document; print(document(), end='')" > $@
-
-# The help of every command, into the reference and into docs/man.
-docs/commands.md: tests/manual.py gpumap/cli.py gpumap/version.py $(wildcard gpumap/commands/*.py)
-	$(BIN)/python tests/manual.py
+# The site, in site/: strict, so a link that leads nowhere is an error. Reference pages are made of the
+# source while it is built (docs/generate.py).
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.
@@ -185,4 +179,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_PYGPU) .axe build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

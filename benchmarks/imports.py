@@ -4,7 +4,7 @@
 
 Each command runs in a child that counts at its end; CPU time is the least of ROUNDS, beside that of
 `import click`, which every start must pay. Without the time of what is measured: benchmarks are
-asked for next to nothing. The table in docs/design.md is this one.
+asked for next to nothing. The table in docs/architecture.md is this one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ What is used is imported when it is first asked for.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 from gpumap.version import __version__
 
@@ -35,17 +37,20 @@ if TYPE_CHECKING:
         TargetError,
         Unsupported,
     )
-    from gpumap.model import ContextMap, Report, TraceEvent
+    from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report, TraceEvent
     from gpumap.parse import parse_map
-    from gpumap.running import run_benchmark
+    from gpumap.running import check, devices, doctor, run_benchmark
 
 __all__ = [
     "AbsentError",
     "Array",
+    "Binding",
     "Context",
     "ContextError",
     "ContextMap",
+    "Device",
     "DeviceError",
+    "Diagnosis",
     "DtypeError",
     "GpumapError",
     "ImplicitTransfer",
@@ -56,6 +61,9 @@ __all__ = [
     "TraceEvent",
     "Unsupported",
     "__version__",
+    "check",
+    "devices",
+    "doctor",
     "dot",
     "open",
     "parse_map",
@@ -64,10 +72,16 @@ __all__ = [
 
 _PLACES = {
     "Array": "contexts.array",
+    "Binding": "model",
     "Context": "contexts.context",
     "ContextMap": "model",
+    "Device": "model",
+    "Diagnosis": "model",
     "Report": "model",
     "TraceEvent": "model",
+    "check": "running",
+    "devices": "running",
+    "doctor": "running",
     "dot": "contexts.opening",
     "open": "contexts.opening",
     "parse_map": "parse",
@@ -85,4 +99,15 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """This package: importing its folder `doctor` does not hide the function of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _PLACES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

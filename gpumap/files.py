@@ -49,7 +49,7 @@ _WRITE_FAILURES = {
     errno.EROFS: ("the file system is read only", "write to another file system"),
     errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
     errno.EDQUOT: ("the disk quota is used up", "free some space, or write to another disk"),
-    errno.ENXIO: ("nobody reads from it", "start its reader first"),
+    errno.ENXIO: ("it has no reader", "start its reader first"),
     errno.EPIPE: ("its reader went away", "keep its reader running"),
 }
 

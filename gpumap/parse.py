@@ -301,7 +301,7 @@ def _repeated(text: str) -> list[Diagnostic]:
 
 
 def _repeat(name: str, number: int, span: Span, *, other: int) -> Diagnostic:
-    message = f'the name "{_shown(name)}" stands in entry {other} too'
+    message = f'the name "{_shown(name)}" is in entry {other} too'
     return Diagnostic("duplicate-name", message, number, span, "rename one of them", name=name)
 
 

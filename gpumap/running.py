@@ -1,7 +1,7 @@
-"""Benchmarks from Python: each runs as a process of its own, and its report comes back.
+"""Commands from Python: each runs as a process of its own, and what it reports comes back.
 
-A process of its own, because measuring pins threads, limits BLAS and ends itself when its time is
-over: none of that shall happen to the program that asks.
+A process of its own, because a command pins threads, limits BLAS and ends itself when its time is
+over or a driver hangs: none of that shall happen to the program that calls it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.registry import commanded, every
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.parse import parse_map
 from gpumap.spelling import fix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from gpumap.model import Report
+    from gpumap.model import Binding, Device, Diagnosis, Report
 
 _JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
 _ERRORS: dict[int, type[GpumapError]] = {
@@ -33,6 +34,51 @@ _PLAIN = (  # flags that are given or not: there is no --no-quiet
     "strict", "verbose",
 )  # fmt: skip
 _SHOWN = 2000  # characters of what a run said that left no report
+
+
+def devices(*, backend: str | None = None) -> tuple[Device, ...]:
+    """Return every device of each backend, or of one.
+
+    Raises:
+        AbsentError: that backend has no device.
+        QuestionError: there is no such backend.
+    """
+    return _run(("devices",), {"backend": backend}).devices
+
+
+def check(map: str, *, backend: str | None = None) -> tuple[Binding, ...]:  # noqa: A002
+    """Open the device of each name, move 4 KiB there and back, and return the bindings.
+
+    Raises:
+        MapError: the map does not parse.
+        AbsentError: a device is not there, or failed.
+        WrongDataError: a device returned wrong bytes.
+    """
+    parse_map(map)
+    return _run(("check",), {"map": map, "backend": backend}, (Exit.OK,)).bindings
+
+
+def doctor(
+    map: str | None = None,  # noqa: A002 - as the option is called
+    *,
+    backend: str | None = None,
+    script: str | None = None,
+) -> tuple[Diagnosis, ...]:
+    """Return for each name whether its device is used, with the causes if it is not.
+
+    Args:
+        map: names and devices; None: the default map. Without a GPU that has no diagnosis.
+        backend: the library that drives the devices.
+        script: a program to read for settings that come too late.
+
+    Raises:
+        MapError: the map does not parse.
+        GpumapError: it ran out of its time limit, or failed itself.
+    """
+    if map is not None:
+        parse_map(map)
+    options = {"map": map, "backend": backend, "script": script}
+    return _run(("doctor",), options, (*_JUDGED, Exit.ABSENT)).diagnoses
 
 
 def run_benchmark(
@@ -59,9 +105,16 @@ def run_benchmark(
         known = [spec.command[-1] for spec in every() if spec.command]
         hint = fix(kind, known, f"choose {', '.join(known)}")
         raise QuestionError(f"no benchmark is called {kind!r}", hint)
+    return _run(spec.command, {"map": map, **options})
+
+
+def _run(
+    command: Sequence[str], options: dict[str, Any], judged: Collection[int] = _JUDGED
+) -> Report:
+    """Run a command and return its report, whose exit code is one of `judged`."""
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
         target = Path(folder) / "report.json"
-        arguments = [*spec.command, *_given({"map": map, **options}), f"--output={target}"]
+        arguments = [*command, *_given(options), f"--output={target}"]
         ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
             [sys.executable, "-m", "gpumap", *arguments, "--format=plain"],
             stdin=subprocess.DEVNULL,
@@ -71,7 +124,7 @@ def run_benchmark(
             env={**_environment(options), "PYTHONPATH": os.pathsep.join(_path())},
             check=False,
         )
-        return _report(target, ended)
+        return _report(target, ended, judged)
 
 
 def _given(options: dict[str, Any]) -> Iterator[str]:
@@ -98,14 +151,16 @@ def _path() -> Iterator[str]:
     yield from (os.path.abspath(place) for place in sys.path if place)  # noqa: PTH100 - as text
 
 
-def _report(target: Path, ended: subprocess.CompletedProcess[str]) -> Report:
+def _report(
+    target: Path, ended: subprocess.CompletedProcess[str], judged: Collection[int]
+) -> Report:
     from gpumap import saved
 
     code = ended.returncode
     if not target.exists():
         raise _ERRORS.get(code, GpumapError)(*_said(ended))
     report = saved.read(target)
-    if code in _JUDGED:
+    if code in judged:
         return report
     said = tuple(problem.diagnostic for problem in report.errors)
     raise _ERRORS.get(code, GpumapError)(said or f"exit code {code}")

@@ -10,8 +10,8 @@ from functools import reduce
 from pathlib import Path
 
 import click
-from manual import listed
 from report_schema import SCHEMA
+from written import listed
 
 import gpumap
 from gpumap.bench.registry import every
@@ -24,6 +24,7 @@ from gpumap.judge.select import EVERYWHERE
 from gpumap.machine import fingerprint
 from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES
+from gpumap.report.csv import FIGURE, RECORD
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 HEAD = """\
@@ -150,6 +151,7 @@ def sections():
     yield "settings of [tool.gpumap]", _PROJECT
     yield "formats", FORMATS
     yield "suffixes of --output", [f"{suffix} {name}" for suffix, name in SUFFIXES.items()]
+    yield "columns of CSV, parameters apart", [*RECORD, *FIGURE]
     yield "exit codes", [f"{code.value} {code.name}" for code in Exit]
     yield "errors: class, code, exit code", errors()
     yield "metrics and their units", [f"{name} {unit}" for name, unit in UNITS.items()]

@@ -174,7 +174,7 @@ def test_a_link_is_written_through(tmp_path, exists):
 
 @pytest.mark.parametrize(("name", "message"), [
     ("none/a", "its folder does not exist"), ("file/a", "a part of its path is no folder"),
-    ("folder", "it is a folder"), ("fifo", "nobody reads from it"), ("full", "the disk is full"),
+    ("folder", "it is a folder"), ("fifo", "it has no reader"), ("full", "the disk is full"),
     ("n" * 256, os.strerror(errno.ENAMETOOLONG).lower()),
 ])  # fmt: skip
 def test_what_cannot_be_written_says_why(tmp_path, name, message):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpumap.version import __version__
+from hatch_build import pages
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,8 +24,8 @@ MAN = f"{NAME}-{__version__}.data/data/share/man/man1"
 # What the tests open outside of gpumap, beside themselves.
 TESTED = (
     "tests", "benchmarks", "docs", "examples", ".github", ".ci", "README.md", "CHANGELOG.md",
-    "CONTRIBUTING.md", "Makefile", "LICENSE", "action.yml", "pyproject.toml",
-    ".pre-commit-hooks.yaml",
+    "CONTRIBUTING.md", "Makefile", "LICENSE", "action.yml", "pyproject.toml", "hatch_build.py",
+    "mkdocs.yml", ".pre-commit-hooks.yaml",
 )  # fmt: skip
 LEFT = ("__pycache__", ".pyc")  # what no release has
 
@@ -62,6 +63,7 @@ def sdist(built):
         return {name.partition("/")[2] for name in archive.getnames()}
 
 
+@pytest.mark.filterwarnings("ignore:'click.utils.make_default_short_help'")  # click-man's
 def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man pages."""
     info = f"{NAME}-{__version__}.dist-info/"
@@ -70,9 +72,8 @@ def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
               "training/published.csv", "explain/codes.toml", "doctor/causes.toml",
               "py.typed")  # fmt: skip
     assert [path.name for path in built.glob("*.whl")] == [f"{NAME}-{__version__}-py3-none-any.whl"]
-    assert inside == files("gpumap") | {f"{MAN}/{Path(name).name}" for name in files("docs/man")}
+    assert inside == files("gpumap") | {f"{MAN}/{name}" for name in pages()}
     assert [name for name in files("gpumap") if wheel[name] != (ROOT / name).read_bytes()] == []
-    assert wheel[f"{MAN}/gpumap.1"] == (ROOT / "docs" / "man" / "gpumap.1").read_bytes()
     assert {f"gpumap/{name}" for name in others} <= inside
 
 

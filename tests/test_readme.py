@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 import pytest
-from report_schema import SCHEMA
 from shell import BIN
 from written import PAGES, blocks
 
@@ -68,12 +67,12 @@ def test_every_option_in_readme_exists():
         assert used - known == set(), page
 
 
-def test_every_script_is_in_the_design():
+def test_every_script_is_on_the_architecture_page():
     """Of the files in benchmarks/, each that runs by itself; the table counts each command."""
     from benchmarks.imports import COMMANDS
 
     files = (ROOT / "benchmarks").glob("*.py")
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     listed = text[text.index("`benchmarks/` holds") : text.index("## What each command loads")]
     table = text[text.index("| command | modules |") :]
     assert set(re.findall(r"`(\w+\.py)`", listed)) == {
@@ -89,12 +88,3 @@ def test_every_record_is_in_the_index():
     assert [page for _, page in rows] == [f"{name}.md" for name, _ in rows]
     assert {name for name, _ in rows} | {"README"} == {file.stem for file in MEASURED.iterdir()}
     assert all((MEASURED / page).is_file() for _, page in rows)
-
-
-def test_the_page_of_the_json_lists_the_keys_of_the_schema():
-    """In the first column of its tables: of a report, and of a row."""
-    pages = (ROOT / "docs" / "json.md").read_text(encoding="utf-8").split("## A row")
-    for text, wanted in zip(pages, (SCHEMA, SCHEMA["$defs"]["Row"]), strict=True):
-        cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
-        listed = [key for cell in cells for key in re.findall("`(.*?)`", cell)]
-        assert sorted(listed) == sorted(wanted["required"])

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 import gpumap
 from gpumap.bench.registry import commanded, every
 from gpumap.cli import COMMANDS
-from gpumap.errors import AbsentError, GpumapError, QuestionError
+from gpumap.errors import AbsentError, GpumapError, QuestionError, Span
 from gpumap.model import Report
 from gpumap.running import _PLAIN
 
@@ -127,3 +127,37 @@ def state():
     places = {thread: os.sched_getaffinity(thread) for thread in threads}
     blas = sorted((lib["filepath"], lib["num_threads"]) for lib in threadpool_info())
     return places, blas, dict(os.environ), sorted(Path.cwd().iterdir())
+
+
+def test_devices_and_bindings_come_back():
+    """Typed, as the commands find them."""
+    found = gpumap.devices(backend="numpy")
+    assert {"cpu:0", "cpu:1"} <= {device.id for device in found}
+    assert all(isinstance(device, gpumap.Device) for device in found)
+    bindings = gpumap.check(CORES)
+    assert [(b.name, b.device.id) for b in bindings] == [("a", "cpu:0"), ("b", "cpu:1")]
+
+
+def test_a_diagnosis_comes_back_for_each_name(monkeypatch):
+    """Of a device that is not there too; importing the folder of that name hides nothing."""
+    import_module("gpumap.doctor.pages")
+    monkeypatch.setenv("GPUMAP_FAKE", str(Path(__file__).parents[1] / "examples" / "gpus.toml"))
+    there, absent = gpumap.doctor("a->cuda0;b->cuda9", backend="fake")
+    assert isinstance(there, gpumap.Diagnosis)
+    assert (there.name, there.verdict == "not used") == ("a", False)
+    assert (absent.name, absent.verdict, absent.findings[0].code) == ("b", "not used", "GM219")
+
+
+@pytest.mark.parametrize("call", [gpumap.check, gpumap.doctor])
+def test_a_map_that_does_not_parse_is_an_error_of_its_place(call):
+    with pytest.raises(gpumap.MapError) as caught:
+        call("a->gpu0")
+    assert caught.value.diagnostics[0].span == Span(3, 7)
+
+
+def test_a_device_that_is_not_there_is_an_error():
+    """And a backend that does not exist, a wrong question."""
+    with pytest.raises(AbsentError, match="cpu4711"):
+        gpumap.check("a->cpu4711")
+    with pytest.raises(QuestionError, match="nope"):
+        gpumap.devices(backend="nope")

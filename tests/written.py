@@ -49,3 +49,10 @@ def command_lines(page):
     """Yield every line of a page that calls gpumap."""
     for block in blocks(page):
         yield from (line for line in block.lines if _COMMAND.search(line))
+
+
+def listed(heading):
+    """Return the items of a list in docs/commands.md: name and text."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    part = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^- `(.*?)`: (.*)", part, re.MULTILINE))

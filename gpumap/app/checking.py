@@ -120,10 +120,10 @@ def _judged(record: Recording, report: Report) -> Report:
 def _compatible(asked: CheckRequest) -> None:
     """Refuse what would pass without being looked at."""
     if asked.syntax_only and asked.distinct:
-        fix = "leave one of the two away"
+        fix = "omit one of them"
         raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
     if asked.needs is not None and not asked.needs.strip(", "):
-        raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or leave it away")
+        raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
 
 
 @contextmanager

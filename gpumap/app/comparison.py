@@ -42,7 +42,7 @@ _MEASURE_BY_STATUS = {
     "skipped": "measure it where its devices are: `gpumap check` tells whether they are there",
     "timeout": "measure it again, with a longer --timeout or fewer --cases",
     "interrupted": "measure it again, and let it come to its end",
-    "wrong-data": "mend the device first: no speed of wrong data can be compared",
+    "wrong-data": "fix the device first: no speed of wrong data can be compared",
 }
 _MEASURE_WHAT = "measure it by `gpumap bench` or `gpumap transfer-cost`"
 _MEASURE_DRY = "measure it without --dry-run"

@@ -70,7 +70,7 @@ def _cores(seen: Others) -> Iterator[Diagnostic]:
 def _gpu(use: GpuUse, name: Callable[[int], str]) -> Iterator[Diagnostic]:
     """Say who is on a device, also if they rest just now: they may start at any moment."""
     if use.busy is None and use.processes is None:
-        message = f"nobody tells whether {use.device.ref} is busy: NVML does not answer"
+        message = f"cannot tell whether {use.device.ref} is busy: NVML does not answer"
         yield Diagnostic("busy", message, hint=_ASK)
     elif use.processes or (use.busy or 0.0) > _SHARE:
         who = ", ".join(

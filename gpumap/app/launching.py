@@ -37,7 +37,7 @@ _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
 _PATIENCE = 20.0  # seconds for mpirun to say its version
-_NO_READER = "it is a FIFO, and nobody reads it"
+_NO_READER = "it is a FIFO without a reader"
 _SCRIPT = "a script begins with #! and its interpreter, which must be there"
 _UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
 _UNWRITTEN = {  # what else mends it than another folder
@@ -55,7 +55,7 @@ def contradiction(place: Place, process: int, *, memory: bool) -> str | None:
     """
     seen = Tree(Path("/")).allowed("Cpus", str(process))
     if seen != place.cores:
-        where = "nobody knows where" if seen is None else f"on {ranges(seen)}"
+        where = "on unknown cores" if seen is None else f"on {ranges(seen)}"
         return f"was to run on {ranges(place.cores)}, and runs {where}"
     if place.memory is not None and memory:
         nodes = memory_taken_of(process)
@@ -304,7 +304,7 @@ def by_mpirun(
     from gpumap.launch import mpirun
 
     if any(mpirun.SEPARATOR in context.command for context in contexts):
-        fix = "leave it away, or put the command into a script"
+        fix = "omit it, or put the command into a script"
         raise QuestionError('to mpirun the argument ":" ends a command', fix)
     path = found_program("mpirun", program)
     for helper in helpers:

@@ -214,10 +214,10 @@ def _transfer_params(asked: Copies, seed: int) -> TransferParams:
     wanted = CASES if asked.cases is None else chosen(asked.cases, CASES, "case", "--cases")
     sweep = asked.sizes.strip() == "sweep"
     if sweep and not asked.model:
-        raise QuestionError("--sizes sweep is the model's ladder", "leave --no-model away")
+        raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
     if not asked.model and all(case in WORKLOADS for case in wanted):
-        fix = "leave --no-model away, or ask for copies too"
-        raise QuestionError("break-evens stand on the model's ladder", fix)
+        fix = "omit --no-model, or ask for copies too"
+        raise QuestionError("break-evens need the model's size sweep", fix)
     params = Params(() if sweep else transfers(asked.sizes), wanted, seed)
     return params if asked.model else replace(params, ladder=())
 

@@ -239,17 +239,17 @@ _HALVES = ("nccl16", "asa16", "copper16")
 _NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
 _ITS_OWN = "the session file names the devices: DEVICES"
 _REFUSED = {  # by the option's name in the program: how it is written, why, and what mends it
-    "argument": ("MAP", _ITS_OWN, "leave one of the two away"),
-    "option": ("--map", _ITS_OWN, "leave one of the two away"),
-    "map_file": ("--map-file", _ITS_OWN, "leave one of the two away"),
-    "no_bind": ("--no-bind", "bench train places its workers itself", "leave it away"),
+    "argument": ("MAP", _ITS_OWN, "omit one of them"),
+    "option": ("--map", _ITS_OWN, "omit one of them"),
+    "map_file": ("--map-file", _ITS_OWN, "omit one of them"),
+    "no_bind": ("--no-bind", "bench train places its workers itself", "omit it"),
     "output_dir": ("--output-dir", "bench train prints one report for all devices",
                    "give it a file behind --: -- --output report.json"),
 }  # fmt: skip
 _ALONE = {  # where no launcher stays that could heed them
     "timeout": ("--timeout", "bench train has a time limit of its own",
                 "give it behind --: -- --timeout 60s"),
-    "grace": ("--grace", "bench train ends by itself", "leave it away, or add --launcher mpi"),
+    "grace": ("--grace", "bench train ends on its own", "omit it, or add --launcher mpi"),
 }  # fmt: skip
 _ELSEWHERE = {
     "launcher": ("--launcher local", "the session has devices on other hosts",

@@ -60,7 +60,7 @@ def _shown(request: PredictRequest) -> dict[str, Any]:
         return {n: v if isinstance(v, int | float) else str(v) for n, v in given.items()}
     if others := [name for name in typed if name != "rows"]:
         options = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in others)
-        raise QuestionError(f"--from takes no {options}", "leave one of the two away")
+        raise QuestionError(f"--from takes no {options}", "omit one of them")
     return {"from": str(table), "rows": rows}
 
 
@@ -117,7 +117,7 @@ def _nbytes(asked: Mapping[str, Any]) -> int:
         raise QuestionError("give --bytes or --network: one of the two", _ASK)
     if nbytes is not None:
         if dtype is not None:
-            raise QuestionError("--dtype is of the parameters of --network", "leave it away")
+            raise QuestionError("--dtype is of the parameters of --network", "omit it")
         return int(nbytes)
     (name,) = chosen(network, tuple(presets.PARAMETERS), "network", "--network", 1)
     (type_,) = chosen(dtype or "float32", tuple(presets.WIDTHS), "type", "--dtype", 1)

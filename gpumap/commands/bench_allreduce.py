@@ -41,7 +41,7 @@ _MOST_TENSORS = 10_000
     "--model/--no-model",
     default=True,
     show_default=True,
-    help="Measure the ladder of sizes that the model is fitted to.",
+    help="Measure the size sweep that the model is fitted to.",
 )
 @setting(
     "--comm",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
 @setting("--distinct", is_flag=True, help="No two names may share hardware.")
 @if_absent_option
-@setting("--strict", is_flag=True, help="A warning is a no.")
+@setting("--strict", is_flag=True, help="Treat warnings as errors (exit code 1).")
 @timeout_option(60.0)
 @output_options
 @click.pass_obj

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("check-files")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FileType())
-@setting("--strict", is_flag=True, help="A warning is a no.")
+@setting("--strict", is_flag=True, help="Treat warnings as errors (exit code 1).")
 @click.pass_obj
 def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> None:
     """Check the maps that stand in files, by their syntax alone.

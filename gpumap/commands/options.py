@@ -248,7 +248,7 @@ def _against(options: dict[str, Any]) -> Against | None:
     for name in _TERMS:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} is for --base; say which, or leave it away")
+            raise click.UsageError(f"{option} is for --base; say which, or omit it")
     return None
 
 

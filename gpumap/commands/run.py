@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     type=DurationType(),
     default="5s",
     show_default=True,
-    help="The time that a process has to end when it is told to; then it is killed.",
+    help="Time for a process to end after a signal; then it is killed.",
 )
 @setting("--quiet", is_flag=True, help="No notes and no report of places on stderr.")
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     """Run a command once for each name of a map, on its device and on its cores.
 
-    The command stands behind "--": gpumap run MAP [OPTIONS] -- COMMAND ARG... Each process has its
+    The command comes after "--": gpumap run MAP [OPTIONS] -- COMMAND ARG... Each process has its
     name in GPUMAP_NAME, its own entry of the map in GPUMAP_CONTEXTS, and RANK, WORLD_SIZE,
     MASTER_ADDR and so on as torchrun sets them; it reads nothing from stdin. What it prints comes
     out line by line behind its name. The first process that fails ends the others, and its exit

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def trace(program: Program, /, *, path: Path, arguments: tuple[str, ...], **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and what was moved unasked.
 
-    SCRIPT runs as `python SCRIPT ARGS...` would; all that stands behind it is its own. MAP (or
+    SCRIPT runs as `python SCRIPT ARGS...` would; all arguments after it are its own. MAP (or
     --map) and --backend are what `gpumap.open()` finds in it. The result comes after the script's
     own output: to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if
     it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A

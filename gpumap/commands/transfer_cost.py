@@ -27,7 +27,7 @@ _BUDGET = 15.0  # seconds
     "--model/--no-model",
     default=True,
     show_default=True,
-    help="Measure the ladder of sizes that the model is fitted to.",
+    help="Measure the size sweep that the model is fitted to.",
 )
 @benchmark_options(_BUDGET, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:

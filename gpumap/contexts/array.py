@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.contexts.operations import Operation
+    from gpumap.model import Device
 
     Number = float | int
 
@@ -66,6 +67,11 @@ class Array:
         return self._target
 
     @property
+    def device(self) -> Device | None:
+        """Return the device that it is on; None for host memory."""
+        return None if self.target == HOST else self.context[self.target].device
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Return its extent along each axis."""
         return self._shape
@@ -97,6 +103,10 @@ class Array:
             TargetError: there is no such name.
         """
         return self._context.transferred(self, target)
+
+    def to(self, target: str) -> Array:
+        """Return a copy at `target`; the same as `transfer`."""
+        return self.transfer(target)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return its elements as a new NumPy array, when they are there.
@@ -225,6 +235,12 @@ class Array:
     def __dlpack_device__(self) -> tuple[int, int]:
         found: tuple[int, int] = self._exported().__dlpack_device__()
         return found
+
+    def __getattr__(self, name: str) -> NoReturn:
+        message = f"arrays of gpumap have no {name!r}"
+        if not name.startswith("_"):  # what protocols look for
+            message += ": they are no array library. Use .numpy(), or from_dlpack of a library"
+        raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
         where = self.target if self.held is not None else "a closed context"

@@ -3,8 +3,6 @@
 There is one session for each device, whatever number of names it has: two names of one device
 share its queue and its memory, so nothing is copied between them. Operations are queued and not
 waited for. One thread at a time queues; devices work side by side.
-
-Host data as a context takes them: an ndarray, in C order and the machine's byte order.
 """
 
 from __future__ import annotations
@@ -18,16 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from gpumap.contexts.array import Array
+from gpumap.contexts.host_data import from_dlpack, number, plain
 from gpumap.contexts.memory import Memory
 from gpumap.contexts.operations import HOST, elementwise, place, product
 from gpumap.contexts.trace import Tracer
 from gpumap.errors import (
     ContextError,
     DtypeError,
-    GpumapError,
     ImplicitTransfer,
     OutOfMemory,
-    ShapeError,
     TargetError,
     Unsupported,
 )
@@ -43,48 +40,6 @@ if TYPE_CHECKING:
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float16", "float32", "float64")
 _WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
-
-
-def plain(data: Any) -> Any:
-    """Return anything that NumPy makes an array of, in C order and the machine's byte order.
-
-    Raises:
-        ShapeError: lists in a list have different lengths.
-        DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
-    """
-    if isinstance(data, np.ma.MaskedArray):
-        raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
-    source = _array(data)
-    return np.asarray(source, source.dtype.newbyteorder("="), order="C")
-
-
-def number(value: float, dtype: Any) -> Any:
-    """Return a plain number as an array of shape ().
-
-    Raises:
-        DtypeError: an integer beyond every number of that type.
-    """
-    try:
-        return np.asarray(value, dtype)
-    except OverflowError as error:
-        bits = int(value).bit_length()
-        fix = "use a smaller number"
-        raise DtypeError(f"an integer of {bits} bits does not fit into {dtype}", fix) from error
-
-
-def _array(data: Any) -> Any:
-    try:
-        if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
-            data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
-        return np.asarray(data)
-    except GpumapError:  # of an array of ours inside the data
-        raise
-    except ValueError as error:
-        fix = "give each list in a list the same length"
-        raise ShapeError(f"no array: {printable(str(error))}", fix) from error
-    except (TypeError, OverflowError) as error:
-        fix = "give an ndarray, or lists of numbers"
-        raise DtypeError(f"no array: {printable(str(error))}", fix) from error
 
 
 class Context:
@@ -119,24 +74,33 @@ class Context:
 
     # --- arrays
 
-    def shared(self, array: Any, target: str) -> Array:
+    def shared(self, array: Any, target: str | None = None) -> Array:
         """Return a copy of host data at `target`, a name of the map or "cpu".
 
         Any shape, strides and byte order; float16, float32 or float64, where the device has it.
+        Where the map has one name, that is the default.
 
         Raises:
-            TargetError: there is no such name.
+            TargetError: there is no such name, or none is given and the map has several.
             DtypeError: another type of elements, one that the device has not, or a masked array.
             ShapeError: lists in a list have different lengths.
             OutOfMemory: the device, or the host, has no room.
         """
         with self._ready():
-            self._known(target)
+            target = self._target(target)
             source = plain(array)
             self._supported(target, source.dtype)
             if target == HOST:
                 return self._memory.on_host(np.array(source))
             return self._memory.uploaded(source, target)
+
+    def from_dlpack(self, source: Any, target: str | None = None) -> Array:
+        """Return a copy of another library's array at `target`, as `shared` does.
+
+        Raises:
+            Unsupported: it has no `__dlpack__`, or is not in host memory.
+        """
+        return self.shared(from_dlpack(source), target)
 
     def transferred(self, array: Array, target: str) -> Array:
         """Return a copy of an array at `target`; the array itself if it is on that device."""
@@ -262,6 +226,20 @@ class Context:
                 self._memory.forget()
                 self._closing.close()
 
+    def __getitem__(self, name: str) -> Binding:
+        """Return the name's binding: `context["dev0"].device`.
+
+        Raises:
+            TargetError: the map has no such name.
+        """
+        for binding in self.bindings:
+            if binding.name == name:
+                return binding
+        raise self._unknown(name, self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
     def __enter__(self) -> Self:
         return self
 
@@ -299,12 +277,23 @@ class Context:
                 fix = "use smaller arrays, or float32 for float64"
                 raise OutOfMemory(f"the host has no room{said}", fix) from error
 
+    def _target(self, target: str | None) -> str:
+        """Return a target, or the only name of the map where none is given."""
+        if target is None:
+            if len(self.names) > 1:
+                named = ", ".join(map(printable, self.names))
+                raise TargetError(f"the map has {len(self.names)} names", f"give target=: {named}")
+            return self.names[0]
+        self._known(target)
+        return target
+
     def _known(self, target: str) -> None:
         if not isinstance(target, str) or target not in (HOST, *self._sessions):
-            named = ", ".join([*map(printable, self.names), HOST])
-            raise TargetError(
-                f'there is no target "{printable(str(target))}"', f"there are {named}"
-            )
+            raise self._unknown(target, (*self.names, HOST))
+
+    def _unknown(self, target: object, known: Sequence[str]) -> TargetError:
+        named = ", ".join(map(printable, known))
+        return TargetError(f'there is no target "{printable(str(target))}"', f"there are {named}")
 
     def _mine(self, array: Any) -> None:
         if not isinstance(array, Array):

@@ -152,7 +152,7 @@ def _from(figure: Estimate | None) -> str:
         return ""
     if figure.value == math.inf:
         return "; no size was seen at which the device pays"
-    return f"; the device pays from {shown(figure)} of x on"
+    return f"; the device breaks even at {shown(figure)} of x"
 
 
 def _unfused(measured: Measured) -> Finding | None:

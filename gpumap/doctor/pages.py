@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
-_MADE = (
-    "Made from the table in `gpumap/doctor/causes` by `make docs/causes.md`; a test keeps it true. "
-    "A code never changes its meaning."
-)
 _HEADINGS = {
     "1": "Configuration",
     "2": "Device and driver",
@@ -51,8 +47,8 @@ def pages(word: str = "GM") -> tuple[Topic, ...]:
 
 
 def document() -> str:
-    """Return all pages as Markdown: `docs/causes.md`."""
-    parts = ["# The causes that `gpumap doctor` names", _MADE]
+    """Return all pages as Markdown, for docs/causes.md."""
+    parts = []
     for number, heading in _HEADINGS.items():
         parts.append(f"## GM{number}: {heading}")
         for cause in (one for one in table().values() if one.code[2] == number):

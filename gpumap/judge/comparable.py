@@ -90,7 +90,7 @@ def broken(report: Report) -> str | None:
         return "it is a dry run, which measures nothing"
     if report.status not in _WHOLE:
         why = f" ({printable(report.errors[0].diagnostic.message)})" if report.errors else ""
-        return f"its run did not end well: its status is {printable(report.status)}{why}"
+        return f"its run failed: its status is {printable(report.status)}{why}"
     if report.kind == "selftest":
         return "it is a self-test, which judges itself: nothing in it has a control"
     if not any(row.status == "ok" for row in report.measurements):

@@ -169,9 +169,9 @@ def _no(verdict: Verdict, row: Row | None) -> Diagnostic:
 def _why_not(row: Row | None) -> tuple[str, str]:
     """Return why a row has no figure, and the fix."""
     if row is None:
-        return "was not modelled: too little of its ladder was measured", _LONGER
+        return "has no fit: too few sizes of its sweep were measured", _LONGER
     if isinstance(row, Fit):
-        return "does not fit its ladder, so it has no figures", _LONGER
+        return "does not fit its size sweep, so it has no metrics", _LONGER
     if row.reason is None:
         return "has no such figure", _LONGER
     word = row.status if isinstance(row, Measurement) else "failed"

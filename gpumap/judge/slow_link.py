@@ -26,7 +26,7 @@ BYTES = 1 << 20  # of smaller copies latency takes its part
 _REPORTED = "reported: "
 _GIGA = 1e9
 _BITS = 8  # of a byte, at least: encoding takes more
-_UNKNOWN = LinkState(translated_by="nobody looked")
+_UNKNOWN = LinkState(translated_by="not checked")
 
 
 class Copy(NamedTuple):

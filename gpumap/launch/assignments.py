@@ -36,7 +36,7 @@ _QUOTED = re.compile(
     r"[\"$`\\\n]|\Z"
 )  # what ends what stands in double quotes, or must not be there
 _DATA = "a cfg is read as data"
-_ONE = 'write one KEY=VALUE a line; a value with blanks stands in quotes: KEY="..."'
+_ONE = 'write one KEY=VALUE a line; a value with blanks is in quotes: KEY="..."'
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class _Reader:
     def _more(self) -> SourceError:
         if not _PART.match(self._text, self._at):
             return self._shell()
-        return self._wrong(f'"{self._rest()}" stands behind the value, and {_DATA}', _ONE)
+        return self._wrong(f'"{self._rest()}" follows the value, and {_DATA}', _ONE)
 
     def _shell(self) -> SourceError:
         """Name the character that no value can have here."""

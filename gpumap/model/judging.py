@@ -46,7 +46,7 @@ class Finding(Struct, frozen=True):
         code: Stable: `gpumap explain GM102`.
         cause: A word for it.
         text: What shows it.
-        fix: What mends it.
+        fix: What fixes it.
         figures: What was measured, each figure with its unit.
     """
 
@@ -105,7 +105,7 @@ class Diagnosis(Struct, frozen=True):
         requested: The device as the map asks for it.
         verdict: Whether the device is used.
         evidence: What was read and measured, in words.
-        findings: The causes that hold, the one to be mended first at the start; none: the name is
+        findings: The causes that hold, the one to be fixed first at the start; none: the name is
             used.
         figures: What was measured, each figure with its unit.
         examples: Workloads of Theano's users.
@@ -137,7 +137,7 @@ class Verdict(Struct, frozen=True):
         low: Lower end.
         high: Upper end.
         limit: What was asked for.
-        base: The figure that it is compared with.
+        base: The metric that it is compared with.
         threshold: The change that counts, as a share.
         reason: Why a comparison is no pass; null: the interval says it alone.
         relative: Of a comparison, new over base of the time divided by that of the control product;

@@ -81,8 +81,8 @@ class State(Struct, frozen=True):
         busy: Share of time that any process worked.
         clocks_hz: Device to clock.
         gpus: The map's CUDA devices, where NVML tells of them.
-        others: What other processes took of the cores before a run on real devices; null: it
-            was not measured.
+        others: What other processes took of the cores before a run on real devices; null: not
+            observed.
     """
 
     load1: Positive | None

@@ -86,7 +86,7 @@ class Note(Struct):
         message: What it is, in words; these may change.
         entry: The entry of the map that it is about, from 1.
         span: Half-open range of characters in map.text.
-        hint: How to mend it.
+        hint: How to fix it.
         name: The name in the map that it is about.
     """
 
@@ -204,7 +204,7 @@ class Backend(Struct):
         usable: Whether it can be used here.
         version: Its version.
         reason: Why it cannot be used.
-        fix: What would mend that.
+        fix: What would fix that.
         notes: What it could not use, and why.
         code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs),
             still-working (it used CPU time: it compiles), crashed.
@@ -557,7 +557,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
         verdicts: One for each limit and comparison.
         selftest: Null but for `selftest`.
         errors: Why the exit code is not 0, and what was let pass.
-        notes: What is worth knowing where there is no map; else it stands in map.notes.
+        notes: What is worth knowing where there is no map; else it is in map.notes.
         accepted: How this report became a base (`compare --accept`), the first time first; empty if
             it never did.
         traces: What a program did on its devices, one for each context that it opened; empty but

@@ -150,7 +150,7 @@ def estimate(tree: Any) -> Estimate:
     if shape.value is not None and (*ends[1:], shape.nonfinite) == (None, None, None):
         return Estimate.without_interval(shape.value, shape.unit)
     if refused or (None in ends) != (shape.nonfinite is not None):
-        raise ValueError("nonfinite stands beside null, and nowhere else")
+        raise ValueError("nonfinite is allowed with null only")
     value, low, high = (_number(x, shape.nonfinite) for x in ends)
     if low > value or value > high:
         raise ValueError("the interval does not hold its value")

@@ -11,7 +11,7 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     payoff         from which size on a second device pays; `status` says whether it does here
     published      a cell of a table, with what follows from it; `flags` are its labels
     model          what a row's exchanges took by the table, and as the other rows predict it
-    break-even     a decision; `status` is "wins", "never wins", "not seen to win" (where it was not
+    break-even     a decision; `status` is "wins", "never wins", "no win found" (where it was not
                    looked to the end), "undecided" or "failed", and `wins_from` and `wins_to` are
                    figures for each range of sizes; the last may have no end
     ran            what a program did by the context in `id`: events of one sort at one place
@@ -182,7 +182,7 @@ def _answer(found: model.BreakEven) -> str:
         return "undecided"
     if found.wins:
         return "wins"
-    return "never wins" if found.why_stopped == "largest" else "not seen to win"
+    return "never wins" if found.why_stopped == "largest" else "no win found"
 
 
 def _diagnosis(found: model.Diagnosis) -> Iterator[Line]:

@@ -33,7 +33,7 @@ def whose(found: Diagnosis) -> str:
 def lines(found: Diagnosis) -> Iterator[str]:
     """Yield what was found of a name: the cause, the causes behind it, and what was seen."""
     for number, finding in enumerate(found.findings):
-        yield f"{'behind it: ' if number else ''}{cause(finding)}"
+        yield f"{'also: ' if number else ''}{cause(finding)}"
         yield f"  fix: {printable(finding.fix)}"
     if found.name is not None:
         yield f"seen: {printable(found.evidence)}"

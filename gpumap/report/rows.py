@@ -330,7 +330,7 @@ def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> s
         over = later.metrics.get("speedup_over_host")
         if over is not None and over.high < 1.0:
             return "its set-up never pays: the host is clearly faster than every later call"
-        return "its set-up is not seen to pay: no later call is clearly faster than the host's"
+        return "its set-up is not recovered: no later call is clearly faster than the host's"
     return f"its set-up has paid after {times(calls)}, against the host"
 
 

@@ -86,7 +86,7 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     if not paying:
         yield "a second device pays for none of these networks"
     elif networks[networks.index(paying[0]) :] == paying:
-        yield f"a second device pays from {named[0]} on: {estimate(gains[paying[0]])} times"
+        yield f"a second device breaks even at {named[0]}: {estimate(gains[paying[0]])} times"
     else:
         yield f"a second device pays for {', '.join(named)}, and not for all that are larger"
 

@@ -1,6 +1,6 @@
 """Text to plain dictionaries and lists, more strictly than Python's own reader of JSON.
 
-What is no JSON (NaN, Infinity), what no float holds (1e400), whole numbers of more than 18 digits
+What is not JSON (NaN, Infinity), what no float holds (1e400), whole numbers of more than 18 digits
 and keys that stand twice are refused, each with its place.
 """
 
@@ -48,7 +48,7 @@ def parse(text: str) -> Any:
     """Return the tree of a JSON text.
 
     Raises:
-        Refused: it is no JSON, or holds what a report cannot hold.
+        Refused: it is not JSON, or holds what a report cannot hold.
     """
     if not text.strip():
         raise Refused("it is empty")
@@ -90,7 +90,7 @@ class _Hooks:
         return value if math.isfinite(value) else self._refused(f"{_cut(digits)} is too large")
 
     def constant(self, word: str) -> _Odd:
-        return self._refused(f"{word} is no JSON")
+        return self._refused(f"{word} is not JSON")
 
     def keyed(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -117,7 +117,7 @@ def _malformed(text: str, error: json.JSONDecodeError) -> str:
     early = (last and not error.msg.startswith("Extra data")) or error.msg.startswith(
         "Unterminated"
     )
-    said = "it ends too early" if early else f"it is no JSON: {error.msg.lower()}"
+    said = "it ends too early" if early else f"it is not JSON: {error.msg.lower()}"
     return f"{said} (line {error.lineno}, column {error.colno})"
 
 

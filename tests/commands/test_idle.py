@@ -102,7 +102,7 @@ UNSEEN = "processes that cannot be seen from here"
       f"cuda0 is busy 50% of the time: {UNSEEN}"]),
     (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
     (IDLE, [GpuUse(GPU, None, None)],
-     ["nobody tells whether cuda0 is busy: NVML does not answer"]),
+     ["cannot tell whether cuda0 is busy: NVML does not answer"]),
 ])  # fmt: skip
 def test_who_uses_the_machine_is_named(cores, uses, said):
     """All in one message for each device, most of it first; what nobody tells is not idle."""

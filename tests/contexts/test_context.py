@@ -296,6 +296,15 @@ def test_products_without_elements(context, a, b):
     assert np.array_equal(found, np.ones(a, np.float32) @ np.ones(b, np.float32))
 
 
+def test_the_names_of_the_package():
+    """What `from gpumap import *` gives is there, and sorted."""
+    assert gpumap.__all__ == sorted(gpumap.__all__)
+    assert all(getattr(gpumap, name) is not None for name in gpumap.__all__)
+    assert sorted(gpumap.__all__) == dir(gpumap)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gpumap.nothing
+
+
 def test_no_attribute_can_be_assigned(context):
     array = context.shared(PAIR, target="dev0")
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):
@@ -349,3 +358,53 @@ def test_what_is_no_number_is_refused(context, data):
             use()
     context.shared(np.float32([[1, 2], [3, 4]]), target="dev0") + array
     assert [event.name for event in context.trace if event.kind == "operation"] == ["add"]
+
+
+def test_a_context_has_its_names_and_their_devices(context):
+    """By the names of the map; an array has the device that it is on, host memory none."""
+    array = one(context)
+    assert list(context) == ["dev0", "dev1"]
+    assert context["dev1"] == gpumap.Binding("dev1", context.bindings[1].device)
+    assert array.device is context["dev0"].device
+    assert array.to("dev1").target == "dev1"
+    assert array.to("cpu").device is None
+    for name in ("cpu", "dev2", 0):
+        with pytest.raises(gpumap.TargetError, match="there is no target"):
+            context[name]
+
+
+def test_the_only_name_is_the_default_target(context):
+    """Of several names none is chosen."""
+    with pytest.raises(gpumap.TargetError, match="the map has 2 names"):
+        context.shared(PAIR)
+    with gpumap.open("only->cuda0", backend="fake") as opened:
+        assert opened.shared(PAIR).target == "only"
+
+
+class Elsewhere:
+    """An array of another library, in the memory of a GPU."""
+
+    def __dlpack_device__(self):
+        """Return CUDA's number, and the first device."""
+        return 2, 0
+
+
+@pytest.mark.parametrize("target", ["dev0", "cpu"])
+def test_host_memory_of_other_libraries_comes_by_dlpack(context, target):
+    """It is copied; what has no DLPack, or is in other memory, is refused."""
+    source = numbers(3, 4)
+    array = context.from_dlpack(source, target)
+    right = source.copy()
+    source[:] = 0
+    assert (array.target, np.array_equal(array.numpy(), right)) == (target, True)
+    for wrong, why in (([1.0], "list has no __dlpack__"), (Elsewhere(), "host memory only")):
+        with pytest.raises(gpumap.Unsupported, match=why):
+            context.from_dlpack(wrong, target)
+
+
+def test_a_method_of_array_libraries_points_to_them(context):
+    """Protocols only learn that it is not there."""
+    array = one(context)
+    with pytest.raises(AttributeError, match=r"no 'reshape': they are no array library.*dlpack"):
+        array.reshape(1, 2)
+    assert not hasattr(array, "__cuda_array_interface__")

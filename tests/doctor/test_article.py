@@ -58,7 +58,7 @@ def test_example_2_small_calls_lose_and_large_ones_win(gpumap):
     small, large = example(found, "small"), example(found, "large")
     assert found["findings"][0]["code"] == "GM106"
     assert small["found"]["code"] == "GM402"
-    assert "the device pays from" in small["found"]["text"]
+    assert "the device breaks even at" in small["found"]["text"]
     assert (small["device"]["low"] > small["host"]["high"], large["found"]) == (True, None)
     assert large["device"]["high"] < large["host"]["low"]
     assert 400 < found["figures"]["break_even"]["value"] < 400_000

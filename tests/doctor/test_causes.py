@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpumap import doctor, model
+import gpumap
+from gpumap import model
 from gpumap.doctor.causes import RULES, table
 from gpumap.doctor.diagnose import diagnoses, nothing_asked
 from gpumap.doctor.evidence import (
@@ -247,7 +248,7 @@ def test_codes_are_unique_and_in_order():
 
 def test_every_rule_has_its_text_and_every_text_its_rule():
     """By the code; no two causes have one key."""
-    texts = tomllib.loads((Path(doctor.__file__).parent / "causes.toml").read_text())
+    texts = tomllib.loads((Path(gpumap.__file__).parent / "doctor" / "causes.toml").read_text())
     assert list(texts) == list(RULES) == list(table())
     assert len({cause.key for cause in table().values()}) == len(RULES)
 

@@ -243,7 +243,7 @@ def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, 
         env = {}
     answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet", **env)
     assert (answer.code, answer.err) == (0, "")
-    assert "mend its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
+    assert "fix its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
     assert "<svg" not in answer.out
 
 

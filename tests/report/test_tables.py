@@ -12,7 +12,7 @@ from gpumap.report import Style, render
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
 from gpumap.report.rows import tables, times
 
-NOT_SEEN = "its set-up is not seen to pay: no later call is clearly faster than the host's"
+NOT_SEEN = "its set-up is not recovered: no later call is clearly faster than the host's"
 SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 

@@ -179,7 +179,7 @@ def _one_device(known: Evidence, named: Named) -> Shown | None:
 
 def _unreadable(known: Evidence, _: Named) -> Shown | None:
     problem = known.unreadable
-    return Shown({"what": problem.message, "fix": problem.hint or "mend it"}) if problem else None
+    return Shown({"what": problem.message, "fix": problem.hint or "fix it"}) if problem else None
 
 
 def _wrong_backend(_: Evidence, named: Named) -> Shown | None:

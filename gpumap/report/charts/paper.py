@@ -88,7 +88,7 @@ def missing() -> str | None:
         return f"which is not installed: {install('report')}"
     except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
         said = label(f"{type(error).__name__}: {error}", 160)
-        return f"which does not start: mend its settings (MPLBACKEND, matplotlibrc): {said}"
+        return f"which does not start: fix its settings (MPLBACKEND, matplotlibrc): {said}"
     finally:
         log.setLevel(level)
     return None

@@ -77,7 +77,7 @@ def _chart(
     shown, paying = fits[:_CURVES], pays[:_PAYING]
     told = [_told(fit) for fit in shown] + [_pays(one) for one in paying]
     if len(fits) > len(shown) or len(pays) > len(paying):
-        told.append("what is not drawn stands in the tables")
+        told.append("what is not drawn is in the tables")
     curves = [(fit, points[_key(fit.case)]) for fit in shown]
     height = _head(shown) + _HIGH + _BELOW + (_ROW * len(paying)) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, curves, paying))
@@ -103,7 +103,7 @@ def _told(fit: Fit) -> str:
     figures = fit.metrics
     return (
         f"{_word(fit.case)}: latency {estimate(figures.get('latency'))}, bandwidth "
-        f"{estimate(figures.get('peak_bandwidth'))}, half at {estimate(figures.get('n_half'))}"
+        f"{estimate(figures.get('peak_bandwidth'))}, n1/2 at {estimate(figures.get('n_half'))}"
     )
 
 
