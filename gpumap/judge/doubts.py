@@ -86,7 +86,7 @@ def because(row: Measurement) -> str:
         return "cause not identified"
     figures = row.explanation.figures
     if why == "transfer-bound":
-        return f"fetching takes {_share(figures['fetch'], figures['time'])} of a round"
+        return f"fetching takes {_share(figures['fetch'], figures['time'])} of an iteration"
     if why == "unequal-devices":
         times = figures["slowest"].value / figures["fastest"].value
         return f"one device takes {times:.1f} times as long"

@@ -357,7 +357,7 @@ def _little(evidence: Evidence) -> Said | None:
     rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
     if rounds == 1:
         return None  # it is long enough to be a sample of its own
-    text = f"a round takes only {time_of(evidence.time)}: give each device more to do"
+    text = f"an iteration takes only {time_of(evidence.time)}: give each device more to do"
     return text, {"time": seconds(evidence.time)}
 
 

@@ -319,9 +319,10 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool
 def _fetched(figure: Estimate, time: Estimate) -> str:
     """Return what a fetch costs; of noise around nothing at most its upper end, or the round's."""
     if figure.low > 0.0:
-        return f"the fetch costs {estimate(figure)} a round"
+        return f"the fetch costs {estimate(figure)} per iteration"
     most = units.together((min(figure.high, time.high),), "s")[0]
-    return f"no cost of the fetch is seen{f', at most {most} a round' if figure.high > 0.0 else ''}"
+    bound = f": at most {most} per iteration" if figure.high > 0.0 else ""
+    return f"the fetch has no measurable cost{bound}"
 
 
 def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:

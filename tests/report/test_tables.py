@@ -101,7 +101,7 @@ def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     (table,) = tables(replace(made(), measurements=(row,)))
     (said,) = table.remarks
     assert not re.search(r"-\d", said)
-    assert said.endswith(f"at most {most} a round" if most else "is seen")
+    assert said.endswith(f"at most {most} per iteration" if most else "cost")
 
 
 @pytest.mark.parametrize(
