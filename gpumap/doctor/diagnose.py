@@ -87,8 +87,8 @@ def notes(known: Evidence) -> Iterator[Diagnostic]:
         for cause, found in _holding(known, named):
             if cause.rule.verdict == _USED:
                 note = _finding(cause, found)
-                said = f"{note.code} {note.text}"
-                yield Diagnostic(cause.key, said, hint=note.fix, severity="note", name=named.name)
+                code, said = cause.key, f"{note.code} {note.text}"
+                yield Diagnostic(code, said, hint=note.fix, severity="note", name=named.name)
 
 
 def _absence(cause: Cause, named: Named) -> bool:
