@@ -117,6 +117,14 @@ def group(ctx: click.Context) -> None:
         ctx.default_map = _configured(ctx.obj)
 
 
+def parameters(command: Sequence[str]) -> dict[str, click.Parameter]:
+    """Return the options of a command by name, without those that only show something."""
+    found: Any = group
+    for word in command:
+        found = found.get_command(click.Context(found), word)
+    return {str(param.name): param for param in found.params if not param.is_eager}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)

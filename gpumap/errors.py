@@ -17,6 +17,7 @@ GpumapError
 │   └── OutOfMemory              it has no room for the buffer
 │       └── NoHostMemory         host memory of a special kind is not to be had
 ├── Unsupported              2   a backend or device cannot do what was asked
+├── TimedOut               124   a run that was started from Python ran out of its time limit
 └── WrongDataError           4   the bytes or the product are not what they must be
 """
 
@@ -191,6 +192,13 @@ class Unsupported(GpumapError):
 
     exit_code = Exit.QUESTION
     code = "unsupported"
+
+
+class TimedOut(GpumapError):
+    """A run that was started from Python ran out of its time limit."""
+
+    exit_code = Exit.TIMEOUT
+    code = "timeout"
 
 
 class WrongDataError(GpumapError):

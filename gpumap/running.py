@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.registry import commanded, every
-from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.cut import middle
+from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, TimedOut, WrongDataError
+from gpumap.escape import printable
 from gpumap.parse import parse_map
 from gpumap.spelling import fix
 
@@ -28,11 +30,15 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.QUESTION: QuestionError,
     Exit.ABSENT: AbsentError,
     Exit.WRONG_DATA: WrongDataError,
+    Exit.TIMEOUT: TimedOut,
 }
-_PLAIN = (  # flags that are given or not: there is no --no-quiet
-    "allow_missing", "confirm", "dry_run", "json", "other_machine", "quiet", "require_idle",
-    "strict", "verbose",
-)  # fmt: skip
+_PROGRAM = """
+import sys
+from gpumap.machine import orphans
+orphans.die_with_parent()
+from gpumap.__main__ import main
+sys.exit(main())
+"""
 _SHOWN = 2000  # characters of what a run said that left no report
 
 
@@ -73,7 +79,8 @@ def doctor(
 
     Raises:
         MapError: the map does not parse.
-        GpumapError: it ran out of its time limit, or failed itself.
+        TimedOut: it ran out of its time limit.
+        GpumapError: it could not be started, or failed itself.
     """
     if map is not None:
         parse_map(map)
@@ -98,13 +105,15 @@ def run_benchmark(
     Raises:
         QuestionError: there is no such benchmark or option, or it cannot be asked so.
         AbsentError: a device is not there, or failed.
-        GpumapError: it ran out of its time limit, was interrupted, or failed itself.
+        TimedOut: it ran out of its time limit.
+        GpumapError: it was interrupted, could not be started, or failed itself.
     """
-    spec = commanded(kind)
+    spec = commanded(kind) if isinstance(kind, str) else None
     if spec is None:
         known = [spec.command[-1] for spec in every() if spec.command]
-        hint = fix(kind, known, f"choose {', '.join(known)}")
-        raise QuestionError(f"no benchmark is called {kind!r}", hint)
+        shown = middle(printable(str(kind)))
+        hint = fix(shown, known, f"choose {', '.join(known)}")
+        raise QuestionError(f'no benchmark is called "{shown}"', hint)
     return _run(spec.command, {"map": map, **options})
 
 
@@ -112,43 +121,60 @@ def _run(
     command: Sequence[str], options: dict[str, Any], judged: Collection[int] = _JUDGED
 ) -> Report:
     """Run a command and return its report, whose exit code is one of `judged`."""
-    with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
-        target = Path(folder) / "report.json"
-        arguments = [*command, *_given(options), f"--output={target}"]
-        ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
-            [sys.executable, "-m", "gpumap", *arguments, "--format=plain"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**_environment(options), "PYTHONPATH": os.pathsep.join(_path())},
-            check=False,
-        )
-        return _report(target, ended, judged)
+    from gpumap.cli import parameters  # click and all else that a command needs
+
+    params = parameters(command)
+    off = {f"GPUMAP_{name.upper()}" for name in params if options.get(name) is False}
+    env = {key: value for key, value in os.environ.items() if key not in off}
+    try:
+        with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
+            target = Path(folder) / "report.json"
+            given = [
+                text for name in options for text in _given(name, options[name], params.get(name))
+            ]
+            ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
+                [sys.executable or "no Python", "-P", "-c", _PROGRAM, *command, *given,
+                 f"--output={target}", "--format=plain"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=env | {"PYTHONPATH": os.pathsep.join(_path())},
+                check=False,
+            )  # fmt: skip
+            return _report(target, ended, judged)
+    except ValueError as error:  # NUL, half a surrogate
+        raise QuestionError(f"an option cannot be passed on: {printable(str(error))}") from error
+    except OSError as error:
+        fix = "check sys.executable, TMPDIR, the length of the options and `ulimit -n`"
+        said = f"gpumap cannot be started: {printable(str(error))}"
+        raise GpumapError(said, fix) from error
 
 
-def _given(options: dict[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
+def _given(name: str, value: Any, param: Any) -> Iterator[str]:
+    """Yield an option as the command line has it; a list item by item, or joined by commas."""
+    option = f"--{name.replace('_', '-')}"
+    if value is None:
+        return
+    if isinstance(value, bool):
+        if param is not None and not param.is_flag:
+            raise QuestionError(f"{name} takes a value, not {value}", f"`{name}=...`, or omit it")
+        if value:
             yield option
-        elif value is False and name not in _PLAIN:
+        elif param is None or param.secondary_opts:
             yield f"--no-{option[2:]}"
-        elif value is not None and value is not False:
-            for each in value if isinstance(value, (list, tuple)) else (value,):
-                yield f"{option}={each}"
-
-
-def _environment(options: dict[str, Any]) -> dict[str, str]:
-    """Return this process's, without the variables of flags that are not to be."""
-    off = {f"GPUMAP_{name.upper()}" for name in _PLAIN if options.get(name) is False}
-    return {key: value for key, value in os.environ.items() if key not in off}
+    elif not isinstance(value, (list, tuple)):
+        yield f"{option}={value}"
+    elif param is None or param.multiple:
+        yield from (f"{option}={each}" for each in value)
+    else:
+        yield f"{option}={','.join(map(str, value))}"
 
 
 def _path() -> Iterator[str]:
-    """Yield where the other process finds gpumap, and what the program has on its path."""
+    """Yield what the program has on its path, then where the other process finds gpumap."""
+    yield from (os.path.abspath(place) for place in sys.path if place and isinstance(place, str))  # noqa: PTH100 - as text
     yield str(Path(__file__).parents[1])
-    yield from (os.path.abspath(place) for place in sys.path if place)  # noqa: PTH100 - as text
 
 
 def _report(

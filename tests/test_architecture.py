@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "__init__": "version model errors parse contexts running",  # by name, when asked for
     "__main__": "cli app.interrupts",
     # a process of gpumap's, and its report
-    "running": "spelling errors model parse saved bench.registry",
+    "running": "cli cut escape spelling errors model parse saved bench.registry",
     "model": "errors units",
     "files": "errors escape extras",  # what installs gpumap again
     "config": "spelling errors escape files",

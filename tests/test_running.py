@@ -4,16 +4,12 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 from threadpoolctl import threadpool_info
 
 import gpumap
-from gpumap.bench.registry import commanded, every
-from gpumap.cli import COMMANDS
-from gpumap.errors import AbsentError, GpumapError, QuestionError, Span
+from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, TimedOut
 from gpumap.model import Report
-from gpumap.running import _PLAIN
 
 CORES = "a->cpu0;b->cpu1"
 SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
@@ -30,16 +26,6 @@ def _alone(monkeypatch, tmp_path):
 
 def train(**options):
     return gpumap.run_benchmark("train", **{"map": CORES, **SMALL, **options})
-
-
-def flags(kind):
-    first, *rest = commanded(kind).command
-    module, _, attribute = COMMANDS[first][1].partition(":")
-    found = getattr(import_module(module), attribute)
-    for name in rest:
-        found = found.get_command(click.Context(found), name)
-    options = [o for o in found.params if isinstance(o, click.Option) and not o.secondary_opts]
-    return {o.name for o in options if o.is_flag and "--help" not in o.opts}
 
 
 def test_a_report_comes_back():
@@ -74,12 +60,6 @@ def test_a_flag_that_has_a_no_is_given_it():
     assert gpumap.run_benchmark("allreduce", **given, model=False).fits == ()
 
 
-@pytest.mark.parametrize("kind", [spec.command[-1] for spec in every() if spec.command])
-def test_flags_without_a_no_are_known(kind):
-    """Of each command: a new one would be asked for by an option that is not there."""
-    assert flags(kind) <= set(_PLAIN)
-
-
 def test_a_list_is_given_item_by_item(tmp_path):
     """And what is None not at all; each limit has its verdict, each file its report."""
     files = [tmp_path / "a.json", tmp_path / "b.csv"]
@@ -89,6 +69,19 @@ def test_a_list_is_given_item_by_item(tmp_path):
     assert all(file.stat().st_size for file in files)
 
 
+def test_a_list_for_an_option_given_once_is_joined():
+    report = gpumap.run_benchmark("dot", map=CORES, size=[64, 128], cases=["one"], budget="2s")
+    rows = [row for row in report.measurements if row.case.bench == "dot"]
+    assert [row.case.params["size"] for row in rows] == [64, 128]
+
+
+def test_nothing_of_the_current_folder_is_run():
+    """What the program itself would not import, the command does not import either."""
+    for name in ("signal", "json", "random"):
+        Path(f"{name}.py").write_text("raise SystemExit('wrong')")
+    assert gpumap.check("a->cpu0")[0].name == "a"
+
+
 def test_rows_that_fail_are_no_error():
     report = train(optimizer="sgd", rate=1e30, budget="6s")
     assert report.exit_code == 4
@@ -96,7 +89,10 @@ def test_rows_that_fail_are_no_error():
 
 
 @pytest.mark.parametrize(("kind", "options", "error", "said"), [
-    ("trains", {}, QuestionError, "'trains'"),
+    ("trains", {}, QuestionError, '"trains"'), (None, {}, QuestionError, '"None"'),
+    ("dot", {"size": True}, QuestionError, "size takes a value, not True"),
+    ("dot", {"map": "a->cpu0\0"}, QuestionError, "an option cannot be passed on: embedded null"),
+    ("dot", {"size": "1" * (1 << 20)}, GpumapError, "gpumap cannot be started: "),
     ("train", {"rules": "bsp"}, QuestionError, "'--rules'"),
     ("train", {"rules": False}, QuestionError, "'--no-rules'"),
     ("train", {"rule": "foo"}, QuestionError, '"foo"'),
@@ -104,7 +100,7 @@ def test_rows_that_fail_are_no_error():
     ("train", {"map": "a-cpu0"}, QuestionError, '"a-cpu0"'),
     ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999"),
     ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net"),
-    ("train", {"timeout": "0.7s", "budget": "30s"}, GpumapError, "0.7 s"),
+    ("train", {"timeout": "0.7s", "budget": "30s"}, TimedOut, "0.7 s"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_raised(kind, options, error, said):
     with pytest.raises(error) as raised:

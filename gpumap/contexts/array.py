@@ -252,7 +252,8 @@ class Array:
     def _exported(self) -> Any:
         if self.held is None:
             raise ContextError("the context of this array is closed", "use it inside the `with`")
-        native = self.held if self.target == HOST else self.held.native
+        on_host = self.target == HOST or not self.size  # without elements nothing is on a device
+        native = self.held if on_host else self.held.native
         if not hasattr(native, "__dlpack__"):
             name = type(native).__module__.partition(".")[0]
             raise Unsupported(f"arrays of {name} have no __dlpack__", "use .numpy()")

@@ -16,7 +16,8 @@ def from_dlpack(source: Any) -> Any:
     """Return another library's array in host memory, without a copy.
 
     Raises:
-        Unsupported: it has no `__dlpack__`, or is not in host memory.
+        Unsupported: it has no `__dlpack__` that NumPy reads, or is not in host memory.
+        DtypeError: it is masked.
     """
     if not hasattr(source, "__dlpack_device__"):
         kind = printable(type(source).__name__)
@@ -24,7 +25,12 @@ def from_dlpack(source: Any) -> Any:
     if source.__dlpack_device__()[0] not in _HOST:
         fix = "copy it to host memory first, such as tensor.cpu() of PyTorch"
         raise Unsupported("from_dlpack reads host memory only", fix)
-    return np.from_dlpack(source)
+    if isinstance(source, np.ma.MaskedArray):
+        raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
+    try:
+        return np.from_dlpack(source)
+    except (AttributeError, BufferError, TypeError, ValueError) as error:
+        raise Unsupported(f"from_dlpack: {printable(str(error))}", "use .shared()") from error
 
 
 def plain(data: Any) -> Any:

@@ -31,6 +31,13 @@ def prctl() -> Callable[[int, int], int] | None:
     return None
 
 
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Get a signal when the parent ends; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(PARENT_DEATH, number)
+
+
 def adopt(*, orphans: bool) -> None:
     """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
     call = prctl()

@@ -260,7 +260,7 @@ def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
 
 TOOLS = {
     "intel-cmplr-lib-rt", "intel-opencl-rt", "pocl-binary-distribution", "hatchling", "matplotlib",
-    "selenium", "mypy", "pytest-xdist", "ruff", "types-psutil", "types-tabulate",
+    "mkdocs-material", "selenium", "mypy", "pytest-xdist", "ruff", "types-psutil", "types-tabulate",
 }  # fmt: skip
 
 

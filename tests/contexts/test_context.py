@@ -408,3 +408,14 @@ def test_a_method_of_array_libraries_points_to_them(context):
     with pytest.raises(AttributeError, match=r"no 'reshape': they are no array library.*dlpack"):
         array.reshape(1, 2)
     assert not hasattr(array, "__cuda_array_interface__")
+
+
+def test_dlpack_refuses_what_would_be_lost_and_passes_on_nothing_elses_errors(context):
+    with pytest.raises(gpumap.DtypeError, match="would lose its mask"):
+        context.from_dlpack(np.ma.array([1.0, 2.0], mask=[False, True]), "dev0")
+    with pytest.raises(gpumap.Unsupported, match="from_dlpack: "):
+        context.from_dlpack(np.ones(3, ">f4"), "dev0")
+    assert np.from_dlpack(context.shared(np.zeros((0, 2), np.float32), target="dev0")).shape == (
+        0,
+        2,
+    )
