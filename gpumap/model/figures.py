@@ -10,7 +10,7 @@ LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a 
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 # Unit and meaning of each metric; and of what is computed, and not measured.
 METRICS: dict[str, tuple[Unit, str]] = {
-    "time": ("s", "One round's time."),
+    "time": ("s", "Time of one iteration."),
     "rate": ("FLOP/s", "Operations a second."),
     "bandwidth": ("B/s", "Bytes moved a second."),
     "bus_bandwidth": (
