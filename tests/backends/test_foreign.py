@@ -57,7 +57,6 @@ def lines_of(*roots):
 
 
 def made(name, *arguments, base=Exception, **attributes):
-    """Return an exception of a class of that full name, without its library."""
     module, _, last = name.rpartition(".")
     return type(last, (base,), {"__module__": module, **attributes})(*arguments)
 
