@@ -4,7 +4,6 @@ import numpy as np
 
 
 def sent(session, array):
-    """Return a buffer that holds an array."""
     buffer = session.empty(array.shape, array.dtype.name)
     session.upload(array, buffer)
     return buffer

@@ -36,7 +36,6 @@ def _covering(items):
 
 
 def _places(column):
-    """Return for each value of a parameter the place at which it is first seen."""
     first = {}
     return tuple(first.setdefault(id(value), place) for place, value in enumerate(column))
 

@@ -65,7 +65,6 @@ def environment(home, folder):
 
 @pytest.fixture
 def renew(request):
-    """Whether tests/expected is written anew."""
     return request.config.getoption("renew")
 
 
@@ -101,7 +100,6 @@ def gpumap(tmp_path, ready) -> Shell:
 
 @pytest.fixture(scope="session")
 def built_stubs(tmp_path_factory):
-    """The stub drivers, compiled once."""
     return build(tmp_path_factory.mktemp("drivers"))
 
 

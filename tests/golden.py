@@ -51,7 +51,6 @@ _FLOAT = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?|-?\d+e[+-]?\d+")
 
 
 def masked(text, places, version):
-    """Return a text without what varies: `places` are paths and what stands for them."""
     for path, word in places.items():
         text = text.replace(str(path), word)
     text = text.replace(version, "<version>")
@@ -113,7 +112,6 @@ def _outlined(element, depth):
 
 
 def held(name, text, *, renew):
-    """Compare a text with the file of that name, or write it there."""
     path = FOLDER / f"{name}.txt"
     if renew:
         path.parent.mkdir(parents=True, exist_ok=True)

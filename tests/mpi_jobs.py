@@ -22,7 +22,6 @@ def tmpdir():
 
 
 def started(gpumap, command, **env):
-    """Start a command in a folder of gpumap's; its streams are pipes."""
     return gpumap.start(command, {"TMPDIR": tmpdir(), **env}, text=True)
 
 

@@ -46,7 +46,6 @@ class Mutant:
 
 
 def table() -> list[Mutant]:
-    """Return every fault."""
     text = (ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8")
     return [Mutant(**row) for row in tomllib.loads(text)["mutant"]]
 
@@ -73,7 +72,6 @@ class Copy:
         self._moments = count(1_000_000_000)
 
     def passes(self, tests, limit=LIMIT, output=subprocess.DEVNULL) -> bool:
-        """Return whether tests pass, in time."""
         env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
         env.pop("PYTHONPATH", None)
         process = subprocess.Popen(
@@ -91,7 +89,6 @@ class Copy:
                 process.wait()
 
     def survives(self, mutant) -> bool:
-        """Return whether no test finds a fault."""
         path = self.tree / mutant.file
         text = path.read_text(encoding="utf-8")
         try:
@@ -119,7 +116,6 @@ def tried(mutant, free, *, verbose) -> bool:
 
 
 def main() -> int:
-    """Try every fault that is selected; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", metavar="WORD", default="", help="in their id, file or function")
     parser.add_argument("--jobs", metavar="N", type=int, default=2)

@@ -20,7 +20,6 @@ def libraries():
 
 
 def choose():
-    """Let the loader see one driver; what the user has set stays, and the system's are the rest."""
     here = libraries()
     choice = os.environ.get(CHOICE) or ("wheel" if "wheel" in here else "system")
     if choice == "system" or VARIABLE in os.environ:

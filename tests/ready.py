@@ -41,7 +41,6 @@ class Ready:
 
     @classmethod
     def start(cls, env):
-        """Start it."""
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
             process = subprocess.Popen(
@@ -78,7 +77,6 @@ class Ready:
         return code, *written
 
     def close(self):
-        """End it."""
         self.door.close()
         self.process.communicate(timeout=60)
 
@@ -89,7 +87,6 @@ def fixed(env):
 
 
 def read_all(ends, limit):
-    """Return what comes from each end until it is closed."""
     found = dict.fromkeys(ends, b"")
     with selectors.DefaultSelector() as still_open:
         for end in ends:

@@ -9,5 +9,4 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def validate(report):
-    """Raise ValidationError unless a report is what the schema says."""
     VALIDATOR.validate(report)

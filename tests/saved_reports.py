@@ -46,13 +46,11 @@ class Written:
 
     @property
     def tree(self):
-        """Return a fresh tree of the JSON."""
         return json.loads(self.text)
 
 
 @cache
 def written(name):
-    """Return what one of COMMANDS has written."""
     folder = Path(mkdtemp(prefix="gpumap-saved-"))
     atexit.register(rmtree, folder)
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}

@@ -29,8 +29,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Shell:
-    """A working folder, an environment, and gpumap in it."""
-
     folder: Path
     env: dict[str, str]
     ready: Ready | None = None
@@ -40,7 +38,6 @@ class Shell:
         return str(BIN / "gpumap")
 
     def __call__(self, *arguments, **env) -> Answer:
-        """Run gpumap; keywords are environment variables."""
         command = [self.command, *map(str, arguments)]
         if self.ready and self.ready.fits(command[1:], self.env | env):
             code, out, err = self.ready.run(command, self.folder, self.env | env, LIMIT)
@@ -55,7 +52,6 @@ class Shell:
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, command, env=None, **streams):
-        """Start any command beside the test; what it writes goes into pipes."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         every = self.env | (env or {})
         return subprocess.Popen(command, cwd=self.folder, env=every, **pipes | streams)

@@ -32,8 +32,6 @@ class Step:
 
 @dataclass
 class Job:
-    """A runner's folder, in which steps of the action run one after the other."""
-
     gpumap: object
     action: Path = ROOT
     venv: str = sys.prefix
@@ -50,7 +48,6 @@ class Job:
         return [*SHELL, str(script)], self.variables | env, files
 
     def step(self, name="run", /, **inputs):
-        """Run a step with these inputs; an underscore in a keyword is a hyphen."""
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         assert set(given) <= set(ACTION["inputs"])
         command, env, files = self.prepare(name, given)

@@ -45,7 +45,6 @@ class Stubs:
 
 
 def build(folder):
-    """Compile every driver into a folder, or skip with the reason."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler (cc) for the stub drivers: apt-get install gcc libc6-dev")

@@ -80,7 +80,6 @@ def words():
 
 
 def named(command):
-    """Return the names of a command's parameters."""
     return {param.name for param in command.params}
 
 
@@ -123,7 +122,6 @@ def keys(schema=SCHEMA, path="", seen=()):
 
 
 def errors(kind=GpumapError, depth=0):
-    """Yield the tree of errors: code, and exit code."""
     yield f"{'  ' * depth}{kind.__name__} {kind.code} {int(kind.exit_code)}"
     for inner in kind.__subclasses__():
         if inner.__module__ == GpumapError.__module__:  # others are no one else's
@@ -170,7 +168,6 @@ def sections():
 
 
 def surface():
-    """Return all of it."""
     parts = [HEAD]
     for heading, lines in sections():
         parts += [f"\n== {heading}\n", *(f"{line}\n" for line in lines)]

@@ -18,28 +18,24 @@ from junitparser import JUnitXml
 from report_schema import validate
 from shell import BIN, LIMIT
 from steps import ACTION, ROOT, STEPS, Job
+from tables import table
+
+TABLE = table(__file__)
 
 SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TWO = "a->cuda0;b->cuda1"
 COMMANDS = {"error", "warning", "notice", "group", "endgroup"}  # what a step may tell the runner
-HOSTILE = [
-    "; touch pwned #", "$(touch pwned)", "`touch pwned`", "x' || touch pwned; '",
-    'x" && touch pwned && "', "${IFS}touch${IFS}pwned", "x\nexit-code=0\nstatus=ok",
-    "x\n::error title=other::not from gpumap", "##[error]not from gpumap", "--help", "-x",
-    "\x1b[2J\u202e%0A",
-]  # fmt: skip
+HOSTILE = TABLE["hostile"]
 
 
 @pytest.fixture
 def job(gpumap):
-    """A job on a node with two devices."""
     return Job(gpumap.fake(script()))
 
 
 @pytest.fixture
 def bare(gpumap):
-    """A job on a node as it is."""
     return Job(gpumap)
 
 
@@ -49,7 +45,6 @@ def told(step):
 
 
 def found(step):
-    """Return the report of a step; it must be what the schema says."""
     report = json.loads(Path(step.outputs["report"]).read_text())
     validate(report)
     return report
@@ -131,15 +126,7 @@ def test_a_base(job):
     assert "nowhere.json" in told(lost)[0][1]
 
 
-@pytest.mark.parametrize(("variable", "inputs", "code", "status"), [
-    # a variable of the workflow cannot let a gate skip that says fail
-    ("skip", {"command": "bench dot"}, 3, "absent"),
-    # a command that cannot skip says so: it would be a gate that is open in silence
-    ("fail", {"command": "doctor", "if_absent": "skip"}, 2, "error"),
-    ("fail", {"if_absent": "skip"}, 0, "skipped"),
-    # an open quote is an error, not a guess
-    ("fail", {"args": '--needs "a'}, 2, "error"), ("fail", {"args": "--needs a\\"}, 2, "error"),
-])  # fmt: skip
+@pytest.mark.parametrize(("variable", "inputs", "code", "status"), TABLE["only_inputs_decide"])
 def test_only_inputs_decide_and_only_where_they_can(bare, variable, inputs, code, status):
     """What becomes of the absent, and what the words of the command are."""
     bare.variables["GPUMAP_IF_ABSENT"] = variable
@@ -248,14 +235,14 @@ def test_gpumap_that_was_killed_is_no_pass(hanging):
 
 
 def test_extras_and_python_are_those_of_the_project():
-    """Of an extra that is none pip only warns. MPI and charts drive no device."""
+    """Of an extra that is none pip only warns. MPI, charts and pages drive no device."""
     text = (ROOT / ".github" / "action" / "install.sh").read_text()
     offered = re.search(r"drivers='(.*)'", text)[1].split("|")
     drivers = {
         name for name in PROJECT["optional-dependencies"] if not name.startswith(("docs", "test"))
     }
     oldest = PROJECT["requires-python"].removeprefix(">=")
-    assert set(offered) | {"mpi", "report"} == drivers
+    assert set(offered) | {"mpi", "report", "docs"} == drivers
     assert f"sys.version_info >= ({oldest.replace('.', ', ')})" in text
     assert oldest in ACTION["inputs"]["python"]["description"]
 

@@ -9,151 +9,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tables import table
 
 ROOT = Path(__file__).parents[1]
 
-# What a module or folder may import of gpumap, beside itself. "backends.base" allows that module
-# alone, "backends" the whole folder. A more exact line wins over a folder's.
-MAY_IMPORT = {
-    "errors": "",
-    "version": "",
-    "units": "",
-    "dtypes": "",
-    "stats": "",
-    "lazy_numpy": "",
-    "fit": "lazy_numpy model stats",
-    "escape": "",
-    "cut": "escape model",
-    "spelling": "errors",
-    "extras": "",
-    "opencl_vendors": "errors escape extras files cache",
-    "__init__": "version model errors parse contexts running",  # by name, when asked for
-    "__main__": "cli app.interrupts",
-    # a process of gpumap's, and its report
-    "running": "cli cut escape spelling errors model parse saved bench.registry",
-    "model": "errors units",
-    "files": "errors escape extras",  # what installs gpumap again
-    "config": "spelling errors escape files",
-    "parse": "model errors escape",
-    "sources": "model errors escape config files theano_config",
-    "theano_config": "errors escape",
-    # of a hook that has Python's own library and nothing else
-    "map_files": "model errors escape files sources parse",
-    "kernels": "model",
-    "machine": "model errors",
-    "machine.nvml": "model errors extras",  # what installs its library
-    "backends": "spelling model errors escape extras dtypes kernels machine",
-    "backends.pyopencl.devices": "backends model errors escape extras opencl_vendors",
-    # its script is a TOML file, and its devices are written as in a map
-    "backends.fake.script": "model errors escape config dtypes parse",
-    "resolve": "model errors escape backends machine",
-    "judge": "cut spelling model stats units escape bench.registry",
-    "judge.exit_code": "model errors",  # the numbers themselves
-    # what a text selects, or why nothing
-    "judge.select": "spelling model units errors bench.registry",
-    "judge.limits": "model units errors stats",  # what a text asks for, or why nothing
-    "judge.gate": "model units errors",  # what a verdict means for the exit code
-    "distributed": "lazy_numpy model errors escape extras dtypes backends.base",
-    # a network and a table of the user's; and whether a gradient is right
-    "training": "lazy_numpy spelling model errors escape files fit kernels backends.base "
-    "distributed bench.base bench.verify bench.mpi_ranks",
-    "bench.registry": "model",  # benchmarks by name alone
-    "bench": "lazy_numpy cut spelling dtypes model errors units stats fit kernels backends.base "
-    "backends.hollow distributed training judge machine",
-    "bench.chain": "cut dtypes model errors escape units fit kernels backends.base judge",
-    # the cells of its table
-    "bench.train": "lazy_numpy model errors stats backends.base distributed training "
-    "report.training",
-    # what was written, with the rules by which a run writes it
-    "saved": "model errors escape files parse version stats judge.exit_code judge.ceilings "
-    "bench.model bench.registry distributed training",
-    "contexts": "model errors escape kernels backends.base",
-    # where a program begins: it finds the map as a command would
-    "contexts.opening": "model errors escape opencl_vendors sources parse resolve backends machine",
-    "explain": "files spelling bench.registry",  # what benchmarks say of their own words
-    "doctor": "explain sources theano_config parse resolve backends bench judge machine model "
-    "errors escape files stats units",
-    "launch": "spelling model errors machine units",
-    "report": "cut model units escape bench.registry",
-    # a Diagnostic, the tool's version, and what traces come to
-    "report.json": "model units errors version judge.traces",
-    "report.rows": "cut model units escape bench.registry judge.few",  # what is told of no range
-    # what flags mean
-    "report.cells": "cut model units escape bench.registry judge.few explain",
-    "report.training": "model units escape bench.registry judge.few",  # as above
-    "report.trace": "escape judge.traces model units version",
-    "report.csv": "model escape judge.traces",
-    "report.diagnostics": "errors escape units",  # what goes to stderr needs no report
-    "report.topics": "explain doctor.pages",  # tables of texts
-    "report.judged": "model units escape cut judge.compare judge.select judge.verdict",
-    "report.beside": "model escape judge.beside judge.select",  # lines, found there
-    "report.outcomes": "model errors escape",  # what an exit code stands for
-    "report.markdown": "model errors escape",  # lists diagnostics
-    "report.html": "errors escape extras judge.few model version",
-    "report.charts": "cut model units escape",
-    "report.charts.paper": "cut model escape extras",  # what installs matplotlib
-    "report.charts.history": "cut model escape judge.beside",  # lines of several reports
-    "report.github": "model errors escape",  # annotates with them
-    # what a command does, from its request to its report: all but the command line
-    "app": "backends bench contexts doctor errors explain escape extras files judge launch machine "
-    "model opencl_vendors distributed training parse report resolve saved sources spelling units",
-    "commands": "app report errors escape units map_files",
-    "commands.about": "completion version",
-    "commands.bench": "bench.registry",  # the benchmarks by name
-    # options become values: of a request, and of what judges its report
-    "commands.options": "app report errors escape bench.base judge.compare judge.gate judge.limits",
-    "commands.option_types": "spelling app report errors units files judge.limits judge.select",
-    # commands only by name: LazyGroup imports the one that is called
-    "cli": "app.program app.interrupts completion config errors escape report.diagnostics spelling "
-    "version",
-    "completion": "errors escape report bench.registry",  # the formats
-    "bench.sizes": "backends.base backends.hollow cut dtypes errors escape fit "
-    "judge kernels machine model spelling stats units",
-    "machine.cuda": "errors escape model",
-}
-
-# Where a library may be imported.
-ONLY_IN = {
-    "pyopencl": "backends.pyopencl",
-    "cupy": "backends.cupy",
-    "cupyx": "backends.cupy",
-    "cupy_backends": "backends.cupy",
-    "pygpu": "backends.pygpu",
-    "mpi4py": "distributed.mpi",
-    "pynvml": "machine.nvml",
-    "psutil": "machine launch.remains",
-    "threadpoolctl": "machine.blas machine.fingerprint",  # the limit; what to report
-    "click": "cli commands completion app.remeasure",  # what a report's line ran
-    "rich": "report app.progress",
-    "tabulate": "report",
-    "matplotlib": "report.charts",
-    "jinja2": "report.html",
-    "markupsafe": "report.html",
-    "msgspec": "model saved",
-}  # fmt: skip
-
-# What touches the outer world: only `cli`, `commands` and `app` may, but for these.
-OUTER = ("print", "input", "exit", "quit", "sys.argv", "sys.exit", "sys.stdin", "sys.stdout",
-         "sys.stderr", "sys.__stdout__", "sys.__stderr__", "os.environ", "os.environb", "os.getenv",
-         "os.putenv", "os._exit")  # fmt: skip
-OUTER_IN = {
-    "__main__": {"sys.exit", "os._exit"},  # of a script
-    # the child process that asks a driver: a program of its own
-    "backends.probe": {"sys.argv", "os.environ", "sys.stdin", "os._exit"},
-    "doctor.gather": {"sys.argv"},  # a child, too
-    "doctor.measuring": {"sys.argv", "sys.stdin", "os.environ"},
-    "running": {"os.environ"},  # of a program, as above; a process of ours inherits it
-    "contexts.opening": {"os.environ"},  # of a program that has no command line of ours
-    "launch.child": {"os._exit"},  # of a fork that could not become the program
-    "launch.remains": {"os._exit"},  # of the keeper, a fork
-    # PoCL reads POCL_AFFINITY from the environment of its own process, and from nowhere else
-    "backends.pyopencl.devices": {"os.environ"},
-}
-
-NOT_AT_START = (
-    "numpy", "rich", "tabulate", "matplotlib", "jinja2", "importlib.metadata", "psutil", "msgspec",
-    "pyopencl", "cupy", "pygpu", "threadpoolctl", "tomllib", "configparser", "subprocess",
-)  # fmt: skip
+TABLE = table(__file__)
+MAY_IMPORT, ONLY_IN = TABLE["may_import"], TABLE["only_in"]
+OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
+OUTER_IN = {name: set(outer) for name, outer in TABLE["outer_in"].items()}
 OF_EXPLAIN = {"tomllib"}  # its texts are files of TOML: nothing else of the list is loaded
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
 NOT_IN_A_CHECK = ("gpumap.model.measuring", "gpumap.judge.traces", "gpumap.report.rows")
@@ -250,7 +113,7 @@ def touched(tree):
             found.add(ast.unparse(node if isinstance(node, ast.Attribute) else node.func))
         elif isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found & set(OUTER)
+    return found & OUTER
 
 
 def _is_called(node):

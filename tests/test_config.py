@@ -4,10 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+import tables
 
 from gpumap import config
 from gpumap.errors import SourceError
 from gpumap.files import others
+
+TABLES = tables.table(__file__)
 
 OWN = os.geteuid()
 
@@ -18,11 +21,7 @@ def refused(action):
     return error.value.diagnostics
 
 
-@pytest.mark.parametrize(("files", "found"), [
-    ([], None), (["gpumap.toml"], "gpumap.toml"),
-    (["gpumap.toml", "a/gpumap.toml"], "a/gpumap.toml"),
-    (["gpumap.toml", "a/b/gpumap.toml", "a/b/c/gpumap.toml"], "a/b/gpumap.toml"),
-])  # fmt: skip
+@pytest.mark.parametrize(("files", "found"), TABLES["the_nearest_file_upwards_is_found"])
 def test_the_nearest_file_upwards_is_found(tmp_path, files, found):
     """The folder itself comes first, then its parents; folders below are not searched."""
     (tmp_path / "a/b/c").mkdir(parents=True)
@@ -73,13 +72,7 @@ FILE = Path("g.toml")
 TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
 
 
-@pytest.mark.parametrize(("settings", "wrong"), [
-    ({"text": "a", "flag": False, "both": ["a", "b"]}, 0),
-    ({"text": 3, "flag": True}, 1),  # a number is not taken for its digits
-    ({"text": [1]}, 1),
-    ({"text": None}, 1),
-    ({"flag": 1, "both": [1]}, 2),  # a list is one of texts; 1 is no flag
-])  # fmt: skip
+@pytest.mark.parametrize(("settings", "wrong"), TABLES["each_value_of_another_type_is_said"])
 def test_each_value_of_another_type_is_said(settings, wrong):
     found = refused(lambda: config.check_types(settings, TYPES, FILE)) if wrong else ()
     assert [d.code for d in found] == ["wrong-type"] * wrong

@@ -3,8 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap.escape import printable, width
+
+TABLE = table(__file__)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -26,28 +29,13 @@ def test_nothing_else_is_left_and_nothing_happens_twice(text):
     assert escaped == printable(escaped)
 
 
-@pytest.mark.parametrize(("text", "columns"), [
-    ("", 0),
-    ("dev0", 4),
-    ("é", 1),
-    ("e\u0301", 1),
-    ("名前", 4),
-    ("\uff44\uff45\uff56", 6),  # full-width Latin letters
-    ("🦊", 2),
-    ("ก\u0e31", 1),  # a Thai vowel above: of no combining class, and yet of no width
-    ("a\u20dd", 1),
-    ("→", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "columns"), TABLE["width_is_in_columns"])
 def test_width_is_in_columns(text, columns):
     """Wide characters take two, what is drawn over another takes none."""
     assert columns == width(text)
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("::error::x", r":\x3aerror::x"), ("  ::set-output name=a::b", r"  :\x3aset-output name=a::b"),
-    ("a ::error::x", "a ::error::x"), ("x ##[stop-commands]y", r"x #\x23[stop-commands]y"),
-    ("##[a]##[b]", r"#\x23[a]#\x23[b]"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "shown"), TABLE["no_line_is_a_command_of_a_runner"])
 def test_no_line_is_a_command_of_a_runner(text, shown):
     """GitHub's obeys :: at the start of a line, and ##[ anywhere."""
     assert shown == printable(text) == printable(printable(text))

@@ -49,7 +49,6 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(built):
-    """The wheel: each file by its path."""
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -57,7 +56,6 @@ def wheel(built):
 
 @pytest.fixture(scope="module")
 def sdist(built):
-    """The paths of the sdist."""
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         return {name.partition("/")[2] for name in archive.getnames()}

@@ -15,12 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_schema import VALIDATOR
 from saved_reports import COMMANDS, FORMATS, few, signed, written
+from tables import table
 
 from gpumap import saved, stats
 from gpumap.errors import Exit, SourceError
 from gpumap.model import shape
 from gpumap.report import Style, render
 from gpumap.training.steps import PHASES
+
+TABLE = table(__file__)
 
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
@@ -29,7 +32,6 @@ FEWER = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 
 
 def put(tmp_path, tree):
-    """Write a tree, or a text, into a file; return its path."""
     path = tmp_path / "report.json"
     path.write_text(tree if isinstance(tree, str) else signed(tree), encoding="utf-8")
     return path
@@ -254,33 +256,16 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "path", "value", "reason"), [
+    *TABLE["parts"],
     *(("dot", *edit) for edit in EDITS),
     ("train", (*PHASED, "input"), less, "it must be as long as samples"),
     ("train", (*PHASED, "input"), first(-1.0), "expected `float` >= 0"),
-    ("train", (*PHASED, "forward"), [], "invalid enum value 'forward'"),
     ("train", ("measurements", 0, "params", "scaling"), GONE, "a row of train has one"),
-    ("train", ("measurements", 0, "params", "batch"), "x", "it is a whole number"),
-    ("train", ("measurements", 0, "params", "steps"), 0.5, "it is a whole number"),
-    ("copies", ("measurements", 0, "params", "bytes"), True, "it is a whole number"),
     ("copies", ("fits", 0, "id"), lambda old: old.replace("h2d", "d2h"), "it stands twice"),
     ("copies", ("fits",), lambda old: [*old, old[0]], "no row was fitted to give it"),
-    ("copies", ("fits", 0, "sizes_bytes"), [], "expected `array` of length >= 1"),
     ("copies", ("break_evens",), lambda old: [*old, old[0]], 'the id "transfer.affine['),
-    ("copies", ("break_evens", 0, "id"), "transfer.affine[names=a]", "no name of the map"),
     ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
-    ("copies", ("measurements", 0, "params", "mode"), "queued", "it is not that of its row"),
-    ("copies", ("measurements", 0, "check", "bytes"), None, "it says how many were compared"),
-    ("copies", ("measurements", 0, "check", "first_bad_offset"), 1, "a byte was wrong"),
-    ("wrong data", ("exit_code",), 0, "with the status wrong-data it is not 0"),
-    ("wrong data", ("errors",), [], "the errors lead to 0, not to 4"),
-    ("limit", ("status",), "skipped", "with the status skipped it is not 1"),
-    ("selftest", ("selftest", "round_trips", 0, "passed"), False, "what passed has no reason"),
-    ("selftest", ("selftest", "alarms", 0, "passed"), -1, "expected `int` >= 0"),
     ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
-    ("dot, dry", ("plans", 0, "groups"), [1], "they are not of"),
-    ("limit", ("verdicts", 0, "verdict"), "perfect", "invalid enum value 'perfect'"),
-    ("allowed to be absent", ("status",), "ok", "a run that is ok has measured something"),
-    *((name, (*path, "unit"), "FLOP/s", "it is in ") for name, path in FIGURES_OF),
     *((name, path, GONE, f"missing required field `{path[-1]}`") for name, path in NEEDED),
 ])  # fmt: skip
 def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):

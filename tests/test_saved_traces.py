@@ -4,15 +4,17 @@ import json
 
 import pytest
 from report.made_reports import traced
+from tables import table
 from test_saved import edited, read, refused_tree
 
 from gpumap.report import Style, render
 from gpumap.report.trace import render as drawn
 
+TABLE = table(__file__)
+
 
 @pytest.fixture
 def tree():
-    """Return the JSON of a report of two contexts."""
     return json.loads(render("json", traced(text="sum"), Style()))
 
 
@@ -35,17 +37,7 @@ def test_a_summary_is_not_believed(tmp_path, tree):
 EVENT = ("traces", 0, "events", 0)
 
 
-@pytest.mark.parametrize(("path", "value", "said"), [
-    ((*EVENT, "device"), "c", 'the map has no name "c"'),
-    ((*EVENT, "device"), "a->c", 'the map has no name "a->c"'),
-    ((*EVENT, "start_s"), None, "it has one time and not the"),
-    ((*EVENT, "stop_s"), -1.0, "it ends before it starts"),
-    ((*EVENT, "kind"), "wait", ""), ((*EVENT, "bytes"), -1, ""),
-    (("traces", 1, "context"), 1, "contexts stand in their order"),
-    (("traces", 0, "policy"), "loose", ""),
-    (("traces", 0, "entries", 1, "device"), "cuda:7", 'no device of the report is "cuda:7"'),
-    (("traces", 0, "summary", "busy"), None, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(("path", "value", "said"), TABLE["impossible"])
 def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     assert refused_tree(tmp_path, edited(tree, path, value))[0].startswith(f"${place}: {said}")

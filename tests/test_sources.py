@@ -100,12 +100,7 @@ def test_a_file_that_is_found_and_that_others_can_write_is_no_source(tmp_path):
         find(tmp_path)
 
 
-@pytest.mark.parametrize(("flags", "text"), [
-    (f"contexts={TWO}", TWO), (f"floatX=float32, contexts={TWO} ,mode=FAST_RUN", TWO),
-    ("contexts='a#->cuda0'", "a#->cuda0"), ("contexts=a=b->cuda0", "a=b->cuda0"),
-    (rf"base_compiledir=C:\\tmp,contexts={TWO}", TWO), ("contexts=", None),
-    ("floatX=float32,base_compiledir=/tmp/a->b", None),
-])  # fmt: skip
+@pytest.mark.parametrize(("flags", "text"), TABLE["flags_are_read_as_theano_reads_them"])
 def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
     """POSIX shlex, split at commas only, then at the first equals sign; nothing to warn about."""
     (tmp_path / ".theanorc").write_text("[global]\n")
@@ -189,16 +184,7 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
     assert len(said) < 122
 
 
-@pytest.mark.parametrize(("content", "text"), [
-    (f"[global]\ncontexts = {TWO}\n", TWO), (f"\ufeff[global]\r\nCONTEXTS: {TWO}\r\n", TWO),
-    ("[global]\ncontexts = a->cuda0;\n  b->cuda1\n", "a->cuda0;\nb->cuda1"),
-    ("[DEFAULT]\ncontexts = a->cuda0\n[global]\n", "a->cuda0"),
-    ("[global]\nn = 1\ncontexts = a->cuda%(n)s\n", "a->cuda1"),
-    ("[global]\ncontexts = %(USER)s->cuda0\n", "me->cuda0"),
-    ("[global]\ncontexts = a->cuda%d\n", "a->cuda%d"),
-    ("[global]\ncontexts = %(x)s\nx = %(contexts)s\n", "%(x)s"),
-    ("[global]\n# contexts = a->cuda0\n", None), ("[global]\ncontexts =\n", None),
-])  # fmt: skip
+@pytest.mark.parametrize(("content", "text"), TABLE["theanorc_is_read_as_theano_reads_it"])
 def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     """Names in any case, continuation lines, interpolation with the raw value to fall back on."""
     path = tmp_path / ".theanorc"
@@ -283,7 +269,6 @@ TEXT = st.text() | st.lists(PIECES).map("".join)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return one folder for all examples of hypothesis."""
     return tmp_path_factory.mktemp("home")
 
 

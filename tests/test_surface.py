@@ -20,7 +20,6 @@ RECORDS = re.compile(r"measured/20|schema-2\.md")  # of what was measured; of na
 
 
 def texts():
-    """Yield every text for users with its place, each in one line."""
     for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
         if not RECORDS.search(str(page)):
             yield page.name, " ".join(OUTPUT.sub("", page.read_text(encoding="utf-8")).split())

@@ -37,7 +37,6 @@ _FILE = re.compile(r"`([\w.]+)`:$")
 
 @pytest.fixture(scope="module")
 def steps():
-    """Return what a reader does, in order: ("type", line) and ("write", file, text)."""
     found = []
     for block in blocks(PAGE):
         if (named := _FILE.search(block.before)) and block.language in ("toml", "sh"):

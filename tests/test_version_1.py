@@ -9,18 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
+import tables
 from golden import FOLDER
 
-KEYS = {
-    "spacing": "issue_interval", "half_size": "n_half", "from_bytes": "break_even",
-    "predicted_from_bytes": "predicted_break_even", "rounds_per_sample": "iterations_per_sample",
-    "marks": "sample_notes", "spans": "intervals", "silicon": "hardware", "asked": "requested",
-}  # fmt: skip
-CODES = {
-    "shared-silicon": "shared-hardware", "same-silicon": "same-hardware", "anchor": "control",
-    "other-silicon": "other-hardware", "busy-machine": "cpu-contention",
-    "names-left": "unassigned-names",
-}  # fmt: skip
+TABLES = tables.table(__file__)
+
+KEYS = TABLES["keys"]
+CODES = TABLES["codes"]
 OF_CODES = ("bench", "code", "cause", "flags")
 OF_IDS = ("id", "against", "cases")
 OF_WORDS = ("message", "text")
@@ -46,7 +41,6 @@ def renamed(value, key=""):
 
 
 def upgraded(tree):
-    """Return a report of version 1 as one of version 2."""
     found = renamed(tree) | {"schema_version": 2}
     for one in (*found["measurements"], *found["break_evens"]):
         if one["check"] is not None:
@@ -78,13 +72,11 @@ def diagnose(diagnosis):
 
 
 def finding(cause):
-    """Return a cause with its evidence beside it."""
     evidence = cause.pop("evidence")
     return cause | {"text": evidence["text"], "figures": evidence["figures"]}
 
 
 def written(name):
-    """Return the report that a file of tests/expected/runs holds, as a tree."""
     text = (FOLDER / "runs" / f"{name}.txt").read_text().split("===== json\n")[1]
     text = text.split("\n===== ")[0]
     text = re.sub(rf'": {HERE}(\n +\{{)', r'": [\1', text)  # a list whose first line is masked

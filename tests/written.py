@@ -28,14 +28,12 @@ class Block:
 
     @property
     def lines(self):
-        """Return the lines of a shell in it; those that go on are joined."""
         whole = self.text.replace("\\\n", "").splitlines()
         typed = [line.removeprefix("$ ") for line in whole if line.startswith("$ ")]
         return typed if typed or self.language in SHOWN | OTHER else whole
 
 
 def blocks(page):
-    """Yield every block of a page, in its order."""
     before = ""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type == "inline":
@@ -46,7 +44,6 @@ def blocks(page):
 
 
 def command_lines(page):
-    """Yield every line of a page that calls gpumap."""
     for block in blocks(page):
         yield from (line for line in block.lines if _COMMAND.search(line))
 

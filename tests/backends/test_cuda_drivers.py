@@ -53,7 +53,6 @@ def devices(gpumap, stubs):
 
 
 def said(devices, backend, libraries, env):
-    """Return reason and fix of a backend without any device."""
     found = devices(backend, *libraries, **env)
     assert not found["usable"]
     reason = found["reason"]

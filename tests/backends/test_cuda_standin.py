@@ -99,12 +99,11 @@ def test_a_command_measures_nothing_and_verifies_all(measured, command):
 
 
 @pytest.mark.timeout(LIMIT)
-@pytest.mark.parametrize(("devices", "command"), [
-    (1, ("bench", "dot", "--size", "64", "--budget", "2")),
-    (1, ("bench", "chain", "--rows", "1000", "--cases", "fused,separate", "--budget", "3")),
-    (1, ("transfer-cost", "--sizes", "64KiB", "--cases", "h2d", "--no-model", "--budget", "3")),
-    (2, ("transfer-cost", "--sizes", "64KiB", "--cases", "d2d", "--no-model", "--budget", "3")),
-], ids=["dot", "chain", "h2d", "d2d"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("devices", "command"),
+    PROGRAMS["wrong_bytes"],
+    ids=["dot", "chain", "h2d", "d2d"],
+)
 def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     """Though it is the lowest of an operand, or a second copy flips it back."""
     code, report = measured(*command, devices=devices, fault="wrong-byte")

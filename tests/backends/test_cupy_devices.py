@@ -44,8 +44,6 @@ HOSTILE = "H200\x1b[2J"
 
 
 class RuntimeFailure(RuntimeError):
-    """Stands in for CUDARuntimeError."""
-
     status = 46
 
 

@@ -146,7 +146,6 @@ def test_a_wait_holds_the_device_and_not_the_host(script):
 
 
 def faulty(script, fault, after=0):
-    """Open a device with a fault."""
     return opened(script(f'[[device]]\nref = "cuda0"\nfault = "{fault}"\nfault_after = {after}'))
 
 

@@ -24,87 +24,7 @@ from gpumap.model import Device, DeviceRef, Kind
 
 TABLES = tables.table(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
-# What the libraries number or word besides, and the table does not name: a failing device.
-# fmt: off
-FAILING = [
-    (OPENCL, {
-        -7: "PROFILING_INFO_NOT_AVAILABLE", -8: "MEM_COPY_OVERLAP", -9: "IMAGE_FORMAT_MISMATCH",
-        -11: "BUILD_PROGRAM_FAILURE", -12: "MAP_FAILURE", -13: "MISALIGNED_SUB_BUFFER_OFFSET",
-        -14: "EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", -15: "COMPILE_PROGRAM_FAILURE",
-        -17: "LINK_PROGRAM_FAILURE", -18: "DEVICE_PARTITION_FAILED",
-        -19: "KERNEL_ARG_INFO_NOT_AVAILABLE", -30: "INVALID_VALUE", -31: "INVALID_DEVICE_TYPE",
-        -32: "INVALID_PLATFORM", -33: "INVALID_DEVICE", -34: "INVALID_CONTEXT",
-        -35: "INVALID_QUEUE_PROPERTIES", -37: "INVALID_HOST_PTR", -38: "INVALID_MEM_OBJECT",
-        -39: "INVALID_IMAGE_FORMAT_DESCRIPTOR", -40: "INVALID_IMAGE_SIZE", -41: "INVALID_SAMPLER",
-        -42: "INVALID_BINARY", -43: "INVALID_BUILD_OPTIONS", -44: "INVALID_PROGRAM",
-        -45: "INVALID_PROGRAM_EXECUTABLE", -46: "INVALID_KERNEL_NAME",
-        -47: "INVALID_KERNEL_DEFINITION", -48: "INVALID_KERNEL", -49: "INVALID_ARG_INDEX",
-        -50: "INVALID_ARG_VALUE", -51: "INVALID_ARG_SIZE", -52: "INVALID_KERNEL_ARGS",
-        -53: "INVALID_WORK_DIMENSION", -54: "INVALID_WORK_GROUP_SIZE",
-        -55: "INVALID_WORK_ITEM_SIZE", -56: "INVALID_GLOBAL_OFFSET",
-        -57: "INVALID_EVENT_WAIT_LIST", -58: "INVALID_EVENT", -59: "INVALID_OPERATION",
-        -60: "INVALID_GL_OBJECT", -62: "INVALID_MIP_LEVEL", -63: "INVALID_GLOBAL_WORK_SIZE",
-        -65: "INVALID_IMAGE_DESCRIPTOR", -66: "INVALID_COMPILER_OPTIONS",
-        -67: "INVALID_LINKER_OPTIONS", -68: "INVALID_DEVICE_PARTITION_COUNT",
-        -69: "INVALID_PIPE_SIZE", -70: "INVALID_DEVICE_QUEUE", -71: "INVALID_SPEC_ID",
-        -72: "MAX_SIZE_RESTRICTION_EXCEEDED",
-    }),
-    (CUDA, {
-        1: "InvalidValue", 5: "ProfilerDisabled", 6: "ProfilerNotInitialized",
-        7: "ProfilerAlreadyStarted", 8: "ProfilerAlreadyStopped", 9: "InvalidConfiguration",
-        12: "InvalidPitchValue", 13: "InvalidSymbol", 16: "InvalidHostPointer",
-        17: "InvalidDevicePointer", 18: "InvalidTexture", 19: "InvalidTextureBinding",
-        20: "InvalidChannelDescriptor", 21: "InvalidMemcpyDirection", 22: "AddressOfConstant",
-        23: "TextureFetchFailed", 24: "TextureNotBound", 25: "SynchronizationError",
-        26: "InvalidFilterSetting", 27: "InvalidNormSetting", 28: "MixedDeviceExecution",
-        37: "InvalidSurface", 43: "DuplicateVariableName", 44: "DuplicateTextureName",
-        45: "DuplicateSurfaceName", 52: "MissingConfiguration", 65: "LaunchMaxDepthExceeded",
-        66: "LaunchFileScopedTex", 67: "LaunchFileScopedSurf", 68: "SyncDepthExceeded",
-        69: "LaunchPendingCountExceeded", 98: "InvalidDeviceFunction", 102: "DeviceNotLicensed",
-        103: "SoftwareValidityNotEstablished", 200: "InvalidKernelImage",
-        201: "DeviceUninitialized", 205: "MapBufferObjectFailed", 206: "UnmapBufferObjectFailed",
-        207: "ArrayIsMapped", 208: "AlreadyMapped", 210: "AlreadyAcquired", 211: "NotMapped",
-        212: "NotMappedAsArray", 213: "NotMappedAsPointer", 216: "DeviceAlreadyInUse",
-        218: "InvalidPtx", 219: "InvalidGraphicsContext", 300: "InvalidSource",
-        301: "FileNotFound", 302: "SharedObjectSymbolNotFound", 303: "SharedObjectInitFailed",
-        304: "OperatingSystem", 400: "InvalidResourceHandle", 401: "IllegalState",
-        402: "LossyQuery", 500: "SymbolNotFound", 600: "NotReady", 701: "LaunchOutOfResources",
-        703: "LaunchIncompatibleTexturing", 704: "PeerAccessAlreadyEnabled",
-        705: "PeerAccessNotEnabled", 708: "SetOnActiveProcess", 711: "TooManyPeers",
-        712: "HostMemoryAlreadyRegistered", 713: "HostMemoryNotRegistered",
-        720: "CooperativeLaunchTooLarge", 800: "NotPermitted", 805: "MpsConnectionFailed",
-        806: "MpsRpcFailure", 807: "MpsServerNotReady", 808: "MpsMaxClientsReached",
-        809: "MpsMaxConnectionsReached", 900: "StreamCaptureUnsupported",
-        901: "StreamCaptureInvalidated", 902: "StreamCaptureMerge",
-        903: "StreamCaptureUnmatched", 904: "StreamCaptureUnjoined",
-        905: "StreamCaptureIsolation", 906: "StreamCaptureImplicit", 907: "CapturedEvent",
-        908: "StreamCaptureWrongThread", 909: "Timeout", 910: "GraphExecUpdateFailure",
-        912: "InvalidClusterSize", 913: "FunctionNotLoaded", 914: "InvalidResourceType",
-        915: "InvalidResourceConfiguration", 917: "StreamDetached",
-    }),
-    (NVML, {
-        1: "UNINITIALIZED", 2: "INVALID_ARGUMENT", 4: "NO_PERMISSION", 5: "ALREADY_INITIALIZED",
-        6: "NOT_FOUND", 7: "INSUFFICIENT_SIZE", 8: "INSUFFICIENT_POWER", 10: "TIMEOUT",
-        11: "IRQ_ISSUE", 14: "CORRUPTED_INFOROM", 17: "OPERATING_SYSTEM", 19: "IN_USE",
-        21: "NO_DATA", 23: "INSUFFICIENT_RESOURCES", 27: "NOT_READY", 29: "INVALID_STATE",
-        999: "UNKNOWN",
-    }),
-]
-# fmt: on
-FAILING_TEXTS = {
-    "Value invalid or out of range",
-    "Unknown device error",
-    "Invalid value or operation",
-    "Could not execute helper program",
-    "Buffer is read-only",
-    "Buffer is write-only",
-    "Error in BLAS call",
-    "Unaligned array",
-    "Copy is needed but disallowed by parameters",
-    "Undeterminate error",
-    "Error in collectives call",
-    "Input size too large for operation",
-}
+FAILING_TEXTS = set(TABLES["failing_texts"])
 CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
 CUDA_OF_THE_TABLE = 13_000
 
@@ -137,7 +57,6 @@ def lines_of(*roots):
 
 
 def made(name, *arguments, base=Exception, **attributes):
-    """Return an exception of a class of that full name, without its library."""
     module, _, last = name.rpartition(".")
     return type(last, (base,), {"__module__": module, **attributes})(*arguments)
 
@@ -149,10 +68,10 @@ def turned(error):
     return ours.value
 
 
-def numbers(statuses):
-    """Return number and name of every line, and of the failures that need none."""
-    failing = next(names for known, names in FAILING if known is statuses)
-    return {n: name for names in (*statuses.names.values(), failing) for n, name in names.items()}
+def numbers(library, statuses):
+    """Return the name of each number: those of the table, and those of a failing device."""
+    named = {n: name for names in statuses.names.values() for n, name in names.items()}
+    return named | {n: name for name, n in TABLES["failing"][library].items()}
 
 
 def test_a_hostile_message_is_escaped():
@@ -211,11 +130,13 @@ def test_a_word_decides(name, text, expected):
     assert type(turned(made("cupy_backends.cuda.api.runtime.CUDARuntimeError"))) is DeviceError
 
 
-@pytest.mark.parametrize("statuses", [OPENCL, CUDA, NVML])
-def test_a_number_has_one_meaning(statuses):
+@pytest.mark.parametrize(
+    ("library", "statuses"), [("opencl", OPENCL), ("cuda", CUDA), ("nvml", NVML)]
+)
+def test_a_number_has_one_meaning(library, statuses):
     """It stands in one group, and success in none."""
-    failing = next(names for known, names in FAILING if known is statuses)
-    listed = [number for names in (*statuses.names.values(), failing) for number in names]
+    listed = [number for names in statuses.names.values() for number in names]
+    listed += TABLES["failing"][library].values()
     assert len(listed) == len(set(listed))
     assert 0 not in listed
 
@@ -242,7 +163,7 @@ def test_every_status_of_opencl_has_a_line():
     import pyopencl as cl
 
     known = {name: getattr(cl.status_code, name) for name in dir(cl.status_code) if name.isupper()}
-    assert numbers(OPENCL) == {
+    assert numbers("opencl", OPENCL) == {
         code: name for name, code in known.items() if code != cl.status_code.SUCCESS
     }
 
@@ -297,7 +218,7 @@ def test_every_status_of_cuda_has_a_line(cupy):  # noqa: ARG001 - it skips
         for n, (name, _, text) in said.items()
         if text.strip() != "unrecognized error code"
     }
-    table = numbers(CUDA)
+    table = numbers("cuda", CUDA)
     assert known.items() <= table.items()
     assert runtime.runtimeGetVersion() < CUDA_OF_THE_TABLE or known == table
 
@@ -352,7 +273,7 @@ def test_every_status_of_nvml_has_a_line():
     prefix = "NVML_ERROR_"
     known = {n: name.removeprefix(prefix) for name, n in vars(pynvml).items()
              if name.startswith(prefix)}  # fmt: skip
-    assert numbers(NVML) == known
+    assert numbers("nvml", NVML) == known
     assert type(turned(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))) is DeviceLost
     assert lines_of("pynvml") == {f"pynvml.{pynvml.NVMLError.__name__}"}
 

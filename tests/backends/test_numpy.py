@@ -105,7 +105,6 @@ def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
 
 
 def fail(failure):
-    """Raise, which a lambda cannot."""
     raise failure
 
 

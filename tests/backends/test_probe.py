@@ -129,7 +129,6 @@ def test_the_processor_time_of_a_child_that_is_ended_is_known():
 
 
 def gone(pid):
-    """Say whether a process ends within a second."""
     try:
         process = psutil.Process(pid)
         process.wait(1)

@@ -97,11 +97,7 @@ def test_kernels_without_wide_vectors(session, kernel, dtype, register):
     assert np.allclose(got(buffers[-1]), arrays[-1], rtol=16 * np.finfo(dtype).eps * rows**0.5)
 
 
-@pytest.mark.parametrize(("said", "compiled", "register", "narrow"), [
-    (16, "bytes64", 64, False), (16, "bytes32", 32, True), (16, "bytes16", 16, True),
-    (8, "bytes64", 32, False), (8, "bytes16", 16, True), (4, "never asked", 16, False),
-    (0, "never asked", 16, False),
-])  # fmt: skip
+@pytest.mark.parametrize(("said", "compiled", "register", "narrow"), PROGRAMS["compilers"])
 def test_a_compiler_that_knows_the_processor_less_well(
     monkeypatch, said, compiled, register, narrow
 ):
@@ -172,7 +168,6 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
 
 
 def mapped(session):
-    """Return mapped memory of 100 bytes, and what stands behind it."""
     if "mapped" not in session.features:
         pytest.skip("the driver maps memory to another place each time")
     array = session.host((100,), "uint8", "mapped")

@@ -34,7 +34,6 @@ def nearest(array):
 
 
 def narrowed(dtype):
-    """Return what reads factors as another type does."""
     return lambda array: array.astype(numpy_dtype(dtype)).astype(float)
 
 
@@ -107,7 +106,6 @@ class Planted:
         return self.rng.integers(len(self.exact)), self.rng.integers(self.size)
 
     def flipped(self, bit):
-        """Flip one bit of one element, counted from the sign."""
         out = rounded(self.exact, self.dtype)
         bits = out.view(f"u{out.itemsize}")
         bits[self.place()] ^= bits.dtype.type(1 << (8 * out.itemsize - 1 - bit))
@@ -122,7 +120,6 @@ def _put(place, value):
 
 
 def wrongs(p):
-    """Yield each wrong product, by name: the rows that a device would leave."""
     n, tile, sd = p.size, min(STRIP, p.size // 4), p.size**0.5
     corner = tuple(slice(at, at + tile) for at in (tile, 2 * tile))
     yield "half of the sums", lambda: p.without(n // 2, n)

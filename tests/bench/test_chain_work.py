@@ -40,7 +40,6 @@ def data(request):
 
 
 def computed(data, op):
-    """Return what the host computes, and whether that or something else is right."""
     out = data.empty()
     out.fill(np.nan)
     data.compute(op, out)

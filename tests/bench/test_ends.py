@@ -51,7 +51,6 @@ class _Broken(FakeSession):
 
 
 def broken(nbytes=N, kind=_Broken, memory="pageable", script=None, before=None, **faults):
-    """Return the ends on a device with faults, which come when the ends are made, or before."""
     session = world(script or gpu(0), kind=kind).sessions["a"]
     session.copies = before or ()
     made = Ends("a", session, nbytes, memory, (1, 0))
@@ -85,8 +84,6 @@ def h2d(ends, nbytes=N):
 
 
 def flipped(at):
-    """Return a fault that flips a bit of one byte."""
-
     def flip(target, _before):
         if target.size > at:
             target[at] ^= 0x40

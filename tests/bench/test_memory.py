@@ -13,8 +13,6 @@ FIX = ("too-much-memory", "choose a smaller size")
 
 
 class Machine(NamedTuple):
-    """As much of a topology as is asked."""
-
     memory_available: int
 
 

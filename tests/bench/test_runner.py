@@ -24,8 +24,6 @@ LOOK = replace(SETTINGS, blocks=20)  # as many as it takes to look for the first
 
 
 class _Ordered(Dot):
-    """A benchmark that writes down which case is queued."""
-
     def __init__(self, *args):
         super().__init__(*args)
         self.queued = []
@@ -323,8 +321,6 @@ MANY = Params((64,), cases=("many",))
 
 
 class _Noted(Dot):
-    """A benchmark that writes down what is done with the round of each case."""
-
     def __init__(self, *args):
         super().__init__(*args)
         self.done = defaultdict(list)
@@ -395,8 +391,6 @@ def test_a_case_that_cannot_be_measured_says_why():
 
 
 class _Uneven(Dot):
-    """Products whose times differ from block to block."""
-
     def round(self, case):
         noise = Random(1)  # noqa: S311 - no secret
         return hooked(

@@ -26,13 +26,9 @@ def test_what_is_no_size(read, text, said):
     assert all(each.hint for each in error.value.diagnostics)
 
 
-@pytest.mark.parametrize(("text", "found"), [
-    ("2", (2,)), ("8, 2,4", (2, 4, 8)),
-    ("1:1024:x2", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)),
-    ("2:9:x2,3", (2, 3, 4, 8)), ("1000000", (1_000_000,)),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "found"), TABLES["numbers_of_devices_and_ranges"])
 def test_numbers_of_devices_and_ranges(text, found):
-    assert counts(text) == found
+    assert counts(text) == tuple(found)
 
 
 @pytest.mark.parametrize("text", [

@@ -29,7 +29,6 @@ def done(row, precision, confidence):
 
 
 def noise(width, n=40, seed=1):
-    """Return n times around 1, as wide as that, with neighbours that are independent."""
     rng = random.Random(seed)  # noqa: S311 - noise, not a secret
     return [1.0 + width * rng.uniform(-1.0, 1.0) for _ in range(n)]
 

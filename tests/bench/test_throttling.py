@@ -23,7 +23,6 @@ class _Script:
 
 
 def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
-    """Run to the end on two devices; return rows by case, names and size."""
     here = world(gpu(0, rate=rate), gpu(1, rate=rate))
     look.clock = here.clock
     settings = replace(SETTINGS, blocks=BLOCKS)

@@ -36,8 +36,6 @@ class _Work(Round):
 
 
 class _BusyClock(FakeClock):
-    """A clock of a process that works three quarters of the time."""
-
     def cpu(self):
         return 0.75 * self.now()
 
@@ -169,8 +167,6 @@ def test_to_begin_anew_is_no_part_of_a_sample(clock):
 
 
 class Mark(NamedTuple):
-    """A place in a queue."""
-
     session: object
     number: int
 

@@ -64,7 +64,6 @@ def spent(row):
 
 
 def job(rule, names, **others):
-    """Return a training of so many workers by a rule."""
     _, benchmark = training(names, asked(rule, **others))
     return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
 

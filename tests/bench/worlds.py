@@ -21,8 +21,6 @@ TOL = 1e-12
 
 @dataclass
 class World:
-    """Names, their devices, opened."""
-
     bindings: tuple
     sessions: dict
     clock: FakeClock
@@ -63,8 +61,6 @@ def gpu(number=0, **script):
 
 
 class Silent:
-    """An observer that keeps what it hears."""
-
     def __init__(self):
         self.heard = []
 
@@ -114,8 +110,6 @@ def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
 
 
 def again(here):
-    """Return what opens one more session on the device of a name."""
-
     def opened(name):
         first = here.sessions[name]
         return type(first)(first.device, first.script, here.clock, first.engine)

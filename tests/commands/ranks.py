@@ -23,7 +23,6 @@ needs_mpi = pytest.mark.skipif(
 
 
 def by_mpirun(gpumap, count, *arguments, **env):
-    """Start so many ranks of gpumap; return mpirun's process, whose streams are pipes."""
     command = [*MPIRUN, str(count), sys.executable, "-m", "gpumap", *arguments]
     return started(gpumap, command, **env)
 

@@ -60,7 +60,6 @@ def test_several_processes_do_not_each_measure_alone(gpumap, comm):
 
 
 def ranks(gpumap, count, *arguments, map_=CORES, **env):
-    """Start ranks, and return mpirun's process; its streams are pipes."""
     return by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, *arguments, **env)
 
 

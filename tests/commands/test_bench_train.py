@@ -92,29 +92,7 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
     np.testing.assert_allclose(one, [3.0, 1.0], rtol=0.05)  # it did learn
 
 
-QUESTIONS = [
-    (("--batch", "1"), "a batch of 1 examples for 2 devices"),
-    (("--batch", "8", "--batch-per-device", "4"), "--batch is strong scaling"),
-    (("--preset", "mlp41m"), "cuda0 would need "), (("--preset", "vgg16"), '"vgg16"'),
-    (("--rule", "foo"), '"foo"'), (("--cases", "both"), '"both"'),
-    (("--optimizer", "lion"), '"lion"'),
-    (("--network", "mine:NoGradients"), "has no method gradients"),
-    (("--network", "mine:Raises"), "gradients failed: ValueError: no such thing"),
-    (("--network", "mine"), '"mine" names no class'),
-    (("--network", "no.where:Net"), "no.where:Net cannot be loaded: "),
-    (("--network", "mine:Line", "--sweep", "width"), "--network and --sweep are two"),
-    (("--start", "absent.npz"), "there is no such file"),
-    (("--start", "other.npz"), "other.npz is of mlp-16, 561 parameters, and not of mlp-small"),
-    (("--start", "other.npz", "--sweep", "width"), "a checkpoint is of one network"),
-    (("--learn", "9", "--checkpoint", "/dev/full"), "cannot write /dev/full"),
-    (("--checkpoint", "x.npz"), "--checkpoint without --learn"),
-    (("--cases", "compute", "--learn", "8", "--checkpoint", "x.npz"), "--learn without the case"),
-    (("--algorithm", "native"), "native is a library's own exchange"),
-    (("--algorithm", "butterfly"), '"butterfly"'),
-    *((("--sweep", text), f'"{text}"') for text in ("depth", "width=")),
-    (("--sweep", "width=0"), ""),
-    *(((option, "nan"), f"{option} nan ") for option in ("--alpha", "--chance", "--rate")),
-]  # fmt: skip
+QUESTIONS = TEXTS["questions"]
 
 
 @pytest.mark.parametrize(

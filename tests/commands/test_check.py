@@ -19,7 +19,6 @@ DEVICES = TEXTS["devices"]
 
 @pytest.fixture
 def fake(gpumap):
-    """Two good GPUs, a second way to the first one, and one GPU with each fault."""
     return gpumap.fake(DEVICES)
 
 
@@ -29,23 +28,7 @@ def checked(gpumap, *arguments, **env):
     return answer.code, [(error["code"], error["entry"], error["exit"]) for error in errors]
 
 
-@pytest.mark.parametrize(("text", "options", "code"), [
-    (TWO, ("--distinct", "--strict"), 0),
-    (TWO, ("--needs", "dev0, dev1"), 0),
-    ("a->cuda;b->cuda@GPU-00000000-0000-0000-0000-00000000000b", ("--distinct",), 0),
-    ("a->cuda0", ("--strict",), 0),  # what is unused is a note
-    ("a->cuda2;b->cuda4", ("--no-open",), 0),  # it is there, and that was asked
-    (f"a->cuda0;b->{CARD}", (), 0),
-    (f"a->cuda0;b->{CARD}", ("--distinct",), 1),
-    (f"a->cuda0;b->{CARD}", ("--strict",), 1),
-    ("a->cuda;b->cuda0", ("--distinct", "--no-open"), 1),
-    ("a->cuda0", ("--needs", "a,b"), 1),
-    ("a->cuda7", ("--needs", "b"), 3),  # absent counts more than a no
-    ("a->cuda0", ("--needs", ""), 2),  # an unset variable must not make a gate green
-    ("a->cuda0", ("--syntax-only", "--distinct"), 2),
-    (TWO, ("--map", TWO), 2),  # none of two is chosen in silence
-    ("a->cuda65535;b->opencl9:9.9", ("--syntax-only",), 0),  # no machine is asked
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "options", "code"), TEXTS["the_answer_is_an_exit_code"])
 def test_the_answer_is_an_exit_code(fake, text, options, code):
     """All names or none: lines of names are printed where all of them are there."""
     answer = fake("check", "--quiet", text, *options)

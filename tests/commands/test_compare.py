@@ -11,11 +11,14 @@ import pytest
 import saved_reports
 from scripts import RATE, asked, report, script
 from shell import Shell
+from tables import table
 
 from gpumap.app import interrupts
 from gpumap.app import remeasure as again
 from gpumap.cli import group
 from gpumap.errors import QuestionError
+
+TABLE = table(__file__)
 
 TWO = "a->cuda0;b->cuda1"
 PRODUCT = 2.0**-12
@@ -61,7 +64,6 @@ def measured(tmp_path_factory):
 
 @pytest.fixture
 def pair(gpumap, measured):
-    """All of them, and the device that launches slowly."""
     shutil.copytree(measured, gpumap.folder, dirs_exist_ok=True)
     return gpumap.fake(script({}, launch=SLOW))
 
@@ -128,16 +130,7 @@ def test_another_machine_is_compared_only_where_that_is_wished(pair):
     assert compare(pair, "--other-machine", new="real.json").code == 2
 
 
-FORGED = [
-    (("product", "check", "bound"), 1e30, "check.bound"),
-    (("product", "check", "max_error"), 1.5, "check.passed"),
-    (("solo", "samples", 1), 1e300, "its samples take longer than the whole run"),
-    (("solo", "samples", 0), 0.0, "samples[0]"),
-    (("solo", "metrics", "time", "value"), 1e-9, "its time is not that of its samples"),
-    (("solo", "metrics", "time", "high"), 9.0, "its time is not that of its samples"),
-    (("solo", "metrics", "rate", "value"), 1.0, "its rate is not the work over the time"),
-    (("many", "metrics", "speedup", "value"), 0.9, "its speed-up is not that of the samples"),
-]
+FORGED = TABLE["forged"]
 
 
 @pytest.mark.parametrize(("place", "value", "why"), FORGED)
@@ -247,12 +240,7 @@ def test_confirming_does_not_confirm_itself(pair):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("argv", "why"), [
-    (["run", "rm"], "its command line is not one of bench and transfer-cost"),
-    (["transfer-cost"], "its command line is not one of"),  # it says that it is a bench
-    (["bench", "nothing"], 'there is no command "nothing"'),
-    (["bench", "dot", "a->cpu0", "b"], 'its command line has "b", which is no option'),
-])  # fmt: skip
+@pytest.mark.parametrize(("argv", "why"), TABLE["a_report_of_another_command_is_not_run"])
 def test_a_report_of_another_command_is_not_run(pair, argv, why):
     """Its command line is text from a file: only what measures is run, with options it knows."""
     edited(pair, "new.json", lambda r: r.update(argv=argv))

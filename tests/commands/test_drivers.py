@@ -9,37 +9,25 @@ import time
 import pytest
 from ranks import lives
 from report_schema import validate
+from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import probe_in_child
 from gpumap.machine.topology import read
 
+TABLE = table(__file__)
+
 PROBE = load("pyopencl", Host(dict(os.environ), read())).probe()
 opencl = pytest.mark.skipif(
     not PROBE.usable or sys.platform != "linux", reason=f"pyopencl: {PROBE.reason}"
 )
 MAP = "a->opencl0:0"
-PRINTS = """
-import atexit, os, sys
-from gpumap.backends.numpy.session import NumpySession
-
-def synchronize(self, before=NumpySession.synchronize):
-    os.write(1, b"\\x1b[2Jthe driver\\n")
-    print("the library")
-    before(self)
-
-NumpySession.synchronize = synchronize
-atexit.register(os.write, 1, b"the driver's end\\n")
-from gpumap.__main__ import main
-sys.exit(main())
-"""
+PRINTS = TABLE["prints"]
 
 
 @pytest.fixture
 def faulty(gpumap, built_stubs, tmp_path):
-    """Return what runs gpumap with a driver of OpenCL that has a fault."""
-
     def run(fault, *arguments, **env):
         env |= {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": fault}
         env["GPUMAP_STUB_LEFT"] = str(tmp_path / "left")

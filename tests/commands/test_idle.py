@@ -8,31 +8,23 @@ from pathlib import Path
 
 import pytest
 from scripts import report, script
+from tables import table
 
 from gpumap.app.idle import check_idle
 from gpumap.errors import BusyError, Exit
 from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
+TABLE = table(__file__)
+
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")
 IDLE = Others(0.1, 2, ())
 # Several threads: on a machine that is busy anyway it must be among those that take most.
-SPIN = """
-import hashlib, os, threading
-data, parent = bytes(1 << 22), os.getppid()
-def spin():
-    while os.getppid() == parent:  # who is killed ends nobody
-        hashlib.sha256(data)
-for _ in range(4):
-    threading.Thread(target=spin, daemon=True).start()
-print("spinning", flush=True)
-spin()
-"""
+SPIN = TABLE["spin"]
 
 
 @contextmanager
 def spinning(program):
-    """Keep the cores busy with a process; yield its id."""
     child = subprocess.Popen([program, "-c", SPIN], stdout=subprocess.PIPE)
     try:
         assert child.stdout.readline() == b"spinning\n"

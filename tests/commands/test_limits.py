@@ -21,7 +21,6 @@ def limits(*texts):
 
 @pytest.fixture
 def two(gpumap):
-    """Two devices, on which `many` is exactly twice as fast as `one`."""
     return gpumap.fake(script())
 
 

@@ -12,7 +12,6 @@ LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
 
 
 def predicted(gpumap, *options):
-    """Return a prediction as JSON has it; the schema knows it."""
     answer = gpumap("predict", *LINK, *options, "--format", "json")
     tree = json.loads(answer.out)
     assert (answer.code, answer.err) == (0, "")

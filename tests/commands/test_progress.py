@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from shell import on_a_terminal
+from tables import table
 
 from gpumap.app.output import Output
 from gpumap.app.program import Program
 from gpumap.app.progress import Progress
 from gpumap.bench.base import Seen, Settings
 from gpumap.model import Case, Group, Plan, Work
+
+TABLE = table(__file__)
 
 SETTINGS = Settings(budget=60.0, timeout=600.0)
 GROUP, LATER = (Group((Case("dot", "one", {"size": n}, (), Work()),)) for n in (64, 128))
@@ -23,11 +26,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("blocks", "look", "width", "told"), [
-    (1, 20, None, "dot 64: 1 block, interval at 20"),
-    (19, 20, None, "dot 64: 19 blocks, interval at 20"),
-    (20, 40, 0.0123, "dot 64: 20 blocks, ±1.2% of ±2%"),
-])  # fmt: skip
+@pytest.mark.parametrize(("blocks", "look", "width", "told"), TABLE["first_intervals"])
 def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told):
     """Of fewer blocks there is none to trust: who watches is told when it comes."""
     monkeypatch.setenv("COLUMNS", "100")
@@ -49,7 +48,6 @@ class Clock:
         return self.time
 
     def wait(self, seconds):
-        """Wait so long, or to the end of the run; return whether it has ended."""
         self.asked.set()
         self.time = min(self.time + seconds, self.end)
         return self.time == self.end
@@ -66,11 +64,7 @@ LOOKING, FIRST, SECOND = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("end", "ended", "doing", "seconds"), [
-    (0, None, LOOKING, []), (29, None, LOOKING, []), (30, None, LOOKING, []),
-    (31, None, LOOKING, [30]), (95, None, LOOKING, [30, 60, 90]),
-    (31, 0, FIRST, [30]), (31, 1, SECOND, [30]), (31, 2, "finishing", [30]),
-])  # fmt: skip
+@pytest.mark.parametrize(("end", "ended", "doing", "seconds"), TABLE["logs"])
 def test_a_log_hears_every_30_seconds_what_is_done(end, ended, doing, seconds):
     """Nothing before; by the clock, also where no block ends in the meantime."""
     log = io.StringIO()

@@ -20,7 +20,6 @@ THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "-
 
 
 def ranks(gpumap, *arguments):
-    """Start two ranks, and return mpirun's process; its streams are pipes."""
     return by_mpirun(gpumap, 2, "bench", "train", "--map", CORES, *arguments)
 
 

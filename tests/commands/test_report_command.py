@@ -11,7 +11,6 @@ from saved_reports import COMMANDS, signed, written
 
 @pytest.fixture
 def reports(gpumap):
-    """Return a shell with three reports: the second is faster, the third of another machine."""
     for number, (name, factor, machine) in enumerate(
         [("first", 1.0, None), ("second", 0.5, None), ("third", 2.0, "sha256:" + "0" * 64)]
     ):

@@ -18,6 +18,9 @@ from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
 from ranks import ROOT, lives, mpirun, needs_mpirun
 from shell import BIN, COLOURS, Answer, on_a_terminal
+from tables import table
+
+TABLE = table(__file__)
 
 PYTHON = sys.executable
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -33,7 +36,6 @@ two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be u
 
 @pytest.fixture(autouse=True)
 def found(gpumap):
-    """Commands find gpumap, and python as what runs the tests."""
     gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
 
 
@@ -95,12 +97,7 @@ def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
 
 
-@pytest.mark.parametrize(("arguments", "code"), [
-    ((TWO, "--dry-run"), 0),
-    ((TWO, "touch", "started"), 2),  # gpumap's own words and the command's would be mixed up
-    (("a->gpu0",), 2),
-    (("a->cpu0;b->cpu9999",), 3),
-])  # fmt: skip
+@pytest.mark.parametrize(("arguments", "code"), TABLE["what_starts_nothing"])
 def test_what_starts_nothing(gpumap, arguments, code):
     """A wrong map, an absent device, and what is only shown."""
     answer = gpumap("run", *arguments, "--", "touch", "started")
@@ -108,16 +105,7 @@ def test_what_starts_nothing(gpumap, arguments, code):
     assert not (gpumap.folder / "started").exists()
 
 
-@pytest.mark.parametrize(("words", "call"), [
-    ("a->cpu0 python -c x", "'a->cpu0' -- python ..."),
-    ("a->cpu0 python", "'a->cpu0' -- python"),
-    ("--quiet a->cpu0 --grace 5s python x.py -v", "--quiet 'a->cpu0' --grace 5s -- python ..."),
-    ("--map a->cpu0 ./x --help-me", "--map 'a->cpu0' -- ./x ..."),
-    ("python -c x", "-- python ..."),
-    ("a->cpu0 --fromat x", None),  # a misspelled option is none of a command's
-    ("-a->cpu0 -- true", None),
-    ("a -> cpu0 true", None),
-])  # fmt: skip
+@pytest.mark.parametrize(("words", "call"), TABLE["where_the_dashes_go_is_said_in_the_call_that"])
 def test_where_the_dashes_go_is_said_in_the_call_that_lacks_them(gpumap, words, call):
     """Exit 2, and nothing is started; where no command begins, another fix is told."""
     answer = gpumap("run", *words.split())
@@ -162,11 +150,7 @@ def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
     assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
 
 
-GRANDCHILD = {
-    "plain": [],
-    "in a session of its own": ["setsid"],
-    "without its environment": ["setsid", "env", "-i"],
-}
+GRANDCHILD = TABLE["grandchild"]
 
 
 @pytest.mark.parametrize("how", GRANDCHILD)

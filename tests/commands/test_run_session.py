@@ -12,15 +12,12 @@ import pytest
 from mpi_jobs import tmpdir
 from ranks import ROOT, measures, mpirun, needs_mpi
 from shell import BIN, LIMIT
+from tables import table
+
+TABLE = table(__file__)
 
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
-EXAMPLE = """\
-# launch_session.cfg
-RULE=BSP
-MODELFILE=models.modelfile
-MODELCLASS=ModelClass
-DEVICES=cuda0,cuda1
-"""
+EXAMPLE = TABLE["example"]
 TWO = "RULE=BSP\nDEVICES=cpu0,cpu1\n"
 TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 # it ends where nothing disturbs, and has time where something does
@@ -43,17 +40,7 @@ def session(gpumap):
     return run
 
 
-@pytest.mark.parametrize(("line", "local", "mpi", "half"), [
-    ("BSP_SYNC_TYPE=cdd", "--average gradients", "--average gradients", False),
-    ("BSP_SYNC_TYPE=AVG", "--average parameters", "--average parameters", False),
-    ("BSP_EXCH_STRATEGY=ar", "--algorithm host", "--algorithm native", False),
-    ("BSP_EXCH_STRATEGY=asa32", "--algorithm alltoall", "--algorithm alltoall", False),
-    ("BSP_EXCH_STRATEGY=asa16", "--algorithm alltoall", "--algorithm alltoall", True),
-    ("BSP_EXCH_STRATEGY=copper", "--algorithm tree", "--algorithm tree", False),
-    ("BSP_EXCH_STRATEGY=copper16", "--algorithm tree", "--algorithm tree", True),
-    ("BSP_EXCH_STRATEGY=nccl32", "", "--algorithm native", False),
-    ("BSP_EXCH_STRATEGY=nccl16", "", "--algorithm native", True),
-])  # fmt: skip
+@pytest.mark.parametrize(("line", "local", "mpi", "half"), TABLE["how_bsp_exchanges"])
 def test_how_bsp_exchanges(gpumap, session, line, local, mpi, half):
     """Each of Theano-MPI's ways has its option; where float16 would be sent, that is said."""
     mpirun(gpumap)
@@ -101,11 +88,7 @@ def test_the_call_that_a_dry_run_prints(gpumap, session, text, words, said, call
     assert shown.replace(" --quiet", "") == f"{call}\n"
 
 
-HOSTILE = [
-    "$(touch x)", "touch x", 'RULE="$(touch x)"', "RULE=BSP\ntouch x", "RULE=<(touch x)",
-    'DEVICES=("cpu0" "`touch x`")', "DEVICES[$(touch x)]=cpu0", "export RULE=${y:=$(touch x)}",
-    "trap 'touch x' EXIT",
-]  # fmt: skip
+HOSTILE = TABLE["hostile"]
 
 
 @pytest.mark.parametrize("launcher", ["local", "mpi"])

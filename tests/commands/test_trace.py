@@ -118,15 +118,8 @@ def test_tables_are_capped(traces):
 
 @pytest.mark.parametrize(
     "end",
-    ["", "raise SystemExit", *(f"sys.exit({word})" for word in (
-        "0", "3", "'mine'", "10**5000", "-1", "256", "2**40 + 3", "True", "None", "(1, 2)")),
-     "def f():\n    raise KeyError('x')\nf()",
-     *(f"sys.excepthook = lambda kind, *_: {does}\n1 / 0"
-       for does in ("print('hooked', kind.__name__)", "sys.exit(0)", "sys.exit(3)")),
-     "import pickle\nclass Mine: ...\npickle.loads(pickle.dumps(Mine()))",
-     "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
-     "sys.stdout.write('no line break')"],
-)  # fmt: skip
+    TEXTS["a_script_ends_as_by_python_alone"],
+)
 def test_a_script_ends_as_by_python_alone(run, gpumap, end):
     """What it prints is the same and comes first; 0 stays 0, and whatever else there is is 1."""
     answer = run(f"import sys\n{ONE}\n{end}", "--output", "report.json")
@@ -261,15 +254,7 @@ def test_neighbours_called_as_libraries_of_ours(run, gpumap):
     assert "ran," in (gpumap.folder / "r.csv").read_text()
 
 
-@pytest.mark.parametrize("mess", [
-    "sys.stdout.close(); sys.stderr.close()", "os.close(1); os.close(2)",
-    "sys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'latin-1')",
-    "sys.stdout = io.StringIO(); sys.stderr = None",
-    "contextlib.redirect_stdout(io.StringIO()).__enter__()", "del sys.stdout", "os.chdir('/')",
-    "sys.argv.clear(); sys.path.clear(); sys.modules['__main__'] = None",
-    "signal.signal(signal.SIGINT, signal.SIG_IGN)", "sys.setrecursionlimit(60)",
-    "os.environ.clear()", "sys.modules.clear()", "builtins.print = None; builtins.open = None",
-])  # fmt: skip
+@pytest.mark.parametrize("mess", TEXTS["what_a_script_does_to_the_process_costs_no"])
 def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     """Streams, folders, paths, signals: the report comes out, on stdout and in the file."""
     names = "import builtins, contextlib, io, os, signal, sys"

@@ -30,7 +30,6 @@ def train(gpumap, *arguments, **env):
 
 @pytest.fixture
 def own(gpumap):
-    """Networks of a user's, in the working folder."""
     (gpumap.folder / "nets.py").write_text(NETWORK)
     return gpumap
 

@@ -382,10 +382,7 @@ def test_the_only_name_is_the_default_target(context):
 
 
 class Elsewhere:
-    """An array of another library, in the memory of a GPU."""
-
     def __dlpack_device__(self):
-        """Return CUDA's number, and the first device."""
         return 2, 0
 
 

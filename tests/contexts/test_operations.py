@@ -38,8 +38,6 @@ def opened(map_, backend=None):
 
 
 class Tree:
-    """One random expression, built and computed at the same time."""
-
     def __init__(self, context, seed):
         self.context = context
         self.rng = random.Random(seed)  # noqa: S311 - a tree, not a secret

@@ -21,7 +21,6 @@ UNLOADED = {
 
 
 def parameters(line):
-    """Return the names of a signature's parameters, of a line as Cython writes it."""
     inside = re.search(r"\((.*?)\)(?: ->.*)?$", line.strip())
     if inside is None:
         return None
@@ -48,7 +47,6 @@ def signature(found, name):
 
 
 def answer(name):
-    """Return whether a name is there, and what it is."""
     module = next((m for m in UNLOADED if name.startswith(f"{m}.")), None)
     if module:
         own = name.removeprefix(f"{module}.").encode()

@@ -61,7 +61,6 @@ class Racing:
                     yield self.move, number, transfer
 
     def ends(self):
-        """Yield each rank whose oldest step has nothing under way."""
         for rank, number in enumerate(self.over):
             if number < self.posted[rank]:
                 turn = self.turns[rank][number]
@@ -81,7 +80,6 @@ class Racing:
             put(self.ranks[transfer.receiver], transfer, values)
 
     def end(self, rank):
-        """Add what waits, in the order of the turn."""
         number = self.over[rank]
         for transfer in self.turns[rank][number].receives:
             if transfer.add:

@@ -3,34 +3,16 @@
 import json
 
 import pytest
+from tables import table
 
-EXAMPLE_1 = """\
-import theano
-import theano.tensor as T
-import numpy as np
-x = T.matrix('x')
-"""
-EXAMPLE_2 = f"""\
-{EXAMPLE_1}theano.config.device = 'cuda'
-theano.config.floatX = 'float32'
-f = theano.function([x], x)
-"""
+TABLE = table(__file__)
+
+EXAMPLE_1 = TABLE["example_1"]
+EXAMPLE_2 = TABLE["example_2"]
 # A host that computes 1e8 operations a second, and a device that takes 5 us for each command.
-SLOW_HOST = """
-[host]
-rate = 1e8
-[[device]]
-ref = "cuda0"
-latency = 5e-6
-launch = 5e-6
-"""
+SLOW_HOST = TABLE["slow_host"]
 # One command of a kernel takes 1 ms for each 200 kB: what is read again and again is seen.
-NARROW = """
-[[device]]
-ref = "cuda0"
-latency = 5e-6
-bandwidth = 2e9
-"""
+NARROW = TABLE["narrow"]
 
 
 def diagnosed(gpumap, *arguments, **env):

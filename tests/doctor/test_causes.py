@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tables
 
 import gpumap
 from gpumap import model
@@ -30,6 +31,8 @@ from gpumap.machine.link_state import link_states
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
+
+TABLES = tables.table(__file__)
 
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
@@ -141,12 +144,7 @@ def test_several_names_that_gain_nothing(cause, code):
     assert codes(known(*two, together=near)) == []
 
 
-@pytest.mark.parametrize(("device", "host", "outcome"), [
-    ((156, 47, 457), (5.11, 4.46, 287.62), "unclear"),
-    ((256, 39, 432), (3.2, 3.1, 3.8), "slower"), ((5, 4, 400), (30, 20, 50), "unclear"),
-    ((10, 9.9, 10.1), (10, 9.8, 10.4), "equal"), ((10, 9, 11), (10.5, 9, 11.5), "unclear"),
-    ((1, 0.9, 1.1), (2, 1.9, 2.1), "faster"), ((10, 10, 10), (10.1, 10.1, 10.1), "faster"),
-])  # fmt: skip
+@pytest.mark.parametrize(("device", "host", "outcome"), TABLES["as_fast_as_the_host"])
 def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device, host, outcome):
     """Touching intervals that are wide tell nothing; those apart tell who wins, by figures too."""
     times = (model.Estimate(*(value * 1e-6 for value in three), "s") for three in (device, host))
@@ -170,11 +168,7 @@ def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told)
     assert ("40" in found.examples[0].found.text) is told
 
 
-@pytest.mark.parametrize(("failure", "code"), [
-    ("hangs", "GM202"), ("crashes", "GM203"), ("wrong-data", "GM212"), ("out-of-memory", "GM213"),
-    ("device-lost", "GM214"), ("probe-failed", "GM214"), ("anything", "GM214"),
-    ("no-time", "GM409"),
-])  # fmt: skip
+@pytest.mark.parametrize(("failure", "code"), TABLES["no_failure_of_the_probes_passes"])
 def test_no_failure_of_the_probes_passes(failure, code):
     """Also not one that nobody has thought of."""
     assert codes(known(named(measured=Measured(failure=model.Reason(failure, "x"))))) == [code]

@@ -9,17 +9,8 @@ from gpumap.errors import SourceError
 
 TABLE = table(__file__)
 
-ARTICLE_1 = """\
-import theano
-import theano.tensor as T
-x = T.matrix('x')
-"""
-ARTICLE_2 = """\
-import theano
-import theano.tensor as T
-theano.config.device = 'cuda'
-theano.config.floatX = 'float32'
-"""
+ARTICLE_1 = TABLE["article_1"]
+ARTICLE_2 = TABLE["article_2"]
 
 
 def said(tmp_path, text):

@@ -37,7 +37,6 @@ class Plant:
 
 
 def sound(*devices):
-    """Return a script of sound devices, but for these keys of each."""
     lines = []
     for number, device in enumerate(devices):
         keys = {"ref": f"cuda{number}", **SOUND, **device}

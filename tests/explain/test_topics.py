@@ -88,7 +88,6 @@ def given():
 
 
 def codes():
-    """Return every code: of a call, and of a class of errors."""
     found = {node.value for node in given() if isinstance(node, ast.Constant)} | {ceilings.CODE}
     nodes = (node for tree in TREES.values() for node in ast.walk(tree))
     lines = (line for node in nodes if isinstance(node, ast.ClassDef) for line in node.body

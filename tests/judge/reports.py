@@ -46,7 +46,6 @@ def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):
 
 
 def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None, **others):
-    """Return a row with a time for each block; keywords are its params, flags and status."""
     flags = others.pop("flags", ())
     check = others.pop("check", GOOD)
     gain = others.pop("speedup", None)

@@ -32,7 +32,6 @@ def scaled(report, factor):
 
 
 def machine(report, digit):
-    """Return a report of a machine of its own; of none, where there is no digit."""
     found = Fingerprint(f"sha256:{digit}", "CPU", 2, "Linux", "3.11", {}, (), {}, ())
     return replace(report, fingerprint=found if digit else None)
 

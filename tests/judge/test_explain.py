@@ -23,7 +23,6 @@ def device(number, kind=model.Kind.CPU, *hardware):
 
 
 def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
-    """Return a measured row; figures beside its time are ratios."""
     work = model.Work(len(bindings), OPERATIONS * len(bindings), 0, fetch)
     metrics = {"time": exactly(time, "s"), "rate": exactly(work.operations / time, "FLOP/s")}
     metrics |= {key: exactly(value) for key, value in figures.items()}
@@ -64,7 +63,6 @@ def cause(rows):
 
 
 def thin(row, n):
-    """Return a row as it is after n blocks: under six its figures have no intervals."""
     figures = row.metrics.items()
     alone = {name: model.Estimate.without_interval(f.value, f.unit) for name, f in figures}
     return replace(row, metrics=alone) if n < 6 else row

@@ -51,7 +51,6 @@ def timed(name, times):
 
 
 def words(text, *rows, **others):
-    """Return what a limit says of a report: a word for each row that it judges."""
     found = verdicts([Limit.parse(text)], report(*rows, **others))
     return [(verdict.id, verdict.verdict) for verdict in found]
 
@@ -159,12 +158,7 @@ def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
 
 @pytest.mark.parametrize(
     ("operator", "below", "touching_below", "around", "touching_above", "above"),
-    [
-        (">=", "fail", "inconclusive", "inconclusive", "pass", "pass"),
-        (">", "fail", "fail", "inconclusive", "inconclusive", "pass"),
-        ("<=", "pass", "pass", "inconclusive", "inconclusive", "fail"),
-        ("<", "pass", "inconclusive", "inconclusive", "fail", "fail"),
-    ],
+    TABLE["the_whole_interval_decides"],
 )
 def test_the_whole_interval_decides(operator, below, touching_below, around, touching_above, above):
     """A limit inside of it is inconclusive; an end on the limit is on the side of `=`."""

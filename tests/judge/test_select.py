@@ -41,36 +41,12 @@ def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
 MANY, SMALL = row(), row("transfer", "h2d", "a", **COPY)
 LADDER = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
 AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (True, "true")]
+OF = {"many": [MANY], "small": [SMALL], "ladder": [LADDER], "fit": [fit()], "affine": AFFINE}
 
 
-@pytest.mark.parametrize(("found", "text", "meant"), [
-    (MANY, "dot.many.speedup", True), (MANY, "dot.many[size=64].speedup", True),
-    (MANY, "dot.many[size=64,names=a+b,backend=fake].speedup", True),
-    (MANY, "dot.many[size=6].speedup", False), (MANY, "dot.many[names=a].speedup", False),
-    (MANY, "dot.many[names=b+a].speedup", False), (MANY, "dot.many[name=a].speedup", False),
-    (MANY, "dot.many[dtype=float32].speedup", False),  # the row does not say
-    (MANY, "dot.many+fetch.speedup", False), (MANY, "dot.one.rate", False),
-    (MANY, "selftest.a.time", False),
-    # an id has bytes alone; a size has a name and a unit
-    (SMALL, "transfer.h2d[size_name=small].time", True),
-    (SMALL, "transfer.h2d[size_name=large].time", False),
-    (SMALL, "transfer.h2d[bytes=400].time", True), (SMALL, "transfer.h2d[bytes=0.4kB].time", True),
-    (SMALL, "transfer.h2d[bytes=4KiB].time", False),
-    (SMALL, "transfer.h2d[memory=pinned,mode=sync,pattern=alone].time", True),
-    # whether an id has a word or Python's own
-    *((of, "transfer.affine[resident=true].break_even", True) for of in AFFINE),
-    *((of, "transfer.affine[resident=false].break_even", False) for of in AFFINE),
-    # a metric of the model selects models, and no row of copies; theirs select no model
-    (fit(), "transfer.h2d.latency", True), (SMALL, "transfer.h2d.latency", False),
-    # who asks for the time of copies does not mean those behind the model
-    (LADDER, "transfer.h2d.time", False), (LADDER, "transfer.h2d[bytes=400].time", False),
-    (LADDER, "transfer.h2d[pattern=ladder].time", True),
-    (fit(), "transfer.h2d[memory=pinned,name=a].peak_bandwidth", True),
-    (fit(), "transfer.h2d[memory=pageable].latency", False), (fit(), "transfer.d2h.latency", False),
-    (fit(), "transfer.h2d.time", False), (fit(), "transfer.h2d[pattern=ladder].time", False),
-])  # fmt: skip
-def test_bench_and_case_are_exact_and_any_keys_will_do(found, text, meant):
-    assert Selector.parse(text).matches(found) is meant
+@pytest.mark.parametrize(("of", "text", "meant"), TABLE["matched"])
+def test_bench_and_case_are_exact_and_any_keys_will_do(of, text, meant):
+    assert {Selector.parse(text).matches(each) for each in OF[of]} == {meant}
 
 
 @pytest.mark.parametrize(("name", "texts"), [

@@ -4,8 +4,11 @@ from itertools import product
 
 import pytest
 from copy_rows import MB, copy, gpu, named, nowhere, only
+from tables import table
 
 from gpumap.model import LinkState
+
+TABLE = table(__file__)
 
 GEN5 = {"speed": 32e9, "max_speed": 32e9, "width": 16, "max_width": 16}
 FINE = LinkState(node=0, nodes=(0,), core_node=0, translated=False, translated_by="seen", **GEN5)
@@ -47,30 +50,9 @@ SILENT = "cannot be checked here: "
 APART = "checked: the device is near node 0, and "
 
 
-@pytest.mark.parametrize(("topic", "state", "said"), [
-    ("pageable memory", {}, "checked: it is pinned"),
-    # the device's node, against those of the cores that the process may run on, and did
-    ("NUMA", {"node": 0, "nodes": (0,), "core_node": 0}, "checked: the device and the process"),
-    ("NUMA", {"node": 1, "nodes": (0, 1), "core_node": 1}, "checked: the device and the pro"),
-    ("NUMA", {"node": 0, "nodes": (1,), "core_node": 1}, f"{APART}no core of this process is"),
-    ("NUMA", {"node": 0, "nodes": (0, 1), "core_node": 1}, f"{APART}the process ran on node 1"),
-    ("NUMA", {"node": 1, "nodes": (0, 1)}, f"{SILENT}the device is near node 1"),
-    ("NUMA", {"node": 0}, SILENT),
-    ("NUMA", {}, f"{SILENT}the system does not tell the device's node"),
-    # at the device, or at a bridge above it
-    ("link width", {"width": 16, "max_width": 16}, "checked: all of x16"),
-    ("link width", {"width": 8, "max_width": 16}, "checked: x8 of x16"),
-    ("link width", {"width": 16, "max_width": 16, "narrow": ("0:0.0\x1b", 4)},
-     "checked: x16, but the bridge 0:0.0\\x1b above has x4"),
-    ("link width", {"width": 16}, SILENT),
-    ("link speed", {"speed": 32e9, "max_speed": 32e9}, "checked: all of 32 GT/s"),
-    ("link speed", {}, SILENT),
-    ("IOMMU", {"translated": False, "translated_by": "x"}, "checked: it does not translate"),
-    ("IOMMU", {"translated": True, "translated_by": "\x1b"}, "checked: it translates (\\x1b)"),
-    ("IOMMU", {"translated_by": "x"}, f"{SILENT}x"),
-])  # fmt: skip
+@pytest.mark.parametrize(("topic", "state", "said"), TABLE["reasons"])
 def test_a_reason_is_checked_or_cannot_be(topic, state, said):
-    assert findings(LinkState(**state))[topic].startswith(said)
+    assert findings(LinkState(**(state or {})))[topic].startswith(said)
 
 
 @pytest.mark.parametrize(("ways", "rate", "said"), [

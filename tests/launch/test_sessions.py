@@ -44,15 +44,10 @@ def test_devices_of_a_host_are_one_list():
     assert here == Node("localhost", ("cpu0", "cpu1", "cpu2", "cpu3"), here=True)
 
 
-@pytest.mark.parametrize(("word", "devices"), [
-    ("opencl0:0.1,opencl0:1", ("opencl0:0.1", "opencl0:1")),
-    ("cuda@0000:09:00.0,cpu", ("cuda@0000:09:00.0", "cpu")),
-    ("cpu0, cpu1", ("cpu0", "cpu1")), ("cuda:0", ("cuda:0",)),
-    ("cpu0,opencl0:0", ("cpu0", "opencl0:0")), ("cuda0,", ("cuda0", "")),
-])  # fmt: skip
+@pytest.mark.parametrize(("word", "devices"), TABLES["a_colon_of_a_device_names_no_host"])
 def test_a_colon_of_a_device_names_no_host(word, devices):
-    assert told(f'DEVICES="{word}"').nodes == (Node("localhost", devices, here=True),)
-    assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", devices, here=False),)
+    assert told(f'DEVICES="{word}"').nodes == (Node("localhost", tuple(devices), here=True),)
+    assert told(f'DEVICES=("n1:{word}")').nodes == (Node("n1", tuple(devices), here=False),)
 
 
 @pytest.mark.parametrize(("host", "machine", "here"), TABLES["hosts"])

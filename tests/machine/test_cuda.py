@@ -85,8 +85,6 @@ NAMES = ("Stub \x1b[2J0", "Stub \x1b[2J1")  # escaped where they are shown
 
 @pytest.fixture
 def asked(gpumap, stubs):
-    """Ask the driver in a new process: a library stays loaded."""
-
     def ask(*libraries, **env):
         answer = gpumap.run([sys.executable, "-c", TABLES["ask"]], **stubs(*libraries), **env)
         assert answer.err == ""

@@ -45,8 +45,6 @@ def missing():
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser, and what it does with a file."""
-
     driver: Any
 
     def open(self, path, width=DESKTOP, scheme="light"):

@@ -235,7 +235,6 @@ def copies(names=("a", "b"), text="x"):
 
 
 def proved(names=("a", "b"), text="x"):
-    """A self-test that found a device which cannot keep bytes."""
     (first, second) = bindings(names, text)
     one = case("one", (first,), dtype=text)
     a, b = (replace(one, bench="selftest", name=name) for name in "ab")

@@ -45,7 +45,6 @@ def command(line):
 
 
 def plain(text, more=""):
-    """Return a text without escapes; the sign of an escape comes last, as there."""
     for character in "\r\n" + more + "%":
         text = text.replace(f"%{ord(character):02X}", character)
     return text

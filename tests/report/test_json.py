@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from report_schema import SCHEMA, VALIDATOR
+from tables import table
 
 from gpumap import model
 from gpumap.errors import Exit
@@ -18,6 +19,8 @@ from gpumap.judge.explain import CAUSES
 from gpumap.model.trees import plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer
+
+TABLE = table(__file__)
 
 GPU = model.GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
 STATE = model.State(0.02, 0.0, 0.01, {"cpu:0": 2.6e9}, (GPU, model.GpuState("cuda:1")))
@@ -98,37 +101,8 @@ ROW = ("measurements", 0)
 
 
 @pytest.mark.parametrize(("path", "value"), [
-    (("schema_version",), 3), (("kind",), "checks"), (("status",), "failed"),
-    (("exit_code",), 1),  # says inconclusive
-    (("started",), "yesterday"), (("devices", 0, "kind"), "gpu"), (("devices", 0, "hardware"), []),
-    (("map", "source"), "guess"), (("map", "notes", 0, "severity"), "fatal"),
-    (("map", "notes", 0, "span"), [1]), (("fingerprint", "hash"), "5f0c"),
-    (("machine", "before", "busy"), 1.5), ((*ROW, "id"), "dot.one"),
-    ((*ROW, "id"), "dot.one[size=1024"), ((*ROW, "status"), "unstable"),
-    ((*ROW, "status"), "skipped"),  # without a reason
-    ((*ROW, "reason"), {"code": "unsupported", "text": "no"}),  # although ok
-    ((*ROW, "flags"), ["fast"]), ((*ROW, "flags"), ["unstable", "unstable"]),
-    ((*ROW, "samples"), []), ((*ROW, "samples"), ["nan"]), ((*ROW, "clock"), None),
-    ((*ROW, "check", "passed"), False),  # with figures
-    ((*ROW, "check"), {"method": "bytes", "passed": True, "max_error": 0, "bound": 1}),
-    ((*ROW, "check", "bound"), 1e30), ((*ROW, "check", "max_error"), -0.1), ((*ROW, "metrics"), {}),
-    ((*ROW, "metrics", "time", "unit"), "ms"),
-    ((*ROW, "metrics", "time", "value"), None),  # and not what it is instead
-    ((*ROW, "metrics", "time", "nonfinite"), "nan"),  # beside a value
-    ((*ROW, "metrics", "time", "nonfinite"), "impossible"),  # so is this
-    ((*ROW, "metrics", "time", "low"), None),  # both ends, or none
-    ((*ROW, "metrics", "time", "high"), None), ((*ROW, "ceiling", "origin"), "rumour"),
-    ((*ROW, "metrics", "speed"), {"value": 1, "low": 1, "high": 1, "unit": "1"}),
-    ((*ROW, "stop", "why"), "tired"),
-    ((*ROW, "sample_notes"), [{"sample": 0, "mark": "odd", "detail": "no word of the list"}]),
-    ((*ROW, "queue_s"), [None]), ((*ROW, "cpu_s"), None), ((*ROW, "empty_sync_s"), -1.0),
-    ((*ROW, "worked_s"), {"dev0": 0.1}), ((*ROW, "phases_s"), {"compute": 0.1}),
-    ((*ROW, "phases_s"), {"compute": [-0.1]}), ((*ROW, "phases_s"), {"forward": [0.1]}),
-    ((*ROW, "around", "foreign_cores"), -0.1), ((*ROW, "around", "steal"), 1.5),
-    ((*ROW, "ceiling", "share"), None),
-    (("measurements", 1, "explanation", "cause"), "bad luck"),
-    (("measurements", 1, "explanation", "figures"), {"dev1": 0.9}),  # without an interval
-    (("verdicts", 0, "verdict"), "maybe"), (("verdicts", 0, "metric"), "speed"),
+    *TABLE["outside"],
+    ((*ROW, "metrics"), {}),
 ])  # fmt: skip
 def test_a_report_outside_the_closed_lists_is_not_valid(path, value):
     assert problems(_changed(TREE, path, value)) != []

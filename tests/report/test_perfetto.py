@@ -33,7 +33,6 @@ def trace(*events, number=1, names=("a", "b"), opened=0.0, model="GPU"):
 
 
 def document(*traces):
-    """Return the document, which must be what the format allows."""
     text = render(traces)
     assert text.isascii()
     assert text.endswith("}\n")

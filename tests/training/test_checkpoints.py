@@ -22,12 +22,10 @@ FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture],
 
 
 def network(name="small", inputs=2):
-    """Return a network of few parameters."""
     return Network(name, inputs, (Layer(1, "sigmoid"),))
 
 
 def names(folder):
-    """Return what is in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -37,7 +35,6 @@ LEARNED = np.array([0.5, -1.25, 3.0], np.float32)
 
 @pytest.fixture
 def path(tmp_path):
-    """Return where a checkpoint stands."""
     path = tmp_path / "learned.npz"
     save(path, TASK, LEARNED, 5120)
     return path
@@ -90,14 +87,12 @@ def test_a_checkpoint_takes_the_place_of_an_older_one(path, name):
 
 
 def archive(**arrays):
-    """Return a file of NumPy's."""
     file = BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
 
 def about(**more):
-    """Return what a checkpoint says of itself."""
     said = {"format": "gpumap-checkpoint-1", "network": "small", "parameters": 3, "examples": 1}
     return np.array(json.dumps(said | more))
 

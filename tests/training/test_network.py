@@ -33,7 +33,6 @@ def network(hidden="tanh", widths=(5, 4, 3, 2)):
 
 
 def drawn(net, examples, dtype=np.float64):
-    """Return parameters, examples and targets."""
     rng = np.random.default_rng(SEED)
     parameters = (net.initial(SEED) + rng.normal(0, 0.1, net.parameters)).astype(dtype)
     x = rng.uniform(-1, 1, (examples, net.inputs)).astype(dtype)

@@ -7,6 +7,7 @@ from textwrap import dedent, indent
 import numpy as np
 import pytest
 from sessions import got, opened
+from tables import table
 
 from gpumap.distributed.algorithms import schedule
 from gpumap.distributed.local import LocalExchange
@@ -16,6 +17,8 @@ from gpumap.training.optimizers import OPTIMIZERS, Mean, Optimizer
 from gpumap.training.tasks import Own
 from gpumap.training.workers import LocalTeam, Worker
 
+TABLE = table(__file__)
+
 FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
@@ -23,43 +26,9 @@ LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
 EXAMPLES, RATE, STEPS = 12, 0.1, 5
 
 # The network of LAYERS, as someone who has never seen gpumap would write it.
-MLP = """
-import numpy as np
+MLP = TABLE["mlp"]
 
-class Mlp:
-    def __init__(self):
-        rng = np.random.default_rng(3)
-        self.w = rng.normal(size=(4, 5)).astype(np.float32)
-        self.b = np.zeros(5, np.float32)
-        self.v = rng.normal(size=(5, 2)).astype(np.float32)
-        self.c = np.zeros(2, np.float32)
-        self.parameters = [self.w, self.b, self.v, self.c]
-
-    def batch(self, numbers):
-        x = np.stack([np.random.default_rng(n).random(4, np.float32) for n in numbers])
-        return x, (x[:, :2] > 0.5).astype(np.float32)
-
-    def gradients(self, x, y, share):
-        hidden = np.tanh(x @ self.w + self.b)
-        output = 1 / (1 + np.exp(-(hidden @ self.v + self.c)))
-        out = (output - y) * share / 2
-        back = out @ self.v.T * (1 - hidden**2)
-        return [x.T @ back, back.sum(axis=0), hidden.T @ out, out.sum(axis=0)]
-"""
-
-SIMPLE = """
-import numpy as np
-
-class Mine:
-    def __init__(self):
-        self.parameters = [np.zeros((2, 3), np.float32), np.ones(2, np.float32)]
-
-    def batch(self, numbers):
-        return numbers, numbers
-
-    def gradients(self, x, y, share):
-        return [np.full((2, 3), share * len(x), np.float32), np.zeros(2, np.float32)]
-"""
+SIMPLE = TABLE["simple"]
 
 
 @pytest.fixture
@@ -209,7 +178,6 @@ def module_class(module, methods):
 
 
 def used(text, session):
-    """Do with a class whatever a training does."""
     own = Own(text)
     x, y = own.data(100, 1).batch(np.arange(4))
     parameters = own.initial(1)
@@ -222,57 +190,11 @@ def used(text, session):
     session.synchronize()
 
 
-LIST = "has no list of arrays that is called parameters"
-MADE = [  # what stands in __init__, and what is said
-    ("raise OSError('no data set')", "cannot be made: OSError: no data set"),
-    ("raise SystemExit('usage: mine')", "cannot be made: SystemExit: usage: mine"),
-    ("pass", LIST),
-    ("self.parameters = []", LIST),
-    ("self.parameters = (np.zeros(1, np.float32),)", LIST),
-    ("self.parameters = [1.5]", "parameters[0] is no float32 array: float"),
-    ("self.parameters = [np.zeros(1, 'f4'), np.zeros(2)]", "parameters[1] is no float32 array"),
-    ("self.parameters = [np.zeros((3, 0), np.float32)]", "parameters[0] is empty"),
-    ("self.parameters = [np.broadcast_to(np.float32(0), (3,))]", "parameters[0] is read-only"),
-    ("self.parameters = [np.zeros(3, np.float32)] * 2", "has an array twice"),
-    ("self.parameters = [np.random.default_rng().random(3, 'f4')]", "begins with other parameters"),
-]
-ASKED = [  # what their property does
-    ("return self.weights", LIST),
-    ("return 1 / 0", "parameters failed: ZeroDivisionError: division by zero"),
-]
-BATCH = [
-    ("pass", "batch failed: TypeError: cannot unpack non-iterable NoneType object"),
-    ("return (numbers,)", "batch failed: ValueError: not enough values to unpack"),
-    ("return iter(numbers), numbers", "batch failed: TypeError: object of type 'iterator'"),
-    ("return numbers[1:], numbers[1:]", "batch made 3 examples, and 4 were requested"),
-    ("raise EOFError", "batch failed: EOFError"),
-]
-OTHERS = "gradients are of shapes [{}], and its parameters of [(2, 3), (2,)]"
-GRADIENTS = [
-    ("raise ValueError('a\\n  b')", "gradients failed: ValueError: a b"),
-    ("raise MemoryError", "gradients failed: MemoryError"),
-    ("pass", "gradients failed: TypeError: 'NoneType' object is not iterable"),
-    ("return self.parameters[:1]", OTHERS.format("(2, 3)")),
-    ("return [a.T for a in self.parameters]", OTHERS.format("(3, 2), (2,)")),
-    ("return [[[1, 2, 3], [4]], [1, 2]]", "gradients failed: ValueError: setting an array element"),
-    ("return [a.astype(str) for a in self.parameters]", "gradients are no floating-point numbers"),
-    ("return [a * 1j for a in self.parameters]", "gradients are no floating-point numbers"),
-    ("return [a.astype(int) for a in self.parameters]", "gradients are no floating-point numbers"),
-    (
-        "found = [a.copy() for a in self.parameters]; self.parameters.pop(); return found",
-        "has other parameters than it was made with",
-    ),
-]
 WRONG = [
-    ("def __init__(self, size): pass", "cannot be made: TypeError: Mine.__init__() missing 1"),
-    ("def batch(self): return 1, 2", "batch failed: TypeError: Mine.batch() takes 1"),
-    ("def gradients(self, x, y): pass", "gradients failed: TypeError: Mine.gradients() takes 3"),
-    *((f"def __init__(self): {body}", said) for body, said in MADE),
-    *((f"def __init__(self): pass\n@property\ndef parameters(self): {body}", said)
-      for body, said in ASKED),
-    *((f"def batch(self, numbers): {body}", said) for body, said in BATCH),
-    *((f"def gradients(self, x, y, share): {body}", said) for body, said in GRADIENTS),
-]  # fmt: skip
+    (method.format(body), said)
+    for name, method in TABLE["methods"].items()
+    for body, said in TABLE[f"wrong_{name}"]
+]
 
 
 @pytest.mark.parametrize(("methods", "said"), WRONG)
@@ -286,17 +208,7 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
     assert (found.hint, error.value.exit_code) == (FIX, Exit.QUESTION)
 
 
-@pytest.mark.parametrize(("source", "said"), [
-    ("class Mine(: pass", "cannot be loaded: SyntaxError: "),
-    ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such"),
-    ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
-    ("raise SystemExit(2)", "cannot be loaded: SystemExit: 2"),
-    ("class Yours: pass", "cannot be loaded: AttributeError: module "),
-    ("Mine = 3", "has no method batch and no method gradients"),
-    ("class Mine:\n    def batch(self, numbers): pass", "has no method gradients"),
-    ("class Mine:\n    batch = gradients = 3", "has no method batch and no method gradients"),
-    ("def Mine(): pass", "has no method batch and no method gradients"),
-])  # fmt: skip
+@pytest.mark.parametrize(("source", "said"), TABLE["a_module_that_is_wrong_is_refused"])
 def test_a_module_that_is_wrong_is_refused(module, source, said):
     text = f"{module(source)}:Mine"
     with pytest.raises(QuestionError) as error:
@@ -306,14 +218,7 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
     assert diagnostic.hint == FIX
 
 
-@pytest.mark.parametrize(("text", "said", "fix"), [
-    *((text, "names no class", "write module:Class, ")
-      for text in ("", "mine", "mine:", ":Mine", ":")),
-    ("no_such:Mine", "cannot be loaded: ", "start it in the folder that no_such.py is in, "),
-    ("no.such:Mine", "cannot be loaded: ", "start it in the folder that no/such.py is in, "),
-    ("a b:Mine", "cannot be loaded: ", "start it in the folder that a b.py is in, "),
-    (".mine:Mine", "cannot be loaded: ", FIX),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "said", "fix"), TABLE["a_class_that_is_not_there_is_refused"])
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     module("")
     with pytest.raises(QuestionError, match=said) as error:

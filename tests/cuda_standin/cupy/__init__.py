@@ -64,7 +64,6 @@ class MemoryPool:
     """Memory that was freed and is kept; here there is none, but giving it back makes all wait."""
 
     def free_all_blocks(self, stream=None):
-        """Give back what is free: of all streams unless one is named."""
         for queue in [stream._queue] if stream else list(_gpu.QUEUES.values()):
             if queue.device == CURRENT.device:
                 queue.drain()

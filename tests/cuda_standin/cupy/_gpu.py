@@ -93,7 +93,6 @@ class Queue:
         QUEUES[self.ptr] = self
 
     def put(self, job):
-        """Queue a job; where a graph is being captured it becomes a part of that."""
         if fault("lost") and self.queued > 40:
             raise CUDARuntimeError(719)
         with LOCK:
@@ -315,8 +314,6 @@ def copy_inside(target, source, nbytes, queue, devices=None):
 
 
 class Event:
-    """A place in a stream, with its time once the stream came there."""
-
     def __init__(self, block=False, disable_timing=False, interprocess=False):  # noqa: FBT002
         del block, interprocess
         self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
