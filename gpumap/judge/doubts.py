@@ -116,21 +116,30 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
         return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
     if not fixes:
         return None
-    how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
+    how = {
+        "s": f"takes {roughly(shown)}",
+        "1": f"is {roughly(shown)} times as fast{_reference(report, row)}",
+    }
     what = f"{row.case.name} on {names(row.case.bindings)} "
     what += how.get(shown.unit, f"reaches {roughly(shown)}")
     first = f"No conclusion: {what} ({counted(_samples(row), 'sample')})."
-    again = f"epeat with {' or '.join(fixes)}."
+    again = f"epeat {' or '.join(fixes)}."
     more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
     subject = About(row.case.id, metric if shown is figure else "time", shown)
     return said(report, "untrusted", (first, *more), subject, end)
+
+
+def _reference(report: Report, row: Measurement) -> str:
+    """Return what the speed-up of a row is relative to."""
+    own = next((other for other in report.measurements if other.case.id == row.case.against), None)
+    return f" as {own.case.name} on {names(own.case.bindings)}" if own else ""
 
 
 def _doubts(
     report: Report, row: Measurement, figure: Estimate | None
 ) -> tuple[str, tuple[str, ...]]:
     """Return why nothing can be concluded of a row, and the options that help."""
-    longer_, idle = longer(report), "--require-idle"
+    longer_, idle = f"with {longer(report)}", "on an idle machine"
     thin = few(row) or figure is None or not figure.has_interval
     if figure is not None and figure.impossible:
         return "Its speed-up is above what these devices can give", (longer_, idle)

@@ -190,7 +190,7 @@ def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     found = headline(report)
     consistent(report, found)
     assert found.level == "untrusted"
-    assert "--budget" in found.text or "--require-idle" in found.text
+    assert "--budget" in found.text or "on an idle machine" in found.text
     assert ("The samples differ" in found.text) == (state == "wide")
     alone = headline(made(measurements=(product("one", "few"),), notes=()))  # of one device too
     assert (alone.level, alone.low) == ("untrusted", None)
