@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.yml", "examples/**/*",
-           "gpumap/parallel/published.csv", "gpumap/backends/fake_script.py")  # fmt: skip
+           "gpumap/training/published.csv", "gpumap/backends/fake/script.py")  # fmt: skip
 _PART = re.compile(r"^<!-- generated: (.*?) -->$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
 _MARKUP = re.compile(r"[*_<\[\]|]")
