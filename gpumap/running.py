@@ -52,15 +52,25 @@ def devices(*, backend: str | None = None) -> tuple[Device, ...]:
     return _run(("devices",), {"backend": backend}).devices
 
 
-def check(map: str, *, backend: str | None = None) -> tuple[Binding, ...]:  # noqa: A002
+def check(
+    map: str | None = None,  # noqa: A002 - as the option is called
+    *,
+    backend: str | None = None,
+) -> tuple[Binding, ...]:
     """Open the device of each name, move 4 KiB there and back, and return the bindings.
+
+    Args:
+        map: names and devices; None: the map of GPUMAP_CONTEXTS or a file, as the command finds it.
+        backend: the library that drives the devices.
 
     Raises:
         MapError: the map does not parse.
+        QuestionError: there is no map.
         AbsentError: a device is not there, or failed.
         WrongDataError: a device returned wrong bytes.
     """
-    parse_map(map)
+    if map is not None:
+        parse_map(map)
     return _run(("check",), {"map": map, "backend": backend}, (Exit.OK,)).bindings
 
 

@@ -75,6 +75,11 @@ def test_a_list_for_an_option_given_once_is_joined():
     assert [row.case.params["size"] for row in rows] == [64, 128]
 
 
+def test_a_map_that_is_not_given_is_that_of_the_variable(monkeypatch):
+    monkeypatch.setenv("GPUMAP_CONTEXTS", "b->cpu1")
+    assert [each.name for each in gpumap.check()] == ["b"]
+
+
 def test_nothing_of_the_current_folder_is_run():
     """What the program itself would not import, the command does not import either."""
     for name in ("signal", "json", "random"):
