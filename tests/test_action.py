@@ -235,14 +235,14 @@ def test_gpumap_that_was_killed_is_no_pass(hanging):
 
 
 def test_extras_and_python_are_those_of_the_project():
-    """Of an extra that is none pip only warns. MPI, charts and pages drive no device."""
+    """Of an extra that is none pip only warns. MPI and charts drive no device."""
     text = (ROOT / ".github" / "action" / "install.sh").read_text()
     offered = re.search(r"drivers='(.*)'", text)[1].split("|")
     drivers = {
         name for name in PROJECT["optional-dependencies"] if not name.startswith(("docs", "test"))
     }
     oldest = PROJECT["requires-python"].removeprefix(">=")
-    assert set(offered) | {"mpi", "report", "docs"} == drivers
+    assert set(offered) | {"mpi", "report"} == drivers
     assert f"sys.version_info >= ({oldest.replace('.', ', ')})" in text
     assert oldest in ACTION["inputs"]["python"]["description"]
 
