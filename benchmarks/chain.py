@@ -5,7 +5,7 @@
 Both work on the same x and w; each block runs both, and the next block in reverse. A sample is as
 many calls as take 20 ms, each waited for. Printed are the median times and the median of the
 ratios, one for each block, with their 95 % intervals; and how busy the machine was. Results are
-held against float64. Targets: TARGETS at least, at these numbers of rows.
+compared with float64. Targets: TARGETS at least, at these numbers of rows.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
 
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return what is gpumap's own, and the command that stands behind the first "--" of `run`."""
+    """Return what is gpumap's own, and the command after the first "--" of `run`."""
     if arguments[:1] != ["run"] or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")

@@ -4,7 +4,7 @@ click offers commands, options and choices. Here are added the files that an opt
 takes, lists of words (``--cases solo,many``), and values that are glued to their option:
 ``--format=json``, which bash hands over in three words, and for which click offers nothing in bash
 and fish, and in zsh would put the value in the place of the option. A map is the user's own: no
-device is looked for while somebody types.
+device is looked for during completion.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Bash(_Completed, BashComplete):
 
 
 class Zsh(_Completed, ZshComplete):
-    """Zsh is told to look for files by what stands after the "="."""
+    """Zsh completes files from the text after the "="."""
 
     source_template = ZshComplete.source_template.replace(
         "_path_files -f", "compset -P '*='; _path_files -f"

@@ -108,7 +108,7 @@ def briefly(case: Case) -> str:
 
 
 def _signs(shown: str) -> list[str]:
-    """Return a text as signs, each with what stands on it."""
+    """Return a text as characters, each with its combining marks."""
     if shown.isascii():
         return list(shown)
     found: list[str] = []

@@ -15,7 +15,7 @@ GpumapError
 │   ├── DeviceLost               it no longer answers
 │   ├── Diverged                 what is trained on it is no longer a number
 │   └── OutOfMemory              it has no room for the buffer
-│       └── NoHostMemory         host memory of a special kind is not to be had
+│       └── NoHostMemory         host memory of a special kind is not available
 ├── Unsupported              2   a backend or device cannot do what was asked
 ├── TimedOut               124   a run that was started from Python ran out of its time limit
 └── WrongDataError           4   the bytes or the product are not what they must be
@@ -55,7 +55,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing to say to the user: what it is, where it is, and how to mend it."""
+    """One message to the user: what is wrong, where, and how to fix it."""
 
     code: str
     message: str
@@ -69,7 +69,7 @@ class Diagnostic:
 class GpumapError(Exception):
     """The root of all deliberate errors; one or more diagnostics and an exit code.
 
-    What mends it is a note of it (PEP 678), so that a traceback shows it: ``fix: ...``.
+    The fix is a note of it (PEP 678), so that a traceback shows it: ``fix: ...``.
     """
 
     exit_code: ClassVar[Exit] = Exit.INTERNAL
@@ -85,7 +85,7 @@ class GpumapError(Exception):
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Return what mends it, each fix once, as its notes have it."""
+        """Return its fixes, each once, as its notes have them."""
         return tuple(dict.fromkeys(f"fix: {d.hint}" for d in self.diagnostics if d.hint))
 
 
@@ -182,7 +182,7 @@ class OutOfMemory(DeviceError):
 
 
 class NoHostMemory(OutOfMemory):
-    """Pinned or mapped memory is not to be had; never another kind in its place."""
+    """Pinned or mapped memory is not available; never replaced by another kind."""
 
     code = "no-host-memory"
 

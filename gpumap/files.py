@@ -154,9 +154,9 @@ def check_writable(path: Path) -> None:
 
 
 def empty(path: Path) -> None:
-    """Empty a regular file that will be written: nobody shall take what it held for the new.
+    """Empty a regular file that will be written, so that its old content is not taken for the new.
 
-    Nothing is raised: what is wrong with it is said when it is written.
+    Nothing is raised: an error with it is reported when it is written.
     """
     with suppress(OSError, ValueError):
         state = path.stat()
@@ -167,7 +167,7 @@ def empty(path: Path) -> None:
 def others(state: os.stat_result) -> str | None:
     """Return how a user other than this one and root can write a file or folder; None: no way.
 
-    A sticky folder such as /tmp is nobody's way to the files of others. The group that is a user's
+    A sticky folder such as /tmp gives no access to the files of others. The group that is a user's
     own, by Debian's and Fedora's rule, has no other members.
     """
     if state.st_uid not in (0, os.geteuid()):

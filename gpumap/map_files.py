@@ -79,7 +79,7 @@ def _placed(told: Diagnostic, path: Path, line: int | None) -> Diagnostic:
 
 
 def _line(found: MapText, told: Diagnostic) -> int | None:
-    """Return the line of what is told: of a setting, where it begins."""
+    """Return the line of a message: of a setting, where it begins."""
     if found.origin == "--map-file":
         return 1 + found.text.count("\n", 0, told.span.start if told.span else 0)
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Show Intel's OpenCL runtime to the loader, where pip has installed it and nobody told the loader.
+"""Show Intel's OpenCL runtime to the loader, where pip installed it unknown to the loader.
 
 The wheel's own .icd file names a folder of whoever built it. ocl-icd, PyOpenCL's loader, takes one
 folder of .icd files by OCL_ICD_VENDORS and then looks into no other, but for the drivers that are
@@ -75,7 +75,7 @@ def _system() -> dict[str, str]:
 
 
 def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
-    """Return a folder with these files and no others, which nobody else can write to.
+    """Return a folder with these files and no others, which no other user can write to.
 
     Its name is that of its content, so that it never changes while a process reads it.
 

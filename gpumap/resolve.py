@@ -261,7 +261,7 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
 
 
 def _device_of(entry: Entry, text: str) -> Span:
-    """Return where the device of an entry stands in the text of its map."""
+    """Return the span of an entry's device in the text of its map."""
     start, stop = entry.span.start, entry.span.stop
     name, arrow, ref = text[start:stop].rpartition("->")
     return Span(start + len(name + arrow) + len(ref) - len(ref.lstrip()), stop)

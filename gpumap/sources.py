@@ -182,7 +182,7 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
 
 
 def _refuse_project_map(path: Path) -> None:
-    """Refuse a map that nobody would look for: a project is not of one machine."""
+    """Refuse a map in a project's file: a project is not of one machine."""
     tool = config.read(path).get("tool", {})
     table = tool.get("gpumap", {}) if isinstance(tool, dict) else {}
     if isinstance(table, dict) and "map" in table:

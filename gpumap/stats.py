@@ -252,7 +252,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
 def _student(freedom: float, confidence: float) -> float:
     """Return Student's two-sided quantile, after Abramowitz & Stegun 26.7.5.
 
-    An interval from n correlated values stands on fewer, and knows its own width as badly as they.
+    An interval from n correlated values has fewer degrees of freedom, and knows its own width as
+    badly as they.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     v = max(freedom, _LEAST_FREEDOM)

@@ -52,7 +52,7 @@ class Bench:
 
     def __init__(self, unpacked: Path, scratch: Path, limit: float) -> None:
         paths = [str(ROOT), str(unpacked), os.environ.get("PYTHONPATH", "")]
-        # a user's settings must not steer a record; what stands in for devices is no setting
+        # a user's settings must not steer a record; simulated devices are no setting
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith("GPUMAP_") or k.startswith(_STAND_INS)}  # fmt: skip
         self.env = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

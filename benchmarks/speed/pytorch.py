@@ -70,7 +70,7 @@ def contests(session: Session) -> Iterator[Contest]:
                 unit="FLOP/s",
             )
     there, out = (session.empty((_BYTES,), "uint8") for _ in range(2))
-    session.upload(np.ones(_BYTES, "uint8"), there)  # pages that nobody wrote are one page
+    session.upload(np.ones(_BYTES, "uint8"), there)  # unwritten pages share one page
     session.synchronize()
     copied = partial(
         Contest, ours=sampled(lambda: session.copy(there, out), session.synchronize, _SAMPLE),

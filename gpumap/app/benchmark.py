@@ -128,7 +128,7 @@ class Turn:
 class Task:
     """A benchmark on a turn's devices: its plan before they are opened, and what makes it.
 
-    What stands on the rows and needs the devices too, `decide` finds out at the end. `ours` are
+    What is computed from the rows and needs the devices too, `decide` does at the end. `ours` are
     processes of this machine that take part: what they use is not someone else's.
     """
 
@@ -235,7 +235,7 @@ class BenchmarkRun:
         return _Open(devices, benchmark, gpus, watch)
 
     def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
-        """Measure the rows within what is left of the budget, then decide what stands on them."""
+        """Measure the rows within what is left of the budget, then decide what depends on them."""
         from gpumap.bench.runner import Runner
         from gpumap.machine.state import Neighbours, Throttle
 

@@ -68,7 +68,7 @@ class Judged:
 
 
 def base_of(path: Path, terms: Terms) -> Against:
-    """Return a saved report as the base of a run, and how that is held against it.
+    """Return a saved report as the base of a run, and the terms of the comparison.
 
     Raises:
         SourceError: it cannot be read.
@@ -179,7 +179,7 @@ def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
 
 
 def refuse_early(against: Against, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
-    """Refuse a base that a run cannot be held against, before it takes its time.
+    """Refuse a base that a run cannot be compared with, before it takes its time.
 
     Args:
         against: the base.

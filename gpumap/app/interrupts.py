@@ -35,7 +35,7 @@ _raised = False
 
 
 def hear() -> None:
-    """Take what ends a job as Ctrl-C: all but what the caller has ignored, as nohup does."""
+    """Take signals that end a job as Ctrl-C, except ignored ones (nohup)."""
     global _raised
     _raised = False
     for number in ENDING:
@@ -164,7 +164,7 @@ class TimeLimit:
         self._watchdog.start()
 
     def cancel(self) -> None:
-        """Let the run end by itself."""
+        """Cancel the alarm: the run ends in its own time."""
         self._watchdog.cancel()
 
     def _expire(self) -> None:

@@ -203,7 +203,7 @@ class Launching:
 
 
 def tell(program: Program, text: str) -> None:
-    """Write to stderr; that nobody reads it costs no one the run."""
+    """Write to stderr; a closed stderr does not end the run."""
     with suppress(OSError):
         program.stderr.write(text)
         program.stderr.flush()

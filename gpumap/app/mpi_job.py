@@ -2,7 +2,7 @@
 
 Every rank runs the same command line. The local rank i of a node takes the entry i of the map. Rank
 0 hears from all of them, measures and reports; the others do as it says, in silence, and end in
-exit code 0, so that mpirun's is that of rank 0. Who never hears from rank 0 fails by itself.
+exit code 0, so that mpirun's is that of rank 0. A rank that never hears from rank 0 fails alone.
 """
 
 from __future__ import annotations

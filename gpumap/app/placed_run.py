@@ -56,10 +56,10 @@ class RunRequest:
 
 
 def run_names(program: Program, asked: RunRequest) -> None:
-    """Run the command that stands behind "--" once for each name.
+    """Run the command after "--" once for each name.
 
     Raises:
-        Ended: it has ended, not well.
+        Ended: it ended with an error.
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)

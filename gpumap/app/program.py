@@ -28,7 +28,7 @@ class Program:
         stderr: TextIO,
         command: tuple[str, ...] | None = None,
     ) -> None:
-        """Take them; `command` stands behind the first "--" of `run`."""
+        """Take them; `command` is what follows the first "--" of `run`."""
         self.argv, self.env, self.cwd, self.command = argv, env, cwd, command
         self.stdout, self.stderr = stdout, stderr
 

@@ -380,7 +380,7 @@ class Draft:
 
 
 def by_default(text: str) -> Diagnostic:
-    """Return the note that nobody gave a map, and which one was taken."""
+    """Return the note that no map was given, and which one was taken."""
     message = f"no map is given: {text}"
     return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
 

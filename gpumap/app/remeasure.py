@@ -1,7 +1,7 @@
 """The same measurement once more: the command line of a report, in a fresh process.
 
 Only what measures is run, and its own options alone: what a report asks to be written, or judged,
-is left away, whether it stands in the command line or in a variable.
+is omitted, whether given on the command line or in a variable.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | Non
 
 
 def _exit(error: GpumapError) -> Exit:
-    """Return the exit code of what a script did not catch: its own mistakes are a no."""
+    """Return the exit code of what a script did not catch: 1 for its own mistakes."""
     about_devices = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)
     return error.exit_code if about_devices else Exit.NO
 

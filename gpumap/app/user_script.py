@@ -261,7 +261,7 @@ def _forget(folder: Path, before: set[str]) -> None:
 
 
 def _place(module: ModuleType) -> str | None:
-    """Return the folder that a module, or the folder of a package, stands in."""
+    """Return the folder of a module, or the parent folder of a package."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         return None

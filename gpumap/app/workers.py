@@ -232,7 +232,7 @@ class Exchanging(Shared):
         self._params = params
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Let the ladder be fitted."""
+        """Let the size sweep be fitted."""
         from gpumap.bench.model import fits
 
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)

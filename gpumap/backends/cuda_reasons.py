@@ -1,4 +1,4 @@
-"""Why there is no CUDA device, and what mends it: one set of words for every backend.
+"""Why there is no CUDA device, and the fix: one set of texts for every backend.
 
 A library tells a status and no more. The driver's own version, NVML and CUDA_VISIBLE_DEVICES say
 which of several causes it was.

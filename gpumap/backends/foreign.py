@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An error of ours, and what mends it."""
+    """An error of ours, and its fix."""
 
     error: type[GpumapError]
     hint: str

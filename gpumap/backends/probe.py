@@ -145,7 +145,7 @@ def in_child(
     job: str = "",
     over: Callable[[str], bool] = lambda _: False,
 ) -> Ended:
-    """Run a module of gpumap's own, which writes its answer to the descriptor that it is told last.
+    """Run a module of gpumap's own, which writes its answer to the descriptor in its last argument.
 
     Args:
         module: its full name.
@@ -153,7 +153,7 @@ def in_child(
         env: its environment.
         time_limit: seconds, after which it is killed with what it has started.
         job: what it can read from its stdin.
-        over: is told again and again what it has written so far; True ends it before its time.
+        over: called repeatedly with its output so far; True ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
     mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"

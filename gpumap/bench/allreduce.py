@@ -7,7 +7,7 @@ Cases, one for each algorithm, at each size in bytes of float32:
     ring, alltoall, tree    the schedules of `gpumap.distributed.algorithms`
 
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
-copied into and back. Beside the sizes that are asked for a ladder is measured, for the model of
+copied into and back. Besides the requested sizes a size sweep is measured, for the model of
 `gpumap.bench.model`. Results are compared bit for bit (`gpumap.bench.exchanges`).
 """
 
@@ -60,7 +60,7 @@ class Params:
 
 
 def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
-    """Return a group for each size, and one for the ladder."""
+    """Return a group for each size, and one for the sweep."""
     groups = [
         Group(tuple(_sized(bindings, ranks, size, params)), f"{size.nbytes}B", shortest=COMPARABLE)
         for size in params.sizes

@@ -1,6 +1,6 @@
 """Break-even sizes: a workload on all cores of the host, against a device with its transfers.
 
-What was measured stands beside what was predicted: the sum of what the models of the copies say and
+What was measured is shown with what was predicted: the sum of what the models of the copies say and
 of what the product takes on the device alone. The prediction never sees a whole call.
 """
 

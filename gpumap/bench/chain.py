@@ -8,7 +8,7 @@ question of `transfer-cost`:
     host       NumPy, with all cores where it uses them; beside that device
     solo       one kernel on each device, alone, with its own rows of `many`
     many       the rows split over the names, one kernel on each: against `fused`
-    op         each operation by itself, on that device and on the host
+    op each operation alone, on that device and on the host
     cold       the first call of a session: opening it, uploads, building the kernel, running it
 
 What is measured of them is in `gpumap.bench.chain_work`.
@@ -170,7 +170,7 @@ class Chain(Benchmark):
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return time and rate of each case, and what it gains over what it is held against."""
+        """Return time and rate of each case, and what it gains over its reference."""
         figures = ChainFigures(group, samples, confidence)
         found = {case.id: figures.of(case) for case in group.cases if case.id in samples}
         for case in group.cases:
@@ -312,7 +312,7 @@ def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:
 
 
 def _rows_of(name: str) -> list[tuple[dict[str, Param], str]]:
-    """Return the keys of each row that a case has on one place, and what that is held against."""
+    """Return the keys of each row that a case has on one place, and of its reference."""
     if name != "op":
         return [({}, {"fused": "separate", "many": "fused"}.get(name, ""))]
     host: list[tuple[dict[str, Param], str]] = [({"op": op, "place": HOST}, "") for op in OPS]

@@ -95,7 +95,7 @@ class Data:
         return hollow_array(shape, self.dtype) if self.hollow else np.empty(shape, self.dtype)
 
     def given(self, op: str) -> Array:
-        """Return what an operation works on by itself."""
+        """Return the operands of a single operation."""
         return {"gemm": self.x, "log": self.positive}.get(op, self.source)
 
     def compute(self, op: str, out: Array) -> None:

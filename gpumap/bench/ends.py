@@ -16,7 +16,7 @@ all. That a wrong copy cannot pass, whatever is broken, rests on these steps:
    `differ` that looks at a part, or always answers the same, counts something else.
 3. After the copy, `differ` must count exactly one: the byte behind the end, which no copy writes. A
    `differ` that does not run leaves 0, a counter that is not zeroed too many, and an answer that
-   does not come back is told from every count.
+   does not come back differs from every count.
 
 What is left is a `differ` that has just seen every byte, now misses the one behind the end, and a
 copy that is wrong in exactly one byte.

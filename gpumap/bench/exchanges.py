@@ -81,7 +81,7 @@ class Ranks(Protocol):
 
 
 class Library(Protocol):
-    """A library that exchanges by itself."""
+    """A library that does the exchange."""
 
     def exchange(self, buffers: Sequence[Any]) -> Exchange:
         """Return the exchange of one buffer of each session."""

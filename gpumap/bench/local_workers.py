@@ -52,7 +52,7 @@ class LocalWorkers:
         clock: Clock | None = None,
         library: Callable[[Sequence[Session]], Library] | None = None,
     ) -> None:
-        """Take the sessions by name; of a plan there are none. `library` exchanges by itself."""
+        """Take the sessions by name; of a plan there are none. `library` does the exchange."""
         self.comm = "local" if library is None else "nccl"
         self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}

@@ -23,7 +23,7 @@ _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 
 def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
-    """Return a model for whatever has a ladder: rows that differ in their bytes alone."""
+    """Return a model for whatever has a size sweep: rows that differ in their bytes alone."""
     ladders: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         if row.case.params.get("pattern") == "ladder" and row.samples:

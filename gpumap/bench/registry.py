@@ -73,7 +73,7 @@ class Column(NamedTuple):
 
 
 class BenchmarkSpec(NamedTuple):
-    """What a benchmark says of itself; one without columns stands in no table."""
+    """Description of a benchmark; one without columns is in no table."""
 
     key: str
     cases: tuple[CaseSpec, ...]  # those that --cases takes

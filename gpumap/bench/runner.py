@@ -356,7 +356,7 @@ class Runner:
 def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     """Return the status of a case with a failure: a control is missed, unless its data are wrong.
 
-    What a control stands beside says itself that a device is lost, or cannot do it.
+    The case of a control says itself that a device is lost, or cannot do it.
     """
     missed = is_control(case) and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"

@@ -45,7 +45,7 @@ _UNTIMED = 3  # rounds of a look, beside its blocks
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is held against the host; `again` opens one more session on the device of a name."""
+    """What is compared with the host; `again` opens one more session on the device of a name."""
 
     sessions: Mapping[str, Session]
     clock: Clock
@@ -102,7 +102,7 @@ class Search:
             self._session.synchronize()
 
     def run(self, sizes: Sequence[int]) -> None:
-        """Look at the ladder, at what was asked for, and where the device begins to win."""
+        """Search the size sweep and the requested size for where the device begins to win."""
         try:
             self._climb()
             self._take_apart(sizes)

@@ -171,7 +171,7 @@ def _bytes(case: Case) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a row stands on: its ratios to the reference block by block, or its times."""
+    """Data that a row is judged by: its ratios to the reference block by block, or its times."""
 
     values: Sequence[float]
     ratios: bool
@@ -182,7 +182,7 @@ class Standing:
 
 
 def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing]:
-    """Return what each row that was measured stands on."""
+    """Return the data that each measured row is judged by."""
     blocks = {id_: by_block(found) for id_, found in samples.items()}
     rows: dict[str, Standing] = {}
     for case in group.cases:

@@ -8,9 +8,9 @@ Cases, each at every size:
     affine, product    what copies cost a program: see `gpumap.bench.breakeven`
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
-(`queued`: the spacing of copies behind each other). These are two different costs. Beside the sizes
-that are asked for, a ladder of sizes is measured for the model of `gpumap.bench.model`: all its
-sizes in each block. Destinations are poisoned and compared byte for byte.
+(`queued`: the spacing of copies behind each other). These are two different costs. Besides the
+requested sizes, a size sweep is measured for the model of `gpumap.bench.model`: all its sizes in
+each block. Destinations are poisoned and compared byte for byte.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Params:
 
     @property
     def workloads(self) -> tuple[str, ...]:
-        """Return the workloads whose break-even is asked for; they stand on the ladder."""
+        """Return the workloads whose break-even is requested; they use the sweep."""
         return tuple(case for case in self.cases if case in WORKLOADS) if self.ladder else ()
 
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
-    """Return a group for each size, and one for the ladder."""
+    """Return a group for each size, and one for the sweep."""
     sized = [tuple(_sized(bindings, sessions, size, params)) for size in params.sizes]
     groups = [
         Group(cases, f"{size.nbytes}B", _plain_first(cases))
@@ -339,7 +339,7 @@ def _spread(ladder: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
 
 
 def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
-    """Return whether a ladder is wanted: a break-even is predicted from both pageable ones."""
+    """Return whether a size sweep is needed: a break-even is predicted from both pageable ones."""
     return direction in params.cases or (memory == "pageable" and bool(params.workloads))
 
 

@@ -107,7 +107,7 @@ def benchmark_options(
         budget: the seconds that it has by default.
         benches: what the command measures. Limits on other benchmarks are an error on the command
             line; a variable or a file has those of all commands, and each takes its own.
-        base: whether what it measures can be held against a saved report.
+        base: whether it can be compared with a saved report.
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
@@ -176,7 +176,7 @@ if_absent_option = setting(
 
 
 def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
-    """Say what the figures must be, and what becomes of a maybe."""
+    """Add the options for limits, and for inconclusive results."""
     base_option = setting("--base", metavar="FILE", type=FileType(),
                           help="Hold the result against this saved report (JSON).")  # fmt: skip
     return (

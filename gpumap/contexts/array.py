@@ -203,7 +203,7 @@ class Array:
     __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001 - NumPy's protocol
-        """Return its elements to NumPy, which asks by itself: as in ``numpy.exp(array)``.
+        """Return its elements to NumPy, which asks implicitly: as in ``numpy.exp(array)``.
 
         From a device that is an implicit transfer; `numpy` is the explicit one.
 

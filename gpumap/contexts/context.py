@@ -113,7 +113,7 @@ class Context:
         """Return the elements as a new NumPy array, when they are there.
 
         Raises:
-            ImplicitTransfer: nobody asked for it (`implicit`), and the policy is strict.
+            ImplicitTransfer: it is implicit (`implicit`), and the policy is strict.
         """
         with self._ready():
             self._mine(array)
@@ -213,7 +213,7 @@ class Context:
         """Wait for the devices and give them back; a second call does nothing.
 
         Raises:
-            DeviceError: what went wrong in an operation that nobody waited for; it is closed then.
+            DeviceError: an operation that was not waited for failed; it is closed then.
         """
         with self._lock:
             if self._closed or self._process != os.getpid():
@@ -376,7 +376,7 @@ class Context:
         return self._moved(array, target, implicit=True)
 
     def _tolerated(self, array: Array, why: str, fix: str) -> None:
-        """Raise ImplicitTransfer for what nobody asked for, under the strict policy."""
+        """Raise ImplicitTransfer for an implicit copy under the strict policy."""
         if self.policy == "strict":
             what = f"{array.shape} {array.dtype} is on {printable(array.target)}"
             raise ImplicitTransfer(f"{what}, and {why}", fix)

@@ -51,7 +51,7 @@ class Memory:
         return self.made(HOST, source.shape, source.dtype, source)
 
     def empty(self, target: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return an array on a device that nobody has written yet."""
+        """Return an array on a device that is not written yet."""
         if not math.prod(shape):
             return self.made(target, shape, dtype, np.empty(shape, dtype))
         return self.made(target, shape, dtype, self._sessions[target].empty(shape, dtype.name))

@@ -40,7 +40,7 @@ def open_(
         backend: the library that drives the devices; without one that of GPUMAP_BACKEND, else the
             default one of each kind.
         policy: "visible" moves operands that are not where an operation runs, and what NumPy
-            fetches by itself (`numpy.exp(array)`), and the trace says so; "strict" raises
+            copies implicitly (`numpy.exp(array)`), and the trace says so; "strict" raises
             ImplicitTransfer instead. `.numpy()` and `.transfer("cpu")` are asked for.
 
     Raises:

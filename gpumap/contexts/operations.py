@@ -8,7 +8,7 @@ Where an operation runs, by one rule.
 On the device that holds most bytes of its operands; the first operand decides a tie. What is in
 host memory counts nothing: it is copied to the device. Only where no operand is on a device does
 the host compute. The order of operands decides nothing else, and what has to be moved for the rule
-is moved visibly: it stands in the trace as implicit; under ``policy="strict"`` it is an error.
+is moved visibly: the trace lists it as implicit; under ``policy="strict"`` it is an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ranks of one process: the sessions of a map, each with a buffer of its own.
 
-A copy stands in the queue of its sender, and waits there until the receiver's queue has come to it:
+A copy is in the queue of its sender, and waits there until the receiver's queue has come to it:
 what the receiver did before with that place, or that scratch, is over. The receiver's queue waits
 for the copy, then adds. All of it is queued at once; the host waits for nothing but the end.
 """

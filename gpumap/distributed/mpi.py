@@ -1,6 +1,6 @@
 """Ranks that are processes, on one node or many: the slices travel by MPI (mpi4py).
 
-Nothing of this moves a byte by itself: sends and receives are MPI's, and so is `native`, its own
+All bytes are moved by MPI: sends and receives are MPI's, and so is `native`, its own
 Allreduce. A schedule is run ahead as far as it allows and `AHEAD` steps at most, so that one
 segment is added while the next ones are under way.
 
@@ -137,7 +137,7 @@ class MpiExchange:
 
 
 class NativeExchange:
-    """MPI's own Allreduce, in place: what every schedule is held against."""
+    """MPI's own Allreduce, in place: the baseline of every schedule."""
 
     def __init__(self, comm: Any, array: Array) -> None:
         """Exchange `array`, in C order; `run` returns when this rank has the sum."""

@@ -1,1 +1,1 @@
-"""Is each device used, and if not, why? What was read and measured, held against known causes."""
+"""Diagnose whether each device is used: known causes compared with what was read and measured."""

@@ -92,7 +92,7 @@ def notes(known: Evidence) -> Iterator[Diagnostic]:
 
 
 def _absence(cause: Cause, named: Named) -> bool:
-    """Return whether a cause says why a name has no device: to mend others then changes nothing."""
+    """Return whether a cause says why a name has no device: fixing others then changes nothing."""
     return named.absent is not None and cause.rule.exit in (Exit.ABSENT, Exit.QUESTION)
 
 

@@ -102,7 +102,7 @@ def _size(seconds: float) -> int:
 
 
 class Turns:
-    """The names, one after the other; what is found stands in `found` as soon as it is known.
+    """The names, one after the other; each result is in `found` as soon as it is known.
 
     Args:
         bindings: names and devices.

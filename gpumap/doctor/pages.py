@@ -1,4 +1,4 @@
-"""A page for each cause: what it means, how it is found, how to mend it, where that is from."""
+"""A page for each cause: its meaning, how it is found, the fix, and the source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(cause: Cause) -> Topic:
 
 
 def _fix(cause: Cause) -> str:
-    """Return what mends it, or usually does: what was found is not known here."""
+    """Return the usual fix: the evidence of a run is not known here."""
     return cause.usual or _plain(cause.fix)
 
 

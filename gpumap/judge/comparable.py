@@ -101,12 +101,12 @@ def broken(report: Report) -> str | None:
 
 
 def mixed(base: Report, new: Report) -> str | None:
-    """Return why two reports are not of one kind: a script is never held against hardware."""
+    """Return why two reports are not of one kind: a script is never compared with hardware."""
     return unlike(base, simulated=new.simulated)
 
 
 def unlike(base: Report, *, simulated: bool) -> str | None:
-    """Return why a run cannot be held against a base, as only one of them is a script's."""
+    """Return why a run cannot be compared with a base, as only one of them is a script's."""
     if base.simulated == simulated:
         return None
     return "one is simulated and the other is real"

@@ -1,7 +1,7 @@
 """Which rows became slower between two reports, and what did: the work or the device?
 
-Each time (or issue interval) is judged as it is, and relative to the control product that stands
-beside it in every block. Each speed-up is judged as it is: it is a ratio inside its blocks already.
+Each time (or issue interval) is judged as it is, and relative to the control product of the same
+block. Each speed-up is judged as it is: it is a ratio inside its blocks already.
 
 - slower relative to the control: the work became slower (reason `work-slower`).
 - slower as it is, and its control with it: the device became slower (reason `device-slower`).
@@ -53,7 +53,7 @@ _MOST = 709.0  # e to a higher power is no float
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a report is held against a base: the change that counts, and what is let pass."""
+    """How a report is compared with a base: the change that counts, and what is let pass."""
 
     threshold: float = 0.05
     confirm: bool = False  # measure what is suspicious once more
@@ -63,7 +63,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A base, where it is from, and how a report is held against it."""
+    """A base, where it is from, and the terms of the comparison."""
 
     path: str
     base: Report
@@ -71,7 +71,7 @@ class Against:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what stands in the settings of the report that is judged."""
+        """Return the settings for the report that is judged."""
         return {"base": self.path, **asdict(self.terms)}
 
 

@@ -2,7 +2,7 @@
 
 The causes are tried in a fixed order: what is known for sure first, what is inferred from
 figures next, and what is left over last. The time of a round is taken apart: each device's span is
-held against its solo time (is it slower beside the others?), the spans against each other (do they
+compared with its solo time (is it slower beside the others?), the spans against each other (do they
 overlap?), and what lies outside of them against the host's work (launching, fetching, waiting).
 """
 
@@ -100,8 +100,8 @@ class Evidence:
 def explained(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows of a group, those below what could be each with its cause.
 
-    That is 90 % of an ideal; or what the host does by itself, where that was measured too. A row
-    has none where it, or what it is held against, has too few samples for an interval.
+    That is 90 % of an ideal; or of what the host alone does, where that was measured too. A row has
+    none where it, or its reference, has too few samples for an interval.
     """
     found, solid = list(rows), {id(row) for row in founded(rows)}
     for place, row in enumerate(found):

@@ -50,6 +50,6 @@ def founded(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the requested rows that leave a run inconclusive; no control, no size of a ladder."""
+    """Return the requested rows that leave a run inconclusive; no control, no size of a sweep."""
     asked = (row for row in rows if requested(row.case))
     return [row for row in asked if few(row) or refused(row) or left_out(row)]

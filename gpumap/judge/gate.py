@@ -36,7 +36,7 @@ _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask fo
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is asked of a report beyond that it is right, and what is made of a maybe."""
+    """What a report must satisfy besides being correct, and how inconclusive results count."""
 
     limits: tuple[Limit, ...] = ()
     inconclusive: Literal["fail", "pass"] = "fail"
@@ -46,7 +46,7 @@ class Gate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what stands in the report's settings."""
+        """Return its part of the report's settings."""
         beside = self.against.settings if self.against else {}
         own = {"inconclusive": self.inconclusive, "if_absent": self.if_absent}
         return {**own, "strict": self.strict, **beside}

@@ -181,7 +181,7 @@ def _missing(limit: Limit, id_: str | None) -> Verdict:
 
 
 def _unfitted(selector: Selector, report: Report) -> list[str]:
-    """Return the ids of models that ladders were planned for, and that there are not."""
+    """Return the ids of planned models that were not fitted."""
     if selector.family.suffix != ".fit":
         return []
     there = {fit.id for fit in report.fits}
@@ -191,7 +191,7 @@ def _unfitted(selector: Selector, report: Report) -> list[str]:
 
 
 def _model_of(id_: str) -> str | None:
-    """Return the id of the model that a ladder's row is for; None for any other row."""
+    """Return the id of the model that a row of a size sweep is for; None for any other."""
     head, keys = taken_apart(id_)
     if keys.pop("pattern", None) != "ladder":
         return None

@@ -53,7 +53,7 @@ def said(
     about: About | None = None,
     end: str = "",
 ) -> Headline:
-    """Return a headline of the sentences that there is room for; `end` stands behind them.
+    """Return a headline of the sentences that there is room for; `end` follows them.
 
     An untrusted one has no interval and no cause.
     """
@@ -143,7 +143,7 @@ def value(figure: Estimate) -> str:
 
 
 def interval(figure: Estimate) -> str:
-    """Return what stands behind a figure: ``CI 1.94 to 1.97``."""
+    """Return the text after a figure: ``CI 1.94 to 1.97``."""
     _, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
     return f"CI {low} to {high}"
 

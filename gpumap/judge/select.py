@@ -9,7 +9,7 @@ anything. Beside those of the id there are
     name=dev0         rows that run on this name alone, written as in the map
     size_name=small   another word for the bytes; and ``bytes=4KiB`` is ``bytes=4096``
 
-The ladder of sizes behind a model is selected by ``pattern=ladder`` only: who asks for the time of
+The size sweep of a model is selected by ``pattern=ladder`` only: who asks for the time of
 copies means those that he asked for. A metric of the model selects models, such as
 ``transfer.h2d.latency``.
 """

@@ -45,7 +45,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What may make a link slow; whether it does here, None if nobody can tell; what was seen."""
+    """What may make a link slow; whether it does here, None if unknown; the evidence."""
 
     topic: str
     likely: bool | None
@@ -83,7 +83,7 @@ def _figures(row: Measurement, top: Ceiling) -> dict[str, Estimate]:
 
 
 def _rank(named: tuple[str, Finding]) -> int:
-    """Return the place of a reason: what is the case, what nobody knows, what it is not."""
+    """Return the place of a reason: what is the case, what is not known, what is not the case."""
     return (True, None, False).index(named[1].likely)
 
 

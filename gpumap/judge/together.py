@@ -33,7 +33,7 @@ _NAMED = 4  # names that are written out
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Copies at once, and each of them by itself: by name, or by direction if it is both ways."""
+    """Concurrent copies, and each of them alone: by name, or by direction if it is both ways."""
 
     row: Measurement
     alone: Mapping[str, float]  # seconds of one copy, waited for
@@ -92,7 +92,7 @@ def shared(evidence: Together) -> Explanation | None:
 
 
 def _base(evidence: Together) -> dict[str, Estimate]:
-    """Return the figures that every cause stands on: the gain, and the bandwidths behind it."""
+    """Return the figures that every cause uses: the gain, and its bandwidths."""
     found = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
     if evidence.both_ways:
         there, back = evidence.bandwidth.values()

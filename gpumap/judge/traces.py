@@ -32,14 +32,14 @@ _SORT = attrgetter("name", "device", "kind", "implicit")
 
 
 class Unasked(Ran, frozen=True):
-    """Transfers that nobody asked for, counted apart by their shape and the program's line."""
+    """Implicit transfers, counted apart by their shape and the program's line."""
 
     shape: tuple[int, ...]
     line: str | None
 
 
 class Summary(TraceSummary, frozen=True):
-    """What a trace comes to, and the transfers that nobody asked for, the most expensive first."""
+    """Totals of a trace, and its implicit transfers, the most expensive first."""
 
     implicit: tuple[Unasked, ...]
 

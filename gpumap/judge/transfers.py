@@ -113,7 +113,7 @@ class _Alone:
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
-        """Return the same copy as one of a row's, by itself; of several names the first has it."""
+        """Return the same copy as one of a row's, run alone; of several names the first has it."""
         return self._rows.get(_key(way, binding, Copy.of(row.case), mode))
 
 
@@ -133,7 +133,7 @@ def _why(
 
 
 def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | None:
-    """Return what a row is judged by; None where a copy by itself was not measured."""
+    """Return what a row is judged by; None where the copy alone was not measured."""
     case, bindings = row.case.name, row.case.bindings
     parts = {way: (way, bindings[0]) for way in _WAYS}
     if case != "bidir":

@@ -1,1 +1,1 @@
-"""One process for each name of a map: where it runs, what it is told, and how it ends."""
+"""One process for each name of a map: its placement, its environment, and how it ends."""

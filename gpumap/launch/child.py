@@ -1,6 +1,6 @@
 """The start of one process: what happens between fork and exec, and what went wrong there.
 
-What each process is told by its environment.
+The environment of each process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The call of mpirun: application contexts, joined by ":".
 
-One context for each rank of a map makes its ranks places in the map. What such a context needs
-stands in its own command (``env``, ``taskset``): the options of Open MPI, MPICH and Intel MPI for
-that have little in common.
+One context for each rank of a map makes its ranks places in the map. What such a context needs is
+in its own command (``env``, ``taskset``): the options of Open MPI, MPICH and Intel MPI for that
+have little in common.
 """
 
 from __future__ import annotations

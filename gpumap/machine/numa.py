@@ -1,6 +1,6 @@
 """The memory of NUMA nodes: which have some, and how a process takes that of one alone.
 
-Memory of this process: whether there is more, and large pages of what nobody has written yet.
+Memory of this process: whether there is more, and large pages for memory that is not written yet.
 
 Which processors the calling thread may run on.
 """
@@ -60,7 +60,7 @@ def unbind() -> None:
 def ask_for_large(address: int, nbytes: int) -> bool:
     """Ask for large pages of memory of this process; return whether the kernel took it well.
 
-    Only whole pages are asked for: what shares the first and the last one is somebody else's.
+    Only whole pages are asked for: the first and the last one may be shared with other memory.
     """
     wish = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux alone
     if wish is None or not worth_asking(nbytes):
@@ -115,7 +115,7 @@ def take_memory_of(node: int) -> int:
 
 
 def memory_taken_of(process: int) -> tuple[int, ...] | None:
-    """Return the nodes that a process takes memory of alone, () for any; None: nobody knows."""
+    """Return the nodes that a process takes memory of alone, () for any; None: not known."""
     try:
         with open(f"/proc/{process}/numa_maps", "rb") as file:  # noqa: PTH123 - pathlib is slow
             line = os.fsdecode(file.readline())

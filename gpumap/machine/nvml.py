@@ -75,7 +75,7 @@ INSTALL = pip("install", NVML)
 
 
 class NvmlUnavailable(AbsentError):
-    """NVML cannot be asked; says why, and what would mend it."""
+    """NVML is not available; has the reason and the fix."""
 
     code = "nvml-unavailable"
 
@@ -123,7 +123,7 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
     """Return every NVIDIA device, or raise NvmlUnavailable with the reason and the fix.
 
     Args:
-        library: stands in for the module `pynvml`.
+        library: replaces the module `pynvml`.
     """
     with opened(library) as nvml:
         return tuple(_all(nvml))
@@ -134,7 +134,7 @@ def opened(library: Any = None) -> Iterator[Any]:
     """Yield the module `pynvml`, its NVML initialised, or raise NvmlUnavailable.
 
     Args:
-        library: stands in for the module.
+        library: replaces the module.
     """
     library = library or _pynvml()
     try:
@@ -243,7 +243,7 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """Who is on a device, and the share of time in which it worked; None: nobody tells."""
+    """Who is on a device, and the share of time in which it worked; None: not known."""
 
     device: Device
     busy: float | None
@@ -339,7 +339,7 @@ class Gpus:
         """Return who else computes there, of those that this process can see.
 
         NVML's numbers are the host's: in a container this process has another one, and no folder
-        of that name. Who works there unseen is told by the share of time, not by a number.
+        of that name. A process that is not visible shows in the share of time, not by its number.
         """
         listed, own = self._first(_PROCESSES, handle), os.getpid()
         if listed is None:

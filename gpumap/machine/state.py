@@ -53,8 +53,8 @@ class Look:
 
         Args:
             ours: processes that belong to this one, beside those that it has started.
-            system: stands in for the module `psutil`.
-            around: stands in for what the kernel's counters say.
+            system: replaces the module `psutil`.
+            around: replaces what the kernel's counters say.
         """
         self._ours = frozenset(ours)
         self._system = system or _psutil()
@@ -87,8 +87,8 @@ def others(
 
     Args:
         sleep: lets the time pass.
-        system: stands in for the module `psutil`.
-        around: stands in for what the kernel's counters say.
+        system: replaces the module `psutil`.
+        around: replaces what the kernel's counters say.
     """
     look = Look((), system, around)
     sleep(_LOOK)

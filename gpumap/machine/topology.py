@@ -1,7 +1,7 @@
 """What the system says about its processors, its memory and its accelerators.
 
-Everything is read through a root folder, so that the captured tree of a large machine stands in
-for the machine. Missing and broken files cost knowledge, never a traceback.
+Everything is read through a root folder, so that the captured tree of a large machine can replace
+the machine. Missing and broken files cost knowledge, never a traceback.
 
 What the control groups of this process leave it: a share of the processors, and of memory.
 

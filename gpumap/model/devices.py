@@ -61,7 +61,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Whether a backend can be used here; if not, why, and what would mend it."""
+    """Whether a backend can be used here; if not, why, and the fix."""
 
     name: str
     usable: bool

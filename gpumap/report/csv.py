@@ -11,9 +11,9 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     payoff         from which size on a second device pays; `status` says whether it does here
     published      a cell of a table, with what follows from it; `flags` are its labels
     model          what a row's exchanges took by the table, and as the other rows predict it
-    break-even     a decision; `status` is "wins", "never wins", "no win found" (where it was not
-                   looked to the end), "undecided" or "failed", and `wins_from` and `wins_to` are
-                   figures for each range of sizes; the last may have no end
+    break-even     a decision; `status` is "wins", "never wins", "no win found" (where the
+                   search did not reach the end), "undecided" or "failed", and `wins_from` and
+                   `wins_to` are figures for each range of sizes; the last may have no end
     ran            what a program did by the context in `id`: events of one sort at one place
     busy           how long a device of that context worked; its `share` is of the trace's time
     diagnosis      whether the device of a name is used; then each cause as its `reason`

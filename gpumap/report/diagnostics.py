@@ -1,4 +1,4 @@
-"""A diagnostic as text: what is wrong, where it stands with a caret, and how to mend it."""
+"""A diagnostic as text: what is wrong, where, with a caret, and the fix."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ read as Markdown. So this format is for the log alone, and Markdown is for the s
 (a second command of a step adds to the summary by `--format markdown >> "$GITHUB_STEP_SUMMARY"`).
 
 Annotations: `::error` for each error of the run, and so for each verdict that is no pass;
-`::warning` for warnings, and for what was let pass; `::notice` for notes. A run that did not end
-well has one, whatever else it lacks. GitHub shows ten of a type in a step and drops the others in
+`::warning` for warnings, and for what was let pass; `::notice` for notes. A run with another exit
+code than 0 has one, whatever else it lacks. GitHub shows ten of a type in a step and drops the
+others in
 silence: here the first ten are written, and a line says how many more there are. In messages % and
 line breaks are escaped as GitHub's toolkit does, in properties : and , too. The headline is the
 first `::notice`.
@@ -77,7 +78,7 @@ def _said(report: Report) -> Iterator[tuple[Level, str, str]]:
 
 
 def _message(found: Diagnostic) -> str:
-    """Return a message with what mends it on a line of its own."""
+    """Return a message with its fix on a line of its own."""
     entry = "" if found.entry is None else f"entry {found.entry}: "
     label = "fix" if found.severity == "error" else "hint"
     hint = "" if found.hint is None else f"\n{label}: {printable(found.hint)}"

@@ -2,10 +2,10 @@
 
 There is a test for the run itself, for each name of a checked map, each name that doctor looked
 at, each round trip, each measured row, each break-even, each verdict and each error. The run's own
-fails unless the exit code is 0: a run that did not end well is never green, and one without rows
-never shows no test at all. A limit is one test, whatever rows it selects: what is an error because
-of it is told there, and where nothing else is wrong the run has passed and that test alone has
-failed. What a test became is told by `gpumap.report.outcomes`: wrong data and gpumap's own errors
+fails unless the exit code is 0: a run with another exit code than 0 is never green, and one without
+rows never shows no test at all. A limit is one test, whatever rows it selects: the error that it
+causes is reported there, and where nothing else is wrong the run has passed and that test alone has
+failed. The result of a test is from `gpumap.report.outcomes`: wrong data and gpumap's own errors
 are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let pass,
 is `<skipped>`.
 

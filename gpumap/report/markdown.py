@@ -1,8 +1,8 @@
 """A report as GitHub-flavoured Markdown: for a step's summary, a comment, a page.
 
 The heading is the headline; status and exit code, errors and notes come next, then the tables, and
-at the end, folded, every row by its id. Figures stand as they are. Every other text of the report
-stands in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
+at the end, folded, every row by its id. Figures are written as they are. Every other text of the
+report is in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
 and no cell ends at a `|` of a name.
 
 A step's summary on GitHub holds 1 MiB, and one that is longer is dropped as a whole: so what does
@@ -164,7 +164,7 @@ def _tabled(tables: Iterable[Table]) -> Iterator[str]:
 
 
 def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table, if there is a row; a column of figures stands on the right."""
+    """Yield a table, if there is a row; a column of figures is aligned right."""
     found = list(cells)
     if not found:
         return

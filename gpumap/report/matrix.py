@@ -126,7 +126,7 @@ def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
 
 
 def cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
-    """Return the unit, that of the smallest figure, and what stands in each cell."""
+    """Return the unit, that of the smallest figure, and the text of each cell."""
     figures = {pair: row.metrics.get("bandwidth") for pair, row in pairs.items()}
     values = {pair: figure.value for pair, figure in figures.items() if figure is not None}
     smallest = min(values.values(), default=0.0)

@@ -71,7 +71,7 @@ def lacking(report: Report) -> Iterator[str]:
 
 
 def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
-    """Return what tells a ladder from others: ``h2d``, ``a``, ``pinned``, ``async``."""
+    """Return what distinguishes a size sweep: ``h2d``, ``a``, ``pinned``, ``async``."""
     return case.name, place(case), *(str(case.params[key]) for key in _keys(case))
 
 

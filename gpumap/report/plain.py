@@ -201,7 +201,7 @@ def backend_line(probe: Probe) -> str:
 
 
 def device_row(device: Device) -> tuple[str, ...]:
-    """Return what stands in DEVICE_COLUMNS; a dash where there is nothing to say."""
+    """Return the texts of DEVICE_COLUMNS; a dash for a missing one."""
     identity = " ".join(i for i in (device.pci, device.uuid) if i)
     return (
         printable(str(device.ref)),

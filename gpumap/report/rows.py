@@ -160,7 +160,7 @@ def _sided(case: Case) -> bool:
 
 
 def shown(report: Report) -> list[Measurement]:
-    """Return the rows that stand in tables: a ladder's only where nothing else was asked for."""
+    """Return the rows of tables: those of a size sweep only where no others were requested."""
     rows = [row for row in report.measurements if _tabled(row.case)]
     return [row for row in rows if not in_sweep(row.case)] or rows
 

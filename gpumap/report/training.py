@@ -28,7 +28,7 @@ _BINDS = {
 
 
 def title(case: Case) -> str:
-    """Return the title of the table that a row stands in."""
+    """Return the title of a row's table."""
     batch, count = int(case.params["batch"]), len(case.names)
     if case.params["scaling"] == "weak":
         scaling = f"weak scaling: {batch // count} examples for each device"
@@ -69,7 +69,7 @@ def legend(rows: Sequence[Measurement]) -> Iterator[str]:
 def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     """Yield from which network of a sweep on two devices are clearly faster than one; sizes grow.
 
-    Where one of the rows has too few samples for an interval nothing is told.
+    There is none where one of the rows has too few samples for an interval.
     """
     networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
     steps = [row for row in rows if row.case.name == "step" and row.status == "ok"]

@@ -96,7 +96,7 @@ def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
 
 
 def _hint(tree: Any) -> str:
-    """Return how to mend what a run did not write so: another version may have."""
+    """Return the fix for what a run did not write: another version may have."""
     tool = tree.get("tool") if isinstance(tree, dict) else None
     version = tool.get("version") if isinstance(tool, dict) else None
     if not isinstance(version, str) or version == __version__:

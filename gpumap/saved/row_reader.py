@@ -37,7 +37,7 @@ def measurements(
     devices: Mapping[str, Device],
     names: Collection[str],
 ) -> tuple[Measurement, ...]:
-    """Return the rows of a report, each id of which is its own and stands once.
+    """Return the rows of a report, whose ids are their own and unique.
 
     Raises:
         Refused: a row is not what a run could have written.

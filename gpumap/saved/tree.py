@@ -39,7 +39,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Odd:
-    """Stands in a tree for what must not be there."""
+    """Marks a value in a tree that must not be there."""
 
     reason: str
 

@@ -68,7 +68,7 @@ class Network:
         """Return the floating-point operations of a forward and a backward pass, products alone.
 
         Each weight is used three times, in a multiplication and an addition each, but those of the
-        first layer twice: nobody asks for the derivative by the input.
+        first layer twice: the derivative by the input is not needed.
         """
         weights = [inputs * units for inputs, units in pairwise(self.widths)]
         return examples * (6 * sum(weights) - 2 * weights[0])

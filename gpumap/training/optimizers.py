@@ -21,7 +21,7 @@ in which order, so that no one has to ask.
 
 Here all rules run in lock-step: a worker meets the centre, or takes what is pushed to it, at a step
 that both agree on, and waits for the other one there. The published easgd and gosgd are
-asynchronous: nobody waits, and a fast worker takes more steps than a slow one.
+asynchronous: no worker waits, and a fast one takes more steps than a slow one.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def same(found: Sequence[Array], wanted: Array) -> Check:
 
 
 def held_out(course: Course, parameters: Array) -> float | None:
-    """Return the loss on examples behind those of the course; None where nobody knows it."""
+    """Return the loss on examples behind those of the course; None where it is not known."""
     first = course.data.count
     x, y = course.data.batch(np.arange(first, first + HELD_OUT))
     with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row

@@ -72,7 +72,7 @@ class Facts:
 
 
 def features(native: Any) -> frozenset[Feature]:
-    """Return what a driver says that a device can do; all but what must be tried."""
+    """Return what a driver says that a device can do, without what must be tried."""
     extensions = native.extensions.split()
     has: dict[Feature, bool] = {
         "events": True,

@@ -111,7 +111,7 @@ class Kernels:
         return self._of(launch)[1]
 
     def own(self, launch: Launch) -> Any:
-        """Return a kernel that nobody else sets arguments of, with those of the launch."""
+        """Return a kernel of this launch alone, with its arguments set."""
         kernel = self._typed(self._of(launch)[0], launch)  # a driver may not tell a kernel's own
         kernel.set_args(*launch.arguments)
         return kernel

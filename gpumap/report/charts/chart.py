@@ -60,7 +60,7 @@ def first(
 
 
 def counted(row: Measurement, figure: Estimate) -> str:
-    """Return what stands behind a figure without an interval: of how few samples it is."""
+    """Return the remark after a figure without an interval: how few samples it has."""
     if figure.has_interval or row.samples is None:
         return ""
     count = len(row.samples.seconds)

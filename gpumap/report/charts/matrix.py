@@ -95,7 +95,7 @@ def _draw(names: Sequence[str], pairs: Pairs, figure: Figure) -> None:
 
 
 def _field(text: str, count: int) -> str:
-    """Return what stands in a field: shorter, where there are many."""
+    """Return the text of a field: shorter, where there are many."""
     number = text.rstrip("PS=")
     if count <= _WIDE or not number.replace(".", "", 1).isdigit():
         return label(text, 9)

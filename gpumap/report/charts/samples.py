@@ -131,7 +131,7 @@ def _few(row: Measurement) -> bool:
 
 
 def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str, *, hollow: bool) -> None:
-    """Draw dots as one path, of lines without a length: a tenth of what each by itself takes."""
+    """Draw dots as one path, of lines without a length: a tenth of what separate ones take."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

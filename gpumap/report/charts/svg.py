@@ -56,7 +56,7 @@ def _prune(parent: ET.Element) -> None:
 
 
 def _unwrap(parent: ET.Element) -> None:
-    """Put what stands in groups that say nothing in their place."""
+    """Replace groups without attributes by their content."""
     found = []
     for child in parent:
         _unwrap(child)
