@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,14 +137,18 @@ def _run(
     params = parameters(command)
     off = {f"GPUMAP_{name.upper()}" for name in params if options.get(name) is False}
     env = {key: value for key, value in os.environ.items() if key not in off}
-    try:
-        with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
-            target = Path(folder) / "report.json"
-            given = [
-                text for name in options for text in _given(name, options[name], params.get(name))
-            ]
+    if not sys.executable:
+        raise GpumapError(
+            "gpumap cannot be started: sys.executable is empty", "set it to Python's path"
+        )
+    given = [text for name in options for text in _given(name, options[name], params.get(name))]
+    with _startable():
+        folder = tempfile.TemporaryDirectory(prefix="gpumap-")
+    with folder as path:
+        target = Path(path) / "report.json"
+        with _startable():
             ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
-                [sys.executable or "no Python", "-P", "-c", _PROGRAM, *command, *given,
+                [sys.executable, "-P", "-c", _PROGRAM, *command, *given,
                  f"--output={target}", "--format=plain"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -152,7 +157,14 @@ def _run(
                 env=env | {"PYTHONPATH": os.pathsep.join(_path())},
                 check=False,
             )  # fmt: skip
-            return _report(target, ended, judged)
+        return _report(target, ended, judged)
+
+
+@contextmanager
+def _startable() -> Iterator[None]:
+    """Raise gpumap's error for a process that cannot be started."""
+    try:
+        yield
     except ValueError as error:  # NUL, half a surrogate
         raise QuestionError(f"an option cannot be passed on: {printable(str(error))}") from error
     except OSError as error:
@@ -203,7 +215,7 @@ def _report(
 
 
 def _said(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
-    """Return what was wrong and what mends it, of a run that left no report."""
+    """Return the error and its fix, of a run that left no report."""
     lines = [line.strip() for line in ended.stderr[-_SHOWN:].splitlines() if line.strip()]
     fixes = [line.removeprefix("fix: ") for line in lines if line.startswith("fix: ")]
     words = [line.removeprefix("error: ") for line in lines if not line.startswith("fix: ")]

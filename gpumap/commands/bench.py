@@ -19,7 +19,7 @@ class _Commands(Mapping[str, click.Command]):
     """The benchmarks of the registry that have a file bench_NAME.py here, imported on demand."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in list(self):
+        if name not in BENCHMARKS or find_spec(_module(name)) is None:
             raise KeyError(name)
         command: click.Command = getattr(import_module(_module(name)), name)
         return command
