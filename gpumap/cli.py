@@ -341,6 +341,9 @@ def _known(error: click.UsageError) -> dict[str, str]:
         bench = group.get_command(error.ctx, "bench")
         assert isinstance(bench, click.Group)
         found |= {name: f"bench {name}" for name in bench.list_commands(error.ctx)}
+    elif command.name == "bench":  # `bench transfer-cost` is for one of gpumap's own
+        found |= {name: f"gpumap {name}" for name, (section, *_) in COMMANDS.items()
+                  if section == "Measure" and name != "bench"}  # fmt: skip
     return found
 
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 FOLDER = Path(__file__).with_name("expected")
 RENEWED = "run `make expected`, and read the difference before it is kept"
 LONGEST = 200  # lines of a difference that are shown
+ROUNDING = 1e-14  # no figure of a report is so small
 MANY = 4  # values of an array that are written one by one
 
 
@@ -59,13 +60,23 @@ def masked(text, places, version):
     return text
 
 
+def rounded(text, digits):
+    """Return a text of fewer digits, a rounding error as 0: the last digits are a processor's own."""
+
+    def short(found):
+        value = float(found[0])
+        return f"{value if abs(value) > ROUNDING else 0.0:.{digits}g}"
+
+    return _FLOAT.sub(short, text)
+
+
 def folded(text):
-    """Return JSON of fewer digits, lines and values: the last digits are a processor's own.
+    """Return JSON of fewer digits, lines and values.
 
     A figure is one line. Of a long array of numbers there are the ends, and the sum: equal ones
     are written once.
     """
-    text = _FLOAT.sub(lambda found: f"{float(found[0]):.6g}", text)
+    text = rounded(text, 6)
     text = _ESTIMATE.sub(lambda found: "{" + " ".join(found[1].split()) + "}", text)
     return _ARRAY.sub(_shortened, text)
 

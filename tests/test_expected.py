@@ -11,7 +11,7 @@ import pytest
 import surface
 from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
 from expected_runs import RUNS
-from golden import FOLDER, folded, held, masked, outline
+from golden import FOLDER, folded, held, masked, outline, rounded
 from mpi_jobs import MPIRUN, ended, started
 from shell import BIN
 from standin import environment, needs_standin
@@ -69,7 +69,8 @@ def document(gpumap, words, code, parts):
     for name, whole in parts.items():
         text = shown(gpumap, outline(whole) if name == "html" else whole)
         end = "" if not text or text.endswith("\n") else "\n<no line break>\n"
-        lines.append(f"\n===== {name}\n{folded(text) if name == 'json' else text}{end}")
+        text = folded(text) if name == "json" else rounded(text, 12) if name == "csv" else text
+        lines.append(f"\n===== {name}\n{text}{end}")
     return "".join(lines)
 
 

@@ -251,7 +251,7 @@ class Context:
         raise Unsupported(message, "open another one: gpumap.open()")
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self.live} arrays"
+        state = "closed" if self._closed else f"{self.live} array{'s' * (self.live != 1)}"
         return f"<gpumap.Context {', '.join(map(printable, self.names))}: {state}>"
 
     # --- how

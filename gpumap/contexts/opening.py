@@ -97,9 +97,11 @@ def _check(policy: Any, backend: Any) -> None:
 def _map(text: str | None, inventory: Inventory) -> ContextMap:
     if text is not None:
         return parse_map(text)
-    found = sources.find(
-        argument=None, option=None, map_file=None, env=inventory.host.env, cwd=Path.cwd()
-    )
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:  # the folder was deleted under the program
+        cwd = Path("/")
+    found = sources.find(argument=None, option=None, map_file=None, env=inventory.host.env, cwd=cwd)
     if found is not None:
         return parse_map(found.text)
     chosen = default_map(inventory)

@@ -55,6 +55,10 @@ _WORDS = {  # that several texts have
     "list": "`gpumap devices` lists the devices that are there, as a map writes them",
     "quote": 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"',
 }
+_ALIASES = {  # of what tables and readers call otherwise: the topic that says it
+    "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
+    "round": "iteration",
+}  # fmt: skip
 _NEAR = 3  # topics offered for a word that is none
 _TELLING = 3  # letters that are enough to find a word by a part of it
 _LONGEST = 40  # letters that are compared: more than any topic has
@@ -123,7 +127,8 @@ def named(word: str) -> tuple[Topic, ...]:
 
 
 def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
-    return tuple(topic for topic in topics if _plain(topic.name) == _plain(word))
+    asked = _ALIASES.get(_plain(word), _plain(word))
+    return tuple(topic for topic in topics if _plain(topic.name) == asked)
 
 
 def nearest(word: str) -> tuple[str, ...]:
