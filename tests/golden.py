@@ -61,7 +61,7 @@ def masked(text, places, version):
 
 
 def rounded(text, digits):
-    """Return a text of fewer digits, a rounding error as 0: the last digits are a processor's own."""
+    """Return a text of fewer digits, rounding errors as 0: the last ones are a processor's own."""
 
     def short(found):
         value = float(found[0])
