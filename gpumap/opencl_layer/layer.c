@@ -136,8 +136,8 @@ static struct identity identities[DEVICES];
 static struct numbered { void *handle; uint32_t number; } known[REMEMBERED], parts[REMEMBERED];
 static uint32_t known_count, parts_count;
 
-/* The slot of a queue: the handle and, in the low byte, the slot. */
-static _Atomic uint64_t queues[256];
+/* The slots of queues and contexts: the handle and, in the low byte, the slot. */
+static _Atomic uint64_t slots[256];
 
 static void lock(void) {
     while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) sched_yield();
@@ -303,22 +303,26 @@ static uint32_t slot_of_device(void *device) {
     }
 }
 
-static _Atomic uint64_t *entry_of(void *queue) {
-    uintptr_t bits = (uintptr_t)queue;
-    return &queues[(bits >> 4 ^ bits >> 12) & 255];
+static _Atomic uint64_t *entry_of(void *handle) {
+    uintptr_t bits = (uintptr_t)handle;
+    return &slots[(bits >> 4 ^ bits >> 12) & 255];
 }
 
-static void remember(void *queue, uint32_t slot) {
-    atomic_store(entry_of(queue), (uint64_t)(uintptr_t)queue << 8 | slot);
+static void remember(void *handle, uint32_t slot) {
+    atomic_store(entry_of(handle), (uint64_t)(uintptr_t)handle << 8 | slot);
+}
+
+static bool remembered(void *handle, uint32_t *slot) {
+    uint64_t entry = atomic_load_explicit(entry_of(handle), memory_order_relaxed);
+    *slot = handle ? entry & 255 : UNPLACED;
+    return !handle || entry >> 8 == (uint64_t)(uintptr_t)handle << 8 >> 8;
 }
 
 static uint32_t slot_of_queue(void *queue) {
-    if (!queue) return UNPLACED;
-    uint64_t entry = atomic_load_explicit(entry_of(queue), memory_order_relaxed);
-    if (entry >> 8 == (uint64_t)(uintptr_t)queue << 8 >> 8) return entry & 255;
-    uint32_t slot = slot_of_device(pointer(INFO(clGetCommandQueueInfo), queue, QUEUE_DEVICE));
-    remember(queue, slot);
-    return slot;
+    uint32_t slot;
+    if (remembered(queue, &slot)) return slot;
+    slot = slot_of_device(pointer(INFO(clGetCommandQueueInfo), queue, QUEUE_DEVICE));
+    return remember(queue, slot), slot;
 }
 
 /* One command of a queue: from before the call to what is counted of it. */
@@ -359,12 +363,9 @@ static int32_t end(struct command *of, enum counter calls, uint64_t bytes) {
     uint32_t slot = slot_of_queue(of->queue);
     _Atomic uint64_t *counts = opened()->slot[slot].counts;
     uint64_t now = nanoseconds(CLOCK_MONOTONIC_COARSE), none = 0;
-    add(slot, calls, 1);
-    add(slot, calls + 1, bytes);
-    if (of->blocking) {
-        add(slot, BLOCKING_CALLS, 1);
-        add(slot, WAIT_NS, nanoseconds(CLOCK_MONOTONIC) - of->start);
-    }
+    add(slot, calls, 1), add(slot, calls + 1, bytes);
+    add(slot, BLOCKING_CALLS, of->blocking);
+    if (of->blocking) add(slot, WAIT_NS, nanoseconds(CLOCK_MONOTONIC) - of->start);
     if (!atomic_load_explicit(&counts[FIRST_NS], memory_order_relaxed))
         atomic_compare_exchange_strong(&counts[FIRST_NS], &none, now);
     atomic_store_explicit(&counts[LAST_NS], now, memory_order_relaxed);
@@ -492,8 +493,7 @@ static int32_t clFinish(void *queue) {
     int32_t code = NEXT(clFinish)(queue);
     if (code == SUCCESS) {
         uint32_t slot = slot_of_queue(queue);
-        add(slot, FINISHES, 1);
-        add(slot, WAIT_NS, nanoseconds(CLOCK_MONOTONIC) - start);
+        add(slot, FINISHES, 1), add(slot, WAIT_NS, nanoseconds(CLOCK_MONOTONIC) - start);
     }
     return code;
 }
@@ -505,8 +505,7 @@ static int32_t clWaitForEvents(uint32_t count, void *const *list) {
     for (uint32_t at = 0; code == SUCCESS && at < count && at < 16; at++) {
         uint32_t slot = slot_of_queue(pointer(INFO(clGetEventInfo), list[at], EVENT_QUEUE));
         if (seen[slot]++) continue; /* one wait for events of two devices is a wait for each */
-        add(slot, EVENT_WAITS, 1);
-        add(slot, WAIT_NS, waited);
+        add(slot, EVENT_WAITS, 1), add(slot, WAIT_NS, waited);
     }
     return code;
 }
@@ -522,21 +521,25 @@ static uint32_t devices_of(void *context, void **devices, uint32_t room) {
     return (uint32_t)(bytes / sizeof *devices);
 }
 
-static void *opened_context(void *context) {
-    void *devices[LISTED];
-    uint32_t count = context ? devices_of(context, devices, LISTED) : 0;
-    for (uint32_t at = 0; at < count; at++) add(slot_of_device(devices[at]), CONTEXTS, 1);
+/* Count the devices of a new context as the program named them: PoCL lists a part as its whole. */
+static void *opened_context(void *context, uint32_t count, void *const *devices) {
+    for (uint32_t at = 0; at < count && context; at++)
+        add(slot_of_device(devices[at]), CONTEXTS, 1);
+    if (context) remember(context, count == 1 ? slot_of_device(devices[0]) : UNPLACED);
     return context;
 }
 
 static void *clCreateContext(const intptr_t *properties, uint32_t count, void *const *devices,
                              function notify, void *data, int32_t *code) {
-    return opened_context(NEXT(clCreateContext)(properties, count, devices, notify, data, code));
+    void *context = NEXT(clCreateContext)(properties, count, devices, notify, data, code);
+    return opened_context(context, count, devices);
 }
 
 static void *clCreateContextFromType(const intptr_t *properties, uint64_t type, function notify,
                                      void *data, int32_t *code) {
-    return opened_context(NEXT(clCreateContextFromType)(properties, type, notify, data, code));
+    void *devices[LISTED], *context;
+    context = NEXT(clCreateContextFromType)(properties, type, notify, data, code);
+    return opened_context(context, context ? devices_of(context, devices, LISTED) : 0, devices);
 }
 
 static void *opened_queue(void *queue, void *device) {
@@ -563,16 +566,11 @@ static bool profiled(const uint64_t *given, uint64_t *to, size_t room) {
     uint64_t *properties = NULL;
     for (; given && given[at]; at += 2) {
         if (at + 5 > room) return false;
-        to[at] = given[at];
-        to[at + 1] = given[at + 1];
+        to[at] = given[at], to[at + 1] = given[at + 1];
         if (given[at] == QUEUE_PROPERTIES) properties = &to[at + 1];
     }
     if (properties && *properties & (QUEUE_ON_DEVICE | QUEUE_PROFILING)) return false;
-    if (!properties) {
-        to[at++] = QUEUE_PROPERTIES;
-        properties = &to[at++];
-        *properties = 0;
-    }
+    if (!properties) to[at] = QUEUE_PROPERTIES, to[at + 1] = 0, properties = &to[at + 1], at += 2;
     *properties |= QUEUE_PROFILING;
     to[at] = 0;
     return true;
@@ -595,13 +593,14 @@ static int32_t clReleaseCommandQueue(void *queue) {
 
 static void *created(void *memory, void *context, uint64_t flags) {
     void *device;
+    uint32_t slot;
     size_t size = 0;
     if (!memory || !(flags & (MEM_COPY_HOST | MEM_USE_HOST))) return memory;
-    uint32_t slot = devices_of(context, &device, 1) ? slot_of_device(device) : UNPLACED;
+    if (!remembered(context, &slot))
+        slot = devices_of(context, &device, 1) ? slot_of_device(device) : UNPLACED;
     if (flags & MEM_COPY_HOST
         && INFO(clGetMemObjectInfo)(memory, MEM_SIZE, sizeof size, &size, NULL) == SUCCESS) {
-        add(slot, INITS, 1);
-        add(slot, INIT_BYTES, size);
+        add(slot, INITS, 1), add(slot, INIT_BYTES, size);
     } else /* memory of the host: the driver copies it when it wants, or never */
         add(slot, UNKNOWNS, 1);
     return memory;
@@ -708,3 +707,11 @@ int32_t clInitLayer(uint32_t entries, const function *target, uint32_t *our_entr
     *our_entries = entries, *our_table = table;
     return SUCCESS;
 }
+
+/* Newer loaders ask for these. There is nothing to undo: the file is whole at every moment. */
+int32_t clInitLayerWithProperties(uint32_t entries, const function *target, uint32_t *our_entries,
+                                  const function **our_table, const intptr_t *properties) {
+    return (void)properties, clInitLayer(entries, target, our_entries, our_table);
+}
+
+int32_t clDeinitLayer(void) { return SUCCESS; }
