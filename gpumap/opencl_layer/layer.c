@@ -295,10 +295,11 @@ static uint32_t slot_of_device(void *device) {
         lock();
         uint32_t at = 0;
         while (at < known_count && known[at].handle != device) at++;
-        uint32_t slot = at < known_count ? known[at].number : UNPLACED;
-        if (at == known_count && depth >= 0) slot = place(device, &found, depth);
+        bool is_known = at < known_count, described = depth >= 0;
+        uint32_t slot = is_known ? known[at].number : UNPLACED;
+        if (!is_known && described) slot = place(device, &found, depth);
         unlock();
-        if (at < known_count || depth >= 0 || !device) return slot;
+        if (is_known || described || !device) return slot;
         depth = describe(device, &found);
     }
 }
@@ -599,9 +600,9 @@ static void *created(void *memory, void *context, uint64_t flags) {
     if (!remembered(context, &slot))
         slot = devices_of(context, &device, 1) ? slot_of_device(device) : UNPLACED;
     if (flags & MEM_COPY_HOST
-        && INFO(clGetMemObjectInfo)(memory, MEM_SIZE, sizeof size, &size, NULL) == SUCCESS) {
+        && INFO(clGetMemObjectInfo)(memory, MEM_SIZE, sizeof size, &size, NULL) == SUCCESS)
         add(slot, INITS, 1), add(slot, INIT_BYTES, size);
-    } else /* memory of the host: the driver copies it when it wants, or never */
+    else /* memory of the host: the driver copies it when it wants, or never */
         add(slot, UNKNOWNS, 1);
     return memory;
 }
@@ -704,8 +705,7 @@ int32_t clInitLayer(uint32_t entries, const function *target, uint32_t *our_entr
     unlock();
     if (!joins && !twice && atomic_load(&file)) atomic_fetch_add(&opened()->refused, 1);
     if (!joins) return INVALID_OPERATION;
-    *our_entries = entries, *our_table = table;
-    return SUCCESS;
+    return *our_entries = entries, *our_table = table, SUCCESS;
 }
 
 /* Newer loaders ask for these. There is nothing to undo: the file is whole at every moment. */

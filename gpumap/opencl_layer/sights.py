@@ -37,8 +37,7 @@ _DRIVER = re.compile(
     r"/lib(pocl-|pocl\.|intelocl|igdrcl|nvidia-opencl|amdocl|MesaOpenCL|RusticlOpenCL|mali"
     r"|oclgrind-rt)[^/]*$"
 )
-# of an executable page: its file (proc_pid_maps(5))
-_FILE = re.compile(r"^\S+ ..x. \S+ \S+ \S+ +(/.*?)(?: \(deleted\))?$", re.MULTILINE)
+_EXECUTABLE = re.compile(r"\S+ ..x. .*/")
 _ENOUGH = 8 * 2**20  # bytes of a loader: the largest known has 2 MiB
 _AT_SECURE = 23  # a key of the auxiliary vector
 
@@ -51,32 +50,36 @@ def sight(pid: int, folder: Path, proc: Path = Path("/proc")) -> Sight:
     """
     place = proc / str(pid)
     try:
-        mapped = set(_FILE.findall((place / "maps").read_text(errors="replace")))
-        loaders = [path for path in mapped if _LOADER.search(path)]
-        if any(not _knows_layers(f"{place}/root{path}") for path in loaders):
-            return "old-loader"
-        if any(_LAYER.search(path) for path in mapped):
-            return "counted" if _has(place, folder) else "environment"
-        drivers = any(_DRIVER.search(path) for path in mapped)
-        if not loaders:
-            return "no-loader" if drivers else "no-opencl"
-        return _hidden(place, folder, proc / "self") or ("not-loaded" if drivers else "no-call")
+        lines = (place / "maps").read_text(errors="replace").splitlines()
+        # the files of executable pages (proc_pid_maps(5))
+        mapped = {line[line.index("/") :] for line in lines if _EXECUTABLE.match(line)}
+        return _told(place, proc / "self", folder, mapped)
     except PermissionError:
         return "unreadable"
     except OSError:  # ProcessLookupError, too: it ended while it was read
         return "gone"
 
 
-def _hidden(place: Path, folder: Path, own: Path) -> Sight | None:
-    """Return what keeps a loader that knows layers from this one."""
-    data = (place / "auxv").read_bytes()
-    pairs = iter_unpack("@LL", data[: len(data) // 16 * 16])
-    if any(key == _AT_SECURE and value for key, value in pairs):
-        return "privileges"
-    if not _has(place, folder):
-        return "environment"
-    same = (place / "ns/mnt").readlink() == (own / "ns/mnt").readlink()
-    return None if same else "container"
+def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
+    """Return what the files of which a process has executable pages tell, with its variables."""
+    loaders = [path for path in mapped if _LOADER.search(path)]
+    drivers = any(_DRIVER.search(path) for path in mapped)
+    layer = any(_LAYER.search(path) for path in mapped)
+    if not loaders and not drivers and not layer:
+        return "no-opencl"
+    variables = (place / "environ").read_bytes().split(b"\0")
+    aux = (place / "auxv").read_bytes()
+    pairs = iter_unpack("@LL", aux[: len(aux) // 16 * 16])
+    hides: dict[Sight, bool] = {  # the first that holds
+        "old-loader": any(not _knows_layers(f"{place}/root{path}") for path in loaders),
+        "privileges": any(key == _AT_SECURE and value for key, value in pairs),
+        "environment": f"{FOLDER}={folder}".encode() not in variables,
+        "counted": layer,
+        "container": (place / "ns/mnt").readlink() != (own / "ns/mnt").readlink(),
+        "no-loader": not loaders,
+        "not-loaded": drivers,
+    }
+    return next((code for code, holds in hides.items() if holds), "no-call")
 
 
 @lru_cache(maxsize=64)
@@ -87,8 +90,3 @@ def _knows_layers(path: str) -> bool:
             return b"OPENCL_LAYERS" in file.read(_ENOUGH)
     except OSError:
         return False
-
-
-def _has(place: Path, folder: Path) -> bool:
-    """Return whether a program was started with the variable that names this folder."""
-    return f"{FOLDER}={folder}".encode() in (place / "environ").read_bytes().split(b"\0")
