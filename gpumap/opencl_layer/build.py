@@ -50,7 +50,7 @@ def environment(
     """Return the variables by which a program's OpenCL calls are counted into files of a folder.
 
     Args:
-        folder: the absolute path of a folder of this user alone, one for each run.
+        folder: a folder of this user alone, one for each run.
         env: the environment of the program; the layers that it names are kept.
         times: whether to take device times by events, for which queues get profiling.
     """
@@ -60,7 +60,7 @@ def environment(
     # ours is first: ocl-icd cuts the variable after the first path, which a child then inherits
     layers = [str(library), *(each for each in env.get(VARIABLE, "").split(":") if each)]
     named = ":".join(dict.fromkeys(layers))
-    return {VARIABLE: named, FOLDER: str(folder), TIMES: "1" if times else "0"}
+    return {VARIABLE: named, FOLDER: str(folder.absolute()), TIMES: "1" if times else "0"}
 
 
 def _library(env: Mapping[str, str]) -> Path | NoLayer:

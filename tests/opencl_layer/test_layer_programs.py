@@ -192,10 +192,8 @@ def test_the_users_own_layer_stays(counting, program, tmp_path):
 
 def test_the_layer_changes_no_exit_code_and_no_text(counting, program):
     """Counts of a run without the layer are those of one with it."""
-    bare = subprocess.run(
-        [program], env={**counting.base, "OCL_ICD_VENDORS": DRIVERS["system"]},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
     done, _ = counting.run([program], "system", times=True)
+    env = {**counting.base, "OCL_ICD_VENDORS": DRIVERS["system"]}
+    bare = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (bare.returncode, bare.stdout)
     assert not re.search("gpumap", done.stderr)
