@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
@@ -13,7 +14,6 @@ from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 Made = TypeVar("Made")
 
@@ -162,6 +162,17 @@ def empty(path: Path) -> None:
         state = path.stat()
         if stat.S_ISREG(state.st_mode) and not _is_stream(state):
             os.truncate(path, 0)
+
+
+def cache_folder(env: Mapping[str, str]) -> Path | None:
+    """Return where this user's cache is; None where no variable tells."""
+    if given := env.get("GPUMAP_CACHE_DIR"):
+        return Path(given)
+    xdg = env.get("XDG_CACHE_HOME", "")
+    if xdg.startswith("/"):  # a relative one is to be ignored: XDG Base Directory, "Environment"
+        return Path(xdg) / "gpumap"
+    home = env.get("HOME", "")
+    return Path(home) / ".cache" / "gpumap" if home.startswith("/") else None
 
 
 def others(state: os.stat_result) -> str | None:
