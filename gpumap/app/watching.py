@@ -68,7 +68,7 @@ def run_watched(
     found = _utilisation(watch, program.command or (), None)
     if not asked.quiet:
         _, text = sentences(found)
-        tell(program, f"{printable(' '.join(text))}\n{_table(found, resolution.bindings)}")
+        tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
     unused = _unused(found) if asked.expect_used and not code else None
     if unused is not None:
         tell(program, f"error: {printable(unused.message)} (--expect-used)\n")
@@ -155,13 +155,14 @@ def _utilisation(watch: Watch, command: Sequence[str], code: int | None) -> Util
     return Utilisation(tuple(command), code, elapsed, watch.looks, cpu, unseen, watch.memory, uses)
 
 
-def _table(found: Utilisation, bindings: Sequence[Binding]) -> str:
+def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
     from gpumap.report.plain import table_lines
     from gpumap.report.table import PIPED
     from gpumap.report.uses import table
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
-    return "".join(f"{line}\n" for line in table_lines(table(found, refs), PIPED))
+    room = min(columns(program.stderr) or PIPED, PIPED)
+    return "".join(f"{line}\n" for line in table_lines(table(found, refs), room))
 
 
 class _Live:
