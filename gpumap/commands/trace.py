@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gpumap.commands.option_types import FileType, NewFileType
 from gpumap.commands.options import map_texts, output_options, setting
@@ -70,7 +71,7 @@ def trace(
         return
     if path is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    if expect_used:
+    if context.get_parameter_source("expect_used") is ParameterSource.COMMANDLINE:
         fix = 'put the program after "--": gpumap trace --expect-used -- python SCRIPT'
         raise QuestionError("--expect-used is of a COMMAND", fix)
     from gpumap.app.tracing import TraceRequest, trace_script

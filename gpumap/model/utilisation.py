@@ -11,7 +11,7 @@ from gpumap.model.types import Natural, Positive, Share
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Seeing = Literal["proc", "nvml", "fdinfo", "sysfs", "opencl-layer"]
+Seeing = Literal["proc", "nvml", "fdinfo", "opencl-layer"]
 Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
     "compute-driver", "short-lived", "too-short",

@@ -85,7 +85,7 @@ def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, c
     "start",
     [
         f"import os, sys, time\nif os.fork(): sys.exit(os.wait()[1])\n{WORK}",
-        f"import os, sys; os.execv(sys.executable, [sys.executable, '-c', {f'import time{WORK}'!r}])",
+        f"import os, sys as s; os.execv(s.executable, ['python', '-c', {f'import time{WORK}'!r}])",
         f"import subprocess as s, sys\ns.run([sys.executable, '-c', {f'import time{WORK}'!r}])",
         f"import threading, time\nt = threading.Thread(target=exec, args=({WORK!r}, globals()))\n"  # noqa: ISC004
         "t.start(); t.join()",
