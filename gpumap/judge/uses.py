@@ -117,4 +117,4 @@ def _moved(used: Sequence[Use]) -> Iterator[str]:
     down = [use.bytes_to_host for use in used if use.bytes_to_host is not None]
     if up and down:
         sizes = units.memory(sum(up)), units.memory(sum(down))
-        yield f"{sizes[0]} went to devices, {sizes[1]} came back."
+        yield f"{sizes[0]} went up, {sizes[1]} came down."

@@ -16,7 +16,8 @@ Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
     "compute-driver", "short-lived", "too-short",
 ]  # fmt: skip
-COUNTS = ("kernels", "bytes_to_device", "bytes_to_host", "waits")
+_COUNTS = ("kernels", "bytes_to_device", "bytes_to_host", "waits")
+_OPENCL = "opencl:"  # how ids of its devices begin
 UseVerdict = Literal["used", "not-used", "unknown"]
 
 
@@ -70,27 +71,6 @@ class Use(
     kernels: Natural | None = None
     waits: Natural | None = None
 
-    def counted(self, counts: Mapping[str, int] | None, *, complete: bool) -> Use:
-        """Return it with what a layer inside the program counted on an OpenCL device.
-
-        Args:
-            counts: `kernels`, `bytes_to_device`, `bytes_to_host`, `waits`; of a device that the
-                program did not open None.
-            complete: no process of the program ran without the layer, so what it did not count
-                there was not.
-        """
-        if counts is None and not complete:
-            return self
-        nothing = 0 if complete else None
-        known = {key: (counts or {}).get(key, nothing) for key in COUNTS}
-        verdict, why = self.verdict, self.why
-        if known["kernels"]:
-            verdict, why = "used", None
-        elif complete and verdict == "unknown":
-            verdict, why = "not-used", None
-        sources = (*self.sources, "opencl-layer")
-        return structs.replace(self, verdict=verdict, why=why, sources=sources, **known)
-
 
 class Utilisation(
     Struct,
@@ -124,3 +104,32 @@ class Utilisation(
     unseen: Positive
     memory: Natural
     uses: tuple[Use, ...]
+
+    def counted(self, counts: Mapping[str, Mapping[str, int]], *, complete: bool) -> Utilisation:
+        """Return it with what a layer inside the program counted on OpenCL devices.
+
+        Args:
+            counts: by the device's id, as far as known: `kernels`, `bytes_to_device`,
+                `bytes_to_host`, `waits`.
+            complete: no process of the program ran without the layer, so what it did not count
+                there was not.
+        """
+        every = ((use, counts.get(use.device, {})) for use in self.uses)
+        uses = tuple(
+            _counted(use, found, complete=complete)
+            if found or (complete and use.device.startswith(_OPENCL))
+            else use
+            for use, found in every
+        )
+        return structs.replace(self, uses=uses)
+
+
+def _counted(use: Use, counts: Mapping[str, int], *, complete: bool) -> Use:
+    known = {key: counts.get(key, 0 if complete else None) for key in _COUNTS}
+    verdict, why = use.verdict, use.why
+    if known["kernels"]:
+        verdict, why = "used", None
+    elif complete and verdict == "unknown":
+        verdict, why = "not-used", None
+    sources: tuple[Seeing, ...] = (*use.sources, "opencl-layer")
+    return structs.replace(use, verdict=verdict, why=why, sources=sources, **known)

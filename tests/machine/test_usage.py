@@ -14,7 +14,7 @@ from nvml_library import Library
 
 from gpumap.launch.watching import Watch
 from gpumap.machine import usage
-from gpumap.model import Binding, Device, DeviceRef, Kind
+from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 
 AMD = """\
 pos:    0
@@ -378,13 +378,17 @@ def test_opencl_in_host_memory_cannot_be_seen(tmp_path):
         ({"kernels": 3}, True, "used"),
         ({"kernels": 0}, False, "unknown"),
         ({"kernels": 0}, True, "not-used"),
-        (None, True, "not-used"),
-        (None, False, "unknown"),
+        ({}, True, "not-used"),
+        ({}, False, "unknown"),
     ],
 )
 def test_what_a_layer_counts_decides_where_nothing_was_seen(tmp_path, counts, complete, verdict):
-    seen = Seen(tmp_path, [gpu(None)])
+    part = Device("opencl:0:0.1", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0), "", "pyopencl")
+    seen = Seen(tmp_path, [Binding("part", part), gpu("0000:09:00.0", Kind.CUDA)])
     seen.look()
-    use = seen.uses()["gpu"].counted(counts, complete=complete)
-    assert use.verdict == verdict
-    assert use.kernels == ((counts or {}).get("kernels") if counts else 0 if complete else None)
+    uses = tuple(seen.uses().values())
+    outside = Utilisation(("x",), 0, 1.0, 1, 0.0, 0.0, 0, uses)
+    inside, other = outside.counted({"opencl:0:0.1": counts}, complete=complete).uses
+    assert inside.verdict == verdict
+    assert inside.kernels == counts.get("kernels", 0 if complete else None)
+    assert (other.verdict, other.kernels) == ("unknown", None)  # a layer of OpenCL's knows no CUDA
