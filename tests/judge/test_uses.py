@@ -9,6 +9,8 @@ GOOD = Use("dev0", "cuda:0", "used", busy=0.93)
 LAYER = Use("a", "opencl:0:0", "used", kernels=100, waits=100, bytes_to_device=1 << 30,
             bytes_to_host=1 << 20)  # fmt: skip
 
+WAITS = "The program waits after each call on a (100 waits)."
+
 
 def said(*uses, elapsed=42.0):
     level, text = sentences(Utilisation(("x",), 0, elapsed, 400, 1.0, 0.0, 0, uses))
@@ -29,8 +31,7 @@ def said(*uses, elapsed=42.0):
          "below", "b was not used. Other programs had 60 % of the time of dev0."),
         ([Use("dev0", "cuda:0", "used", busy=0.39)], "below",
          "The device was used: dev0 39 % of 42.0 s."),
-        ([LAYER], "below", "The device was used. The program waits after each call on a "
-                           "(100 waits). 1.0 GiB went up, 1.0 MiB came down."),  # noqa: ISC004
+        ([LAYER], "below", f"The device was used. {WAITS} 1.0 GiB went up, 1.0 MiB came down."),
         ([Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
          "8 devices were not used."),
     ],
