@@ -275,9 +275,11 @@ class Watch:
         if binding.name in self._widths:
             seconds, share, most = _WORK
             least = min(max(seconds, share * elapsed), most * elapsed)
-            if found.worked * self._widths[binding.name] >= least:
+            worked = found.worked * self._widths[binding.name]
+            if worked >= least:
                 return "used", None
-            return ("unknown", "short-lived") if self.unseen >= least else ("not-used", None)
+            unclear = worked + self.unseen >= least
+            return ("unknown", "short-lived") if unclear else ("not-used", None)
         if found.worked > 0.0:
             return "used", None
         counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
