@@ -128,7 +128,7 @@ class Watch:
 
     def add(self, pid: int, name: str | None) -> None:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
-        self._roots[pid] = name
+        self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
 
     @property
     def elapsed(self) -> float:

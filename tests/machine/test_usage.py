@@ -297,6 +297,14 @@ def test_energy_becomes_power(tmp_path):
     assert gauges.power(3.0) == 10.0
 
 
+def test_the_time_of_a_process_near_a_gpu_is_not_the_gpus(tmp_path):
+    seen = Seen(tmp_path, [gpu("0000:08:00.0", cores=(0,)), cpu(0)])
+    seen.watch.add(100, "gpu")
+    seen.look(ticks=90)
+    assert seen.uses()["gpu"].busy in (0.0, None)
+    assert seen.uses()["dev0"].busy == 0.9
+
+
 # --- NVML
 
 
