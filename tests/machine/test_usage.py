@@ -227,7 +227,7 @@ def test_work_that_no_look_saw_is_of_the_core_that_a_process_is_bound_to(tmp_pat
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("cost", "pause"), [(1e-5, 0.1), (1.2e-3, 1.0)])
+@pytest.mark.parametrize(("cost", "pause"), [(1e-5, 0.1), (1.1e-3, 1.0)])
 def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost, pause):
     """At most 0.2 % of a core, and at most ten times a second."""
     spent = iter(n * cost for n in range(1000))
