@@ -30,6 +30,7 @@ SHORTEST = 0.1  # seconds between two looks
 # Of a core: more is not spent on looking, which then takes place less often. To wake up for a look
 # takes most of its time again: both together are at most 0.2 %.
 _SHARE = 0.0011
+_TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
 _NEW = 0.25  # weight of the last look in what a look costs
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
@@ -172,8 +173,10 @@ class Watch:
             sum_.worked += rest / self._widths[name]
             sum_.known = max(sum_.known, self.elapsed)
             sum_.source = "proc"
-            if rest >= _IDLE and sum_.first is None:
-                sum_.first = self._last - self._began
+            last, now = self._last - self._began, self.elapsed
+            if rest >= max(_IDLE * (now - last) * self._widths[name], _TICKED):
+                sum_.first = last if sum_.first is None else sum_.first
+                sum_.idle, sum_.until = max(sum_.idle, last - sum_.until), now
 
     def end(self) -> None:
         """Look no more."""

@@ -227,6 +227,16 @@ def test_work_that_no_look_saw_is_of_the_core_that_a_process_is_bound_to(tmp_pat
     }  # fmt: skip
 
 
+def test_a_core_that_worked_to_the_end_was_not_idle_after_the_last_look(tmp_path):
+    seen = Seen(tmp_path, [cpu(0)])
+    seen.watch.add(100, "dev0")
+    seen.look(ticks=100)
+    seen.clock.now += 0.5
+    seen.watch.reaped(100, 1.5)
+    use = seen.uses()["dev0"]
+    assert (use.busy, use.first, use.idle) == (1.0, 0.0, 0.0)
+
+
 @pytest.mark.parametrize(("cost", "pause"), [(1e-5, 0.1), (1.1e-3, 1.0)])
 def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost, pause):
     """At most 0.2 % of a core, and at most ten times a second."""
