@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 0.1  # seconds between two looks
 # Of a core: more is not spent on looking, which then takes place less often. To wake up for a look
-# takes most of its time again: both together are at most 0.2 %.
-_SHARE = 0.0011
+# takes as much again: both together are 0.2 %.
+_SHARE = 0.001
 _TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
 _NEW = 0.25  # weight of the last look in what a look costs
 _IDLE = 0.05
