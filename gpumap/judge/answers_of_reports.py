@@ -20,6 +20,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.judge.uses import utilisation
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -273,6 +274,8 @@ def trace(report: Report) -> Headline:
     """Answer whether a program used its devices."""
     from gpumap.judge.traces import HOST, summary
 
+    if report.utilisation is not None:
+        return utilisation(report, report.utilisation)
     if report.errors and report.exit_code != 0:
         follows = "What was recorded until then follows." if report.traces else ""
         text = sentence(capital(report.errors[0].diagnostic.message))

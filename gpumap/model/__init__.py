@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from gpumap.model.maps import *
     from gpumap.model.measuring import *
     from gpumap.model.report import *
+    from gpumap.model.utilisation import *
 
 # In this order they are searched: the first four load no msgspec.
-FILES = ("maps", "figures", "devices", "report", "machine", "measuring", "judging")
+FILES = ("maps", "figures", "devices", "report", "machine", "measuring", "judging", "utilisation")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import BreakEven, Fit, Measurement, Trace
+    from gpumap.model.utilisation import Utilisation
 
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
 
@@ -72,6 +73,7 @@ class Report:
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
     traces: tuple[Trace, ...] = ()  # one for each context of a program
+    utilisation: Utilisation | None = None  # of a program that was looked at from outside
     prediction: Prediction | None = None
     published: Published | None = None
     diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`

@@ -562,6 +562,8 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
             it never did.
         traces: What a program did on its devices, one for each context that it opened; empty but
             for `trace`.
+        utilisation: What a program did with the devices of the map, seen from outside; null but
+            for `trace -- COMMAND`.
         prediction: What more devices would give, computed and not measured; null but for `predict`.
         published: A published table, and what follows from its cells; null but for `predict
             --from`.
@@ -602,6 +604,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
     traces: tuple[Trace, ...]
     diagnoses: tuple[model.Diagnosis, ...]
     ranks: tuple[Rank, ...]
+    utilisation: model.Utilisation | None
     prediction: model.Prediction | None
     published: model.Published | None
     digest: Annotated[str, Meta(extra_json_schema={"pattern": "^sha256:[0-9a-f]{64}$"})]

@@ -65,6 +65,7 @@ def envelope(report: model.Report) -> dict[str, Any]:
         "traces": plain([_trace(trace) for trace in report.traces]),
         "diagnoses": plain(report.diagnoses),
         "ranks": plain([_rank(rank) for rank in report.ranks]),
+        "utilisation": plain(report.utilisation),
         "prediction": plain(report.prediction),
         "published": plain(report.published),
     }
