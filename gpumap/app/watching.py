@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
+from gpumap.app.inside import Inside
 from gpumap.app.launching import Job, Launching, found_program, inventory, tell
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
@@ -42,6 +43,7 @@ class TraceCommand(NamedTuple):
     map_file: Path | None
     backend: str | None
     expect_used: bool
+    times: bool
     output: Output
 
 
@@ -92,9 +94,15 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
             if record.draft.source and record.draft.source.origin != "default":
                 env["GPUMAP_CONTEXTS"] = record.draft.source.text
             watch = Watch(record.draft.resolution.bindings)
-            ending, code = _traced(program, path, env, watch)
-            found = _utilisation(watch, program.command, code)
+            devices = [binding.device for binding in record.draft.resolution.bindings]
+            with Inside(devices, times=asked.times) as inside:
+                env |= inside.variables(env)
+                watch.show = lambda: inside.look(watch.processes)
+                ending, code = _traced(program, path, env, watch)
+                counts, complete, notes = inside.counted()
+            found = _utilisation(watch, program.command, code).counted(counts, complete=complete)
             record.draft.utilisation = found
+            record.draft.remarks += notes
             own = ending.code if code else 0
             _judge(record, ending, found, expect_used=asked.expect_used)
     except Ended as ended:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used.",
 )
+@setting(
+    "--times",
+    is_flag=True,
+    help="Of a COMMAND that uses OpenCL: time kernels and copies on the device, by events.",
+)
 @output_options
 @click.pass_context
 def trace(
@@ -46,13 +51,15 @@ def trace(
     path: Path | None,
     arguments: tuple[str, ...],
     expect_used: bool,
+    times: bool,
     **options: Any,
 ) -> None:
     """Run a script or a program; show what it did with its devices.
 
     gpumap trace [MAP] -- COMMAND ARG... runs any program, looked at from outside: how busy it keeps
-    each name's device, and whether it uses it. Its exit code is gpumap's (128 and its number for a
-    signal). What cannot be seen from outside is "cannot tell", never "not used".
+    each name's device, and whether it uses it. OpenCL calls are counted from inside, by a layer.
+    Its exit code is gpumap's (128 and its number for a signal). What cannot be seen is "cannot
+    tell", never "not used".
 
     gpumap trace [MAP] SCRIPT ARGS... runs a script that uses gpumap as `python SCRIPT ARGS...`
     would, and shows what ran where, and what was moved unasked. MAP (or --map) and --backend are
@@ -67,13 +74,15 @@ def trace(
     if program.command is not None:
         if arguments:
             context.fail(f"Got unexpected extra argument ({arguments[0]})")
-        _trace_command(program, path, expect_used=expect_used, **options)
+        _trace_command(program, path, expect_used=expect_used, times=times, **options)
         return
     if path is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    if context.get_parameter_source("expect_used") is ParameterSource.COMMANDLINE:
-        fix = 'put the program after "--": gpumap trace --expect-used -- python SCRIPT'
-        raise QuestionError("--expect-used is of a COMMAND", fix)
+    for name in ("expect_used", "times"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            fix = f'put the program after "--": gpumap trace {option} -- python SCRIPT'
+            raise QuestionError(f"{option} is of a COMMAND", fix)
     from gpumap.app.tracing import TraceRequest, trace_script
 
     argument = None

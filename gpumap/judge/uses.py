@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FEW = 3  # names that are written out
 _IDLE = 0.5  # of the time
+_ENOUGH = 10  # kernels, from which on waits are judged
 _MANY = 0.9  # waits for each kernel, from which on a program waits after each call
 WHY = {  # of a device: why nothing can be said of it
     "host-threads": "its driver works in the program's own threads",
@@ -106,9 +107,13 @@ def _reasons(used: Sequence[Use]) -> list[str]:
     """Return what the counts of a layer say of how the program drives its devices."""
     found = []
     for use in used:
-        if use.kernels and use.waits is not None and use.waits >= _MANY * use.kernels:
+        many = (use.kernels or 0) >= _ENOUGH
+        if many and use.waits is not None and use.waits >= _MANY * (use.kernels or 0):
             waits = counted(use.waits, "wait")
             found.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
+        if use.copying is not None and use.copying > (use.computing or 0.0):
+            times = f"{seconds(use.copying)} of copies, {seconds(use.computing or 0.0)} of kernels"
+            found.append(f"{middle(use.name)} copies more than it computes ({times}).")
     return found
 
 

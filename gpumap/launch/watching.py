@@ -21,7 +21,7 @@ from gpumap.model import Kind, Use
 from gpumap.model.utilisation import Seeing, Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gpumap.model import Binding
     from gpumap.model.utilisation import UseVerdict
@@ -130,6 +130,11 @@ class Watch:
     def add(self, pid: int, name: str | None) -> None:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
         self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
+
+    @property
+    def processes(self) -> Collection[int]:
+        """Return the processes that lived at the last look."""
+        return self._before
 
     @property
     def elapsed(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -29,6 +29,8 @@ class Use(
         "power": "power_w",
         "first": "first_use_s",
         "idle": "longest_idle_s",
+        "computing": "kernel_s",
+        "copying": "copy_s",
     },
 ):
     """What a program did with the device of a name; null: not seen.
@@ -51,6 +53,8 @@ class Use(
         foreign: Share of the run in which it worked for other programs.
         kernels: Kernels that ran on it.
         waits: How often the program waited for it.
+        computing: Seconds in which its kernels ran, by its own clock.
+        copying: Seconds of its copies, by its own clock.
     """
 
     name: str
@@ -70,6 +74,8 @@ class Use(
     foreign: Share | None = None
     kernels: Natural | None = None
     waits: Natural | None = None
+    computing: Positive | None = None
+    copying: Positive | None = None
 
 
 class Utilisation(
@@ -105,12 +111,12 @@ class Utilisation(
     memory: Natural
     uses: tuple[Use, ...]
 
-    def counted(self, counts: Mapping[str, Mapping[str, int]], *, complete: bool) -> Utilisation:
+    def counted(self, counts: Mapping[str, Mapping[str, Any]], *, complete: bool) -> Utilisation:
         """Return it with what a layer inside the program counted on OpenCL devices.
 
         Args:
             counts: by the device's id, as far as known: `kernels`, `bytes_to_device`,
-                `bytes_to_host`, `waits`.
+                `bytes_to_host`, `waits`, `computing` and `copying`.
             complete: no process of the program ran without the layer, so what it did not count
                 there was not.
         """
@@ -124,7 +130,7 @@ class Utilisation(
         return structs.replace(self, uses=uses)
 
 
-def _counted(use: Use, counts: Mapping[str, int], *, complete: bool) -> Use:
+def _counted(use: Use, counts: Mapping[str, Any], *, complete: bool) -> Use:
     known = {key: counts.get(key, 0 if complete else None) for key in _COUNTS}
     verdict, why = use.verdict, use.why
     if known["kernels"]:
@@ -132,4 +138,5 @@ def _counted(use: Use, counts: Mapping[str, int], *, complete: bool) -> Use:
     elif complete and verdict == "unknown":
         verdict, why = "not-used", None
     sources: tuple[Seeing, ...] = (*use.sources, "opencl-layer")
-    return structs.replace(use, verdict=verdict, why=why, sources=sources, **known)
+    times = {key: counts.get(key) for key in ("computing", "copying")}
+    return structs.replace(use, verdict=verdict, why=why, sources=sources, **known, **times)

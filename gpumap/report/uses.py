@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
-    "longest idle", "kernels", "waits",
+    "longest idle", "kernels", "waits", "kernel time", "copy time",
 )  # fmt: skip
 _RIGHT = COLUMNS[3:]
 _NONE = "-"
@@ -49,6 +49,8 @@ def _row(use: Use, device: str) -> tuple[str, ...]:
         _NONE if use.idle is None else f"{use.idle:.1f} s",
         _NONE if use.kernels is None else f"{use.kernels:,}",
         _NONE if use.waits is None else f"{use.waits:,}",
+        _NONE if use.computing is None else seconds(use.computing),
+        _NONE if use.copying is None else seconds(use.copying),
     )
 
 

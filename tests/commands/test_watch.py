@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 
 import pytest
@@ -200,3 +201,59 @@ def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
     live = [line for line in text.splitlines() if "% busy" in line]
     assert max(len(line.rpartition("\x1b[J")[2]) for line in live) < columns
     assert text.index("begun") < text.index("use of devices in")
+
+
+OPENCL = """
+import numpy as np, pyopencl as cl
+context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
+queue, a = cl.CommandQueue(context), np.ones(1 << 16, "float32")
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, a.nbytes)
+source = "__kernel void f(__global float *x) { x[get_global_id(0)] += 1.0f; }"
+kernel = cl.Kernel(cl.Program(context, source).build(), "f")
+for _ in range(20):
+    cl.enqueue_copy(queue, buffer, a)
+    kernel(queue, a.shape, None, buffer)
+    cl.enqueue_copy(queue, a, buffer)
+"""
+
+
+def counted(gpumap, *command):
+    """Trace a program on the first OpenCL device; return its report, use and notes on the layer."""
+    answer = gpumap("devices", "--backend", "pyopencl")
+    if answer.code:
+        pytest.skip(answer.err)
+    gpumap("trace", "a->opencl0:0", "--times", "--output", "r.json", "--", *command)
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    notes = [n for n in report["map"]["notes"] if n["code"] == "opencl-layer"]
+    return report["utilisation"]["uses"][0], notes
+
+
+def test_kernels_and_bytes_of_an_opencl_program_are_counted(gpumap):
+    use, notes = counted(gpumap, PYTHON, "-c", OPENCL)
+    size = 20 * (1 << 18)
+    known = [use[key] for key in ("verdict", "kernels", "bytes_to_device", "bytes_to_host")]
+    assert (known, notes) == (["used", 20, size, size], [])
+    assert use["kernel_s"] > 0.0
+
+
+def test_an_opencl_device_without_a_kernel_was_not_used(gpumap):
+    listed = "import pyopencl as cl; cl.get_platforms()[0].get_devices()"
+    use, notes = counted(gpumap, PYTHON, "-c", listed)
+    assert (use["verdict"], use["kernels"], notes) == ("not-used", 0, [])
+
+
+def test_an_opencl_program_that_hides_from_the_layer_is_cannot_tell(gpumap):
+    hidden = OPENCL + "import time; time.sleep(1.0)"
+    command = ["env", "-u", "GPUMAP_LAYER_FOLDER", PYTHON, "-c", hidden]
+    use, (note,) = counted(gpumap, *command)
+    assert (use["verdict"], note["severity"]) == ("unknown", "warning")
+
+
+def test_without_a_compiler_an_opencl_program_is_seen_from_outside_alone(gpumap):
+    bare = gpumap.folder / "bin"
+    bare.mkdir()
+    (bare / "ld").symlink_to(shutil.which("ld") or "/usr/bin/ld")  # what PoCL needs
+    gpumap.env.update(PATH=str(bare), GPUMAP_CACHE_DIR=str(gpumap.folder / "cache"))
+    use, (note,) = counted(gpumap, PYTHON, "-c", OPENCL)
+    assert (use["verdict"], use["kernels"]) == ("unknown", None)
+    assert "no C compiler" in note["message"]
