@@ -92,16 +92,6 @@ def test_exit_codes(gpumap, entry, arguments, code):
     assert code == gpumap.run([*entry, *arguments]).code
 
 
-def test_a_reader_that_leaves_early(gpumap, entry):
-    """`gpumap ... | head`: exit 141, and not a word."""
-    command = [*entry, "check", "--syntax-only", "--format", "json", "--quiet", LONG]
-    with gpumap.start(command) as process:
-        process.stdout.read(1)
-        process.stdout.close()
-        code = process.wait(LIMIT)
-        assert (code, process.stderr.read()) == (141, b"")
-
-
 def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):
     """A file that is opened while stdout is closed must not take its number."""
     arguments = ("check", "--backend", "fake", "a->cpu0", "--output", "plain=r.txt")

@@ -28,7 +28,7 @@ TABLE = table(__file__)
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
 UNSIGNED = {"digest": ""}
-FEWER = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FEWER = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 def put(tmp_path, tree):
@@ -229,10 +229,6 @@ NEEDED = [  # every gpumap that writes this version writes them all
     ("dot, dry", ("plans", 0, "groups")), ("selftest", ("selftest", "round_trips", 0, "ref")),
     ("copies", ("fits", 0, "lines")), ("predict", ("prediction",)), ("published", ("published",)),
 ]  # fmt: skip
-FIGURES_OF = [  # in another unit it would be shown, and judged, as what it is not
-    ("dot", TIME), ("copies", ("fits", 0, "metrics", "latency")),
-    ("copies", ("break_evens", 0, "metrics", "break_even")),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -410,7 +406,7 @@ def read_or_say(tmp_path, tree):
 
 
 @pytest.mark.timeout(1200)  # however busy the machine is
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit",
                                   "predict", "published"])  # fmt: skip
 @given(data=st.data())

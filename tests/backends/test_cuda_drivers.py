@@ -132,15 +132,6 @@ def test_two_devices_that_cannot_be_opened(devices):
 
 
 @needs_pygpu
-def test_a_variable_that_hides_some_devices(devices):
-    """The device before the wrong entry is there; the note says what became of the others."""
-    found = devices("pygpu", *WHOLE, CUDA_VISIBLE_DEVICES="0,7,1", **stub(cuda_devices=1))
-    reason = 'entry 2 ("7") names no device, so it and every later entry are hidden'
-    assert found["reason"].startswith(f"cuda: CUDA_VISIBLE_DEVICES=0,7,1: {reason}; cuda0: ")
-    assert found["fix"] == f"set CUDA_VISIBLE_DEVICES=0,1, or unset it; {LIST}"
-
-
-@needs_pygpu
 def test_cuda_is_a_note_where_opencl_can_be_used(devices):
     """A backend that drives something still says why it does not drive the rest."""
     env = {key: os.environ[key] for key in ("OCL_ICD_VENDORS",) if key in os.environ}

@@ -216,24 +216,6 @@ def test_the_phases_of_cores_are_the_time(cores):
         assert spent(row) == pytest.approx(time * per_phase(row) * shares, rel=1e-9)
 
 
-BY_HAND = {  # in arrays
-    "host": lambda n: 2 * (n - 1),  # everything to the first one, and back
-    "ring": lambda n: 2 * (n - 1),  # an n-th of each, 2 (n - 1) times, by all n
-    "native": lambda n: 2 * (n - 1),  # as a ring
-    "alltoall": lambda n: 2 * (n - 1),  # all but one's own n-th, twice, by all n
-    "tree": {2: 2, 3: 4, 4: 6, 5: 8}.get,  # whole arrays, up and down, the last pair both
-}
-
-
-@pytest.mark.parametrize("names", [2, 3, 4, 5])
-@pytest.mark.parametrize("algorithm", BY_HAND)
-@pytest.mark.parametrize("average", ["gradients", "parameters"])
-def test_what_bsp_moves(names, algorithm, average):
-    """By hand; the mean of parameters is as large as that of gradients."""
-    found = moved(job(Chosen("bsp", average), names, algorithm=algorithm))
-    assert found == SIZE * BY_HAND[algorithm](names)
-
-
 @pytest.mark.parametrize("names", [1, 2, 3, 5])
 @pytest.mark.parametrize(("rule", "by_hand"), [
     # all but the first one, who has the centre, send and take an array, once in tau steps

@@ -13,7 +13,6 @@ from gpumap.backends import load
 TEXTS = table(__file__)
 
 TWO = "dev0->cuda0;dev1->cuda1"
-CARD = "opencl0:0"  # the hardware of cuda0
 DEVICES = TEXTS["devices"]
 
 
@@ -97,14 +96,6 @@ def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, 2)
     assert [entry["device"] for entry in found["entries"]] == ["cuda:0", "cuda:1"]
     assert "theano-silent" in {note["code"] for note in found["notes"]}
-
-
-def test_a_map_file_that_is_none(gpumap):
-    """Exit 2; never a traceback, never a wait."""
-    os.mkfifo(gpumap.folder / "m")
-    answer = gpumap("check", "--map-file", "m")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: cannot read the map file {gpumap.folder}/m: it is a FIFO")
 
 
 def test_two_reports_to_one_file_are_refused(gpumap):

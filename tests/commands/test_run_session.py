@@ -138,13 +138,6 @@ def test_variables_are_for_whom_they_concern(gpumap, session):
     assert not (gpumap.folder / "d").exists()
 
 
-def test_a_file_that_is_no_session(gpumap):
-    """Exit 2 at once: no FIFO is waited for."""
-    os.mkfifo(gpumap.folder / "f")
-    answer = gpumap("run", "--cfg", "f")
-    assert (answer.code, answer.out) == (2, "")
-
-
 @two_cores
 @pytest.mark.parametrize(("text", "words", "shown"), [
     ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),

@@ -79,13 +79,6 @@ def test_hostile_names_are_harmless(run):
     assert r"ValueError: \x1b[2J\u202e[bold]" in error
 
 
-def test_an_interrupt_before_any_context_is_said(run):
-    """There is nothing else to show."""
-    answer = run("raise KeyboardInterrupt")
-    assert (answer.code, answer.err) == (130, "")
-    assert "stopped early (interrupted)" in answer.out
-
-
 @pytest.mark.parametrize(("options", "text", "count"), [
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
     (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
@@ -392,12 +385,3 @@ def test_an_interrupt_is_the_scripts_until_its_threads_are_waited_for(gpumap, en
     assert (process.returncode, err) == (code, "")
     assert out.startswith(own)
     assert ("trace: what ran where" if code else "Mapped name a to device ") in out
-
-
-def test_a_reader_that_leaves_early(gpumap):
-    """Exit 141, and not a word."""
-    with started(gpumap, end="import sys\nsys.stdin.read()") as process:
-        process.stdout.close()
-        process.stdin.close()  # only now it goes on
-        code = process.wait(LIMIT)
-        assert (code, process.stderr.read()) == (141, "")

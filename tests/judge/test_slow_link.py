@@ -46,7 +46,6 @@ def test_the_figures():
     assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
 
 
-SILENT = "cannot be checked here: "
 APART = "checked: the device is near node 0, and "
 
 
