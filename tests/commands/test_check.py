@@ -11,7 +11,6 @@ from tables import table
 from gpumap.backends import load
 
 TEXTS = table(__file__)
-
 TWO = "dev0->cuda0;dev1->cuda1"
 DEVICES = TEXTS["devices"]
 
@@ -50,9 +49,9 @@ def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found)
 
 
 def test_a_device_that_hangs_is_named(fake):
-    answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
+    answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "5s")
     assert answer.code == 124
-    assert "the time limit of 1 s was reached while opening b (cuda5)" in answer.err
+    assert "the time limit of 5 s was reached while opening b (cuda5)" in answer.err
 
 
 @pytest.mark.parametrize(("text", "code"), [

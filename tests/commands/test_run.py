@@ -16,34 +16,23 @@ from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
 from ranks import ROOT, lives, mpirun, needs_mpirun
-from shell import BIN, COLOURS, Answer, on_a_terminal
+from shell import BIN, COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
 
 TABLE = table(__file__)
-
 PYTHON = sys.executable
 ALLOWED = sorted(os.sched_getaffinity(0))
-LIMIT = 30.0  # seconds that anything here may take
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
 QUIET = ("run", "--quiet")
 SLEEP = "import time; time.sleep(600)"
 # Writes its process to a file named after it, so that a test can look whether it lives.
 NOTE = "import os, pathlib; pathlib.Path(f'pid-{os.getpid()}').touch(); "
-
 two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
 
 
 @pytest.fixture(autouse=True)
 def found(gpumap):
     gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
-
-
-def until(true):
-    end = time.monotonic() + LIMIT
-    while not (value := true()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.02)
-    return value
 
 
 def noted(gpumap, count):
@@ -55,8 +44,8 @@ def started(gpumap, *arguments, **streams):
     return gpumap.start([gpumap.command, *arguments], **streams)
 
 
-def ended(process, limit=LIMIT):
-    out, err = process.communicate(timeout=limit)
+def ended(process):
+    out, err = process.communicate(timeout=LIMIT)
     return Answer(process.returncode, out.decode(), err.decode())
 
 
@@ -277,7 +266,7 @@ ENDS = {  # options, what the processes run, how many there are, what is done, e
     "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
     "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
     "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
-    "the time limit": (("--timeout", "3s"), NOTE + SLEEP, 2, None, 124, b"of 3 s was reached"),
+    "the time limit": (("--timeout", "9s"), NOTE + SLEEP, 2, None, 124, b"of 9 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
 }
 
