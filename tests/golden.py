@@ -4,8 +4,6 @@
 will see changed.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from math import fsum

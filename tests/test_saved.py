@@ -24,7 +24,6 @@ from gpumap.report import Style, render
 from gpumap.training.steps import PHASES
 
 TABLE = table(__file__)
-
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
 UNSIGNED = {"digest": ""}
@@ -221,8 +220,6 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "queue_s"), less, "it must be as long as samples"),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
 ]  # fmt: skip
-
-
 NEEDED = [  # every gpumap that writes this version writes them all
     ("dot", ("notes",)), ("dot", ("accepted",)), ("dot", ("map", "notes", 0, "name")),
     ("dot", ("devices", 0, "link")), ("limit", ("errors", 0, "severity")),

@@ -23,7 +23,6 @@ LIST = "`nvidia-smi -L` lists the devices"
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 NO_OPENCL = "; opencl: it finds no device"
 WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")
-
 needs_cupy = pytest.mark.skipif(
     find_spec("cupy") is None, reason=f"cupy: not installed ({INSTALL})"
 )

@@ -25,7 +25,6 @@ from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.table import KERNELS
 
 PROGRAMS = table(__file__)
-
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 

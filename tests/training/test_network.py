@@ -12,14 +12,7 @@ from gpumap.backends.fake.clock import Engine, FakeClock
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.backends.fake.session import FakeSession
 from gpumap.errors import Unsupported
-from gpumap.training.network import (
-    Layer,
-    Network,
-    Replica,
-    cross_entropy,
-    outputs,
-    reference,
-)
+from gpumap.training.network import Layer, Network, Replica, cross_entropy, outputs, reference
 
 SEED = 3
 EPS = 2.0**-23

@@ -11,7 +11,6 @@ from gpumap.training import published
 from gpumap.training.published import cell, chosen, judged, shipped, table
 
 TABLES = tables.table(__file__)
-
 FOUR = ("AlexNet-128b", "VGG16-16b", "VGG16-32b", "ResNet50-64b")
 HEADER = "network,devices,train_s,comm_s,batch,examples,bytes\n"
 

@@ -14,16 +14,14 @@ from gpumap.training.network import Layer, Network
 from gpumap.training.tasks import Own
 
 TABLE = table(__file__)
-
 FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
-EXAMPLES, RATE, STEPS = 12, 0.1, 5
+EXAMPLES = 12
 
 # The network of LAYERS, as someone who has never seen gpumap would write it.
 MLP = TABLE["mlp"]
-
 SIMPLE = TABLE["simple"]
 
 
