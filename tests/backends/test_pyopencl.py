@@ -273,5 +273,5 @@ def test_a_copy_waits_for_what_its_target_still_does(parts):
     one.synchronize()
     two.synchronize()
     two.gemm(factor, factor, target)
-    one.copy(source, target)
+    assert one.copy(source, target) in ("same", "peer")  # in one context: not by way of the host
     assert (got(target) == 1).all()
