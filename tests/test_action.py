@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -16,12 +15,11 @@ import pytest
 from commands.scripts import script
 from junitparser import JUnitXml
 from report_schema import validate
-from shell import BIN, LIMIT
+from shell import BIN, LIMIT, until
 from steps import ACTION, ROOT, STEPS, Job
 from tables import table
 
 TABLE = table(__file__)
-
 SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TWO = "a->cuda0;b->cuda1"
@@ -199,11 +197,7 @@ def begun(job):
     log = files["OUTPUT"].with_name("log")
     with log.open("w") as out:
         process = job.gpumap.start(command, env, stdout=out, stderr=subprocess.STDOUT)
-    waited = time.monotonic() + LIMIT
-    while not (job.gpumap.folder / "commands.log").exists():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < waited
-        time.sleep(0.01)
+    until((job.gpumap.folder / "commands.log").exists, process)
     return process, log, files
 
 

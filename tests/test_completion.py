@@ -1,7 +1,5 @@
 """What a shell offers after TAB: in real shells, by README's lines, and by click's protocol."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

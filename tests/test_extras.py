@@ -54,18 +54,6 @@ def test_the_distribution_is_the_projects():
     assert list(PROJECT["scripts"]) == ["gpumap"]
 
 
-def test_no_run_of_the_tests_downloads_a_toolkit():
-    """CuPy comes without CUDA's: the Makefile takes no extra that has it."""
-    text = (ROOT / "Makefile").read_text()
-    here = re.search(r"EXTRAS_HERE := (.*)", text)[1]
-    here = here.replace("$(if $(CI),", "").replace("$(COMMA))", ",")
-    taken = {*here.split(","), *",".join(re.findall(r"-e '\.\[([a-z,-]*)\]'", text)).split(",")}
-    every = [Requirement(text) for name in taken
-             for text in PROJECT["optional-dependencies"][name]]  # fmt: skip
-    assert [str(one) for one in every if one.extras & {"ctk", "all"}] == []
-    assert "cupy-cuda13x" in {one.name for one in every}
-
-
 @pytest.mark.parametrize("extra", extras.EXTRAS)
 def test_a_line_names_this_python_and_every_library(monkeypatch, extra):
     on(monkeypatch, "linux", "x86_64")

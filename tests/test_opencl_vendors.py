@@ -137,13 +137,6 @@ def test_the_cache_is_where_a_variable_says(env, place):
     assert cache_folder(env) == (place and Path(place))
 
 
-def test_what_the_system_has_and_nobody_can_read_is_passed_over(here):
-    env, _ = here(good="libgood.so\n", long="x" * 5000)
-    (opencl_vendors.SYSTEM / "bytes.icd").write_bytes(b"\xff\xfe")
-    names = [name for name, _ in shown(register(env)[0][VARIABLE])]
-    assert names == ["0-good.icd", "1-intel.icd"]
-
-
 @pytest.mark.skipif("intel" not in opencl.libraries(), reason="intel-opencl-rt: not installed")
 def test_gpumap_and_what_it_starts_find_it(gpumap):
     """Without a variable of the user's: `devices` lists it and says so, `run` hands it on."""

@@ -1,7 +1,5 @@
 """The public surface is one file: what goes from it goes on purpose."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -13,7 +13,6 @@ import tables
 from golden import FOLDER
 
 TABLES = tables.table(__file__)
-
 KEYS = TABLES["keys"]
 CODES = TABLES["codes"]
 OF_CODES = ("bench", "code", "cause", "flags")

@@ -129,13 +129,6 @@ def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
         assert after.status == "failed"
 
 
-def test_what_goes_wrong_later_is_told():
-    here = opened(gpu(0, fault="wrong-product", fault_after=12))
-    (row,) = rows_on(here, dot_on(here, Params((256,), cases=("one",))), QUICK)
-    assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
-    assert row.samples is not None
-
-
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])
 @pytest.mark.parametrize("size", [64, 4096])
 def test_a_wrong_product_is_told(fault, size):

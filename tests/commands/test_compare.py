@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import signal
-import time
 
 import click
 import pytest
 import saved_reports
 from scripts import RATE, asked, report, script
-from shell import Shell
+from shell import LIMIT, Shell, until
 from tables import table
 
 from gpumap.app import interrupts
@@ -19,7 +18,6 @@ from gpumap.cli import group
 from gpumap.errors import QuestionError
 
 TABLE = table(__file__)
-
 TWO = "a->cuda0;b->cuda1"
 PRODUCT = 2.0**-12
 RATIO = pytest.approx(1.276, rel=3e-3)  # of the slow launches
@@ -289,10 +287,9 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
     pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
     given = ("compare", "base.json", "new.json", "--confirm", "--format", "json")
     process = pair.start([pair.command, *given])
-    while not log.exists() and process.poll() is None:
-        time.sleep(0.02)
+    until(log.exists, process)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=LIMIT)
     found = json.loads(out)
     assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
 

@@ -102,7 +102,7 @@ def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
     assert execute(schedule(name, ranks, length, segment), values) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(EVERY, st.integers(2, 5), st.integers(0, 9), SEGMENTS, st.data())
 def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
     """What `needs` allows to be under way at once does no harm, and nothing waits for ever."""

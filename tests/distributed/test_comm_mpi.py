@@ -7,12 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from mpi_jobs import tmpdir
 
-from gpumap.distributed.algorithms import schedule
-from gpumap.distributed.mpi import MpiExchange, load
+from gpumap.distributed.mpi import load
 from gpumap.errors import AbsentError
 
 RANKS = Path(__file__).with_name("mpi_ranks.py")
@@ -60,17 +58,3 @@ def test_an_mpi_library_that_cannot_be_loaded_is_said():
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("mpi4py has no MPI library: ")
     assert len(done.stdout.splitlines()) == 1
-
-
-class Alone:
-    def Get_size(self):  # noqa: N802 - mpi4py's name
-        return 1
-
-    def Get_rank(self):  # noqa: N802
-        return 0
-
-
-def test_one_rank_has_its_sum():
-    array = np.arange(8, dtype="f4")
-    MpiExchange(schedule("ring", 1, 8), Alone(), array).run()
-    assert array.tolist() == list(range(8))

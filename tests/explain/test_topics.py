@@ -1,7 +1,5 @@
 """The table of topics is closed: it has every word of a report, and none that does not exist."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
