@@ -69,20 +69,33 @@ class Runner:
         self._why: Why = "blocks"
         self._pace = stopping.Pace()
         self._begun = False  # a case is measured, or was
+        self._parked = 0.0  # seconds in which it was another process's turn
 
     def run(self) -> Iterator[Measurement]:
         """Yield a measurement for every case of the plan, as each group ends."""
         plan = self._benchmark.plan
         self._observer.planned(plan)
+        self._park()
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             left = plan.groups[number:]
             wanted = left if group.extra else [one for one in left if not one.extra]
-            now = self._clock.now()
+            now = self._now()
             share, least = ((end - now) / len(groups) for groups in (left, wanted))
             rows = self._measure(group, now + share, now + least)
             self._observer.ended(rows)
             yield from rows
+
+    def _park(self) -> None:
+        """Wait for this process's turn."""
+        if self._settings.turn is not None:
+            start = self._clock.now()
+            self._settings.turn()
+            self._parked += self._clock.now() - start
+
+    def _now(self) -> float:
+        """Return the time without that of other processes' turns: it is not of the budget."""
+        return self._clock.now() - self._parked
 
     def unfinished(self, why: Why) -> list[Measurement]:
         """Return what there is of the group that is being measured, for a run that was stopped."""
@@ -127,7 +140,7 @@ class Runner:
 
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
-        return self._clock.now() + more + stopping.needed(kept) <= end
+        return self._now() + more + stopping.needed(kept) <= end
 
     def _leave_out(self, group: Group) -> None:
         """Note for which cases there is no time; what is wrong or impossible says that itself."""
@@ -164,7 +177,7 @@ class Runner:
         return check
 
     def _warm(self, end: float, latest: float) -> None:
-        now = self._clock.now()
+        now = self._now()
         spare = min(
             (end - now) * _WARM_SHARE, latest - now - stopping.needed(self._series.values())
         )
@@ -181,12 +194,12 @@ class Runner:
         order: list[str] = []
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget
-        start = self._clock.now()
+        start = self._now()
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
-            now = self._clock.now()
+            now = self._now()
             lasting = (now - start) / max(block, 1)
             if block and now + lasting + checking > (end if block >= stopping.FEWEST else latest):
                 self._why = "budget"
@@ -195,7 +208,7 @@ class Runner:
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
-            share = _share(self._clock.now() - start, end - start)
+            share = _share(self._now() - start, end - start)
             look = looks[0] if looks else 1.0
             self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
             gone = max(share, (block + 1) / self._settings.blocks)
@@ -257,6 +270,7 @@ class Runner:
 
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
+        self._park()
         try:
             taken = sample(series, self._clock)
         except (DeviceError, Unsupported) as error:

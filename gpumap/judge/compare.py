@@ -83,7 +83,9 @@ class Comparison:
     remarks: tuple[str, ...]
 
 
-def compare(base: Report, new: Report, threshold: float, level: float = LAST) -> Comparison:
+def compare(
+    base: Report, new: Report, threshold: float, level: float = LAST, *, interleaved: bool = False
+) -> Comparison:
     """Return what changed from base to new.
 
     Args:
@@ -91,8 +93,10 @@ def compare(base: Report, new: Report, threshold: float, level: float = LAST) ->
         new: the report that is judged.
         threshold: the change that counts, as a share.
         level: one-sided error of a pass, and of any false alarm among all metrics.
+        interleaved: blocks of one number were taken right after each other.
     """
     pairs, alone = joined(base, new)
+    pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
     verdicts = (*map(judge.verdict, pairs), *map(_lonely, alone))
     return Comparison(verdicts, (*_remarks(pairs, threshold), *_unread(left_out(new))))
@@ -215,7 +219,7 @@ def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
     for what, factor in _controls(pairs, threshold).items():
         yield f"the machine changed: the control product on {what} takes {factor:.2f} times as long"
     raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.controlled}
-    if raw:
+    if raw and not pairs[0].interleaved:
         yield f"{_counted(len(raw))} no control product in both reports"
     yield from dict.fromkeys(said for pair in pairs if (said := pair.sampled_otherwise()))
     for which, sides in (("base", [p.base for p in pairs]), ("new", [p.new for p in pairs])):
