@@ -150,6 +150,7 @@ class Benchmark:
 
     key: str
     plan: Plan
+    computes = False  # its devices' threads wait for nothing: those that do not run are preempted
 
     def begin(self, group: Group) -> None:
         """Let go of what the group before has allocated."""

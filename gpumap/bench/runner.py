@@ -21,14 +21,23 @@ from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.verdict import EARLY
 from gpumap.machine.link_state import link_states
-from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
+from gpumap.model import (
+    UNDISTURBED,
+    Around,
+    Estimate,
+    Measurement,
+    Reason,
+    SampleMark,
+    Samples,
+    Stop,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Part, Settings
-    from gpumap.model import Case, Check, Estimate, Group, Why
+    from gpumap.model import Case, Check, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
@@ -285,7 +294,7 @@ class Runner:
     def _rows(self, group: Group) -> list[Measurement]:
         every = self._every()
         good = self._good(every)
-        metrics = self._benchmark.metrics(group, good, self._settings.confidence)
+        metrics = self._observed(group, every, good)
         standing = stopping.deciding(group, good)
         around = self._look_around()
         rows = [
@@ -302,14 +311,31 @@ class Runner:
         rows, spec = explained(held_rows), find(self._benchmark.key)
         return spec.explain(rows, link_states) if spec and spec.explain else rows
 
+    def _observed(
+        self, group: Group, every: Mapping[str, Samples], good: Mapping[str, Samples]
+    ) -> dict[str, dict[str, Estimate]]:
+        """Return the metrics of each row; of one with disturbed samples also those of all."""
+        level = self._settings.confidence
+        metrics = {i: dict(m) for i, m in self._benchmark.metrics(group, good, level).items()}
+        if not self._benchmark.computes or not any(every[id_].ran for id_ in good):
+            return metrics
+        whole = {id_: every[id_] for id_ in good}
+        for id_, found in self._benchmark.metrics(group, whole, level).items():
+            pairs = {"time": "time_observed", "speedup": "speedup_observed"}
+            metrics[id_] |= {new: found[old] for old, new in pairs.items() if old in found}
+            if ran := every[id_].ran:
+                kept = sum(share >= UNDISTURBED for share in ran) / len(ran)
+                metrics[id_]["undisturbed"] = Estimate(kept, kept, kept, "1")
+        return metrics
+
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
         return {id_: _samples(series, self._origin) for id_, series in self._series.items()}
 
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
-        """Return the samples of each case that was right, and still runs."""
+        """Return the samples of each case that was right, and still runs; undisturbed ones."""
         return {
-            id_: samples
+            id_: samples.undisturbed if self._benchmark.computes else samples
             for id_, samples in every.items()
             if samples.seconds and self._running(id_) and self._checks[id_].passed
         }
@@ -348,9 +374,9 @@ class Runner:
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        odd = len(
-            {m.sample for m in samples.sample_notes if not (capped and m.mark == "throttled")}
-        )
+        known = {"throttled"} if capped else set()
+        known |= {"preempted"} if self._benchmark.computes and samples.ran else set()
+        odd = len({m.sample for m in samples.sample_notes if m.mark not in known})
         found = {
             "unstable": stopping.unstable(standing, odd, len(self._series)),
             "shared-hardware": series.shared,
@@ -358,6 +384,7 @@ class Runner:
             "launch-bound": series.round.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": capped,
+            "cpu": self._benchmark.computes and samples.by_cpu,
         }
         return tuple(flag for flag, raised in found.items() if raised)
 

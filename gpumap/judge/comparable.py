@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench.registry import find
 from gpumap.escape import printable
+from gpumap.model import FEWEST, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +45,8 @@ def _contradictions(
 ) -> Iterator[str]:
     if row.samples is None:
         return
-    taken = row.samples.seconds
-    each = [seconds * row.samples.iterations_per_sample for seconds in taken]
+    taken = _judged(row).seconds
+    each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
@@ -71,10 +72,18 @@ def _contradictions(
 def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
     if reference is None or reference.samples is None or row.samples is None:
         return None
-    over = dict(zip(reference.samples.blocks, reference.samples.seconds, strict=True))
-    pairs = zip(row.samples.blocks, row.samples.seconds, strict=True)
-    ratios = [other / s for block, s in pairs if (other := over.get(block)) is not None]
+    over, under = _judged(reference), _judged(row)
+    if over.blocks != under.blocks and min(len(over.blocks), len(under.blocks)) >= FEWEST:
+        return median(over.seconds) / median(under.seconds)
+    each = dict(zip(over.blocks, over.seconds, strict=True))
+    pairs = zip(under.blocks, under.seconds, strict=True)
+    ratios = [other / s for block, s in pairs if (other := each.get(block)) is not None]
     return median(ratios) if ratios else None
+
+
+def _judged(row: Measurement) -> Samples:
+    """Return the samples that a row's metrics are of."""
+    return row.judged or Samples()
 
 
 def _same(figure: Estimate, ends: Sequence[float | None]) -> bool:

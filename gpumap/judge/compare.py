@@ -147,15 +147,17 @@ def pooled(new: Report, fresh: Report) -> Report:
 
 
 def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
-    if again is None or again.samples is None or again.status != "ok":
+    before, after = row.judged, again.judged if again is not None else None
+    if again is None or after is None or again.status != "ok":
         return row
-    if row.samples is None:
+    if before is None:
         return again if out_of_time(row) else row
-    first = max(row.samples.blocks, default=-1) + 1
+    first = max(before.blocks, default=-1) + 1
     samples = replace(
-        row.samples,
-        seconds=row.samples.seconds + again.samples.seconds,
-        blocks=row.samples.blocks + tuple(first + block for block in again.samples.blocks),
+        before,
+        seconds=before.seconds + after.seconds,
+        blocks=before.blocks + tuple(first + block for block in after.blocks),
+        cpu=(),  # they are undisturbed already
     )
     return replace(row, samples=samples)
 
@@ -235,7 +237,7 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
         before, after = pair.base.control, pair.new.control
         if before is None or after is None or printable(before.case.names[0]) in found:
             continue
-        sides = (located(side.samples.seconds) for side in (before, after) if side.samples)
+        sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):

@@ -79,18 +79,12 @@ class Pair:
             level: one-sided error of the interval at either end.
             relative: to the control product, block by block.
         """
-        if self.interleaved:
-            each = located(
-                list(_over(self.new.series(self.metric), self.base.series(self.metric)).values()),
-                level,
-            )
-            found = Change(each.value, each.low, each.high) if each is not None else None
-        else:
-            before, after = (
-                located(list(side.series(self.metric, relative=relative).values()), level)
-                for side in (self.base, self.new)
-            )
-            found = change(before, after)
+        both = [side.series(self.metric, relative=relative) for side in (self.base, self.new)]
+        each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
+        if each is not None:
+            found: Change | None = Change(each.value, each.low, each.high)
+        else:  # too few blocks in which neither was disturbed; or two runs
+            found = change(*(located(list(one.values()), level) for one in both))
         return -found if found is not None and self.metric == SPEEDUP else found
 
     def sampled_otherwise(self) -> str | None:
@@ -218,7 +212,7 @@ def _otherwise(one: Samples, other: Samples) -> bool:
 
 def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one round for each block."""
-    samples = row.samples or Samples()
+    samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
 
