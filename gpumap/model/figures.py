@@ -6,12 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Self
 
+UNDISTURBED = 0.98  # share of a sample in which its threads ran, at least
+FEWEST = 6  # such samples, of which there is an interval
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 # Unit and meaning of each metric; and of what is computed, and not measured.
 METRICS: dict[str, tuple[Unit, str]] = {
     "time": ("s", "Time of one iteration."),
     "rate": ("FLOP/s", "Operations a second."),
+    "time_observed": ("s", "time of all samples, the disturbed ones too."),
+    "speedup_observed": ("1", "speedup by all samples, the disturbed ones too."),
+    "undisturbed": ("1", "Share of the samples that no other process disturbed."),
     "bandwidth": ("B/s", "Bytes moved a second."),
     "bus_bandwidth": (
         "B/s",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from gpumap.model.devices import Binding, Case, Reason
-from gpumap.model.figures import Estimate, LimitOrigin, Unit
+from gpumap.model.figures import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
 from gpumap.model.types import Correlation, Count, MetricName, Natural, Number, Positive, Share
 
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
@@ -19,6 +20,8 @@ Cause = Literal[
     "serialised", "synchronisation", "too-little-work", "unexplained",
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
+_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
+_WAKING = 2e-4  # seconds in which threads hand a round to each other
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
@@ -37,6 +40,71 @@ class Samples:
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
+
+    @property
+    def ran(self) -> tuple[float, ...]:
+        """Return the share of each sample in which its threads ran; nothing where none is known.
+
+        Of each device's own thread while it worked, and of all CPU time: what is left of a sample
+        beside the devices' spans takes one thread at least, but for the moment to wake it.
+        """
+        names, cpu = self.intervals.keys(), self.cpu
+        if not names or names != self.worked.keys() or len(cpu) != len(self.seconds):
+            return ()
+        if median(cpu) < _SLICE:
+            return ()
+        return tuple(map(self._ran, range(len(self.seconds))))
+
+    def _ran(self, n: int) -> float:
+        spans = [(self.worked[name][n], *self.intervals[name][n]) for name in self.intervals]
+        whole = max(stop for _, _, stop in spans) - min(start for _, start, _ in spans)
+        due = sum(stop - start for _, start, stop in spans) + max(
+            self.seconds[n] - whole - _WAKING, 0.0
+        )
+        shares = [self.cpu[n] / due] if due > 0.0 else []
+        shares += [cpu / (stop - start) for cpu, start, stop in spans if stop - start >= _SLICE]
+        return min((1.0, *shares))
+
+    @property
+    def undisturbed(self) -> Samples:
+        """Return the samples whose threads ran all the time; of too few, the CPU times of all.
+
+        That is what preemption shows, never the time itself. Where nothing is known, or nothing was
+        preempted, these are all samples as they are.
+        """
+        kept = self._kept
+        if len(kept) == len(self.ran):
+            return self
+        if self.by_cpu:
+            return replace(self, seconds=tuple(map(self._cpu, range(len(self.seconds)))))
+
+        def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(values[n] for n in kept) if values else ()
+
+        return replace(
+            self,
+            seconds=only(self.seconds),
+            blocks=only(self.blocks),
+            queue=only(self.queue),
+            cpu=only(self.cpu),
+            worked={name: only(each) for name, each in self.worked.items()},
+            intervals={name: only(each) for name, each in self.intervals.items()},
+            phases={name: only(each) for name, each in self.phases.items()},
+        )
+
+    @property
+    def _kept(self) -> list[int]:
+        return [n for n, share in enumerate(self.ran) if share >= UNDISTURBED]
+
+    @property
+    def by_cpu(self) -> bool:
+        """Return whether too few samples are undisturbed, so that CPU times stand for all."""
+        return len(self._kept) < min(FEWEST, len(self.ran))
+
+    def _cpu(self, n: int) -> float:
+        """Return the CPU time of the busiest device, and of what no device's thread did."""
+        each = [worked[n] for worked in self.worked.values()]
+        return max(each) + max(self.cpu[n] - sum(each), 0.0)
 
 
 class SampleMark(Struct, frozen=True):
@@ -164,6 +232,13 @@ class Measurement:
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
     route: str | None = None  # how copies went, where only doing them tells
+
+    @property
+    def judged(self) -> Samples | None:
+        """Return the samples that its metrics are of: undisturbed ones, if it says their share."""
+        if self.samples is not None and "undisturbed" in self.metrics:
+            return self.samples.undisturbed
+        return self.samples
 
 
 class Line(

@@ -41,7 +41,7 @@ Command = Literal[
 ]  # fmt: skip
 Flag = Literal[
     "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
-    "over-ceiling", "impossible", "superlinear",
+    "over-ceiling", "impossible", "superlinear", "cpu",
 ]  # fmt: skip
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]

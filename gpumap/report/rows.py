@@ -246,6 +246,11 @@ def _footer(report: Report) -> Iterator[str]:
         f"seed {settings['seed']}; {_verified(report)}"
     )
     yield from _ranges(report)
+    kept = [row.metrics["undisturbed"].value for row in report.measurements
+              if "undisturbed" in row.metrics]  # fmt: skip
+    if any(share < 1.0 for share in kept):
+        least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
+        yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
     yield from _stopped(report)
     if report.status not in _STOPPED and any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models

@@ -272,8 +272,8 @@ def test_every_option_that_judges_or_writes_is_left_away():
         commands = [group.get_command(context, name) for name in again.COMMANDS]
     commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
     named = {p.name for command in commands for p in command.params}
-    assert named >= again._LEFT_AWAY
-    assert named - again._LEFT_AWAY == {
+    assert named >= again.LEFT_AWAY
+    assert named - again.LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
         "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm", "wire",
         "tensors", "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
@@ -298,7 +298,7 @@ def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
     """A run that ends ignores it, so that its report is written; but this may take long."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in interrupts.ENDING}
     try:
-        with pytest.raises(KeyboardInterrupt), again._interruptible():
+        with pytest.raises(KeyboardInterrupt), again.interruptible():
             signal.raise_signal(signal.SIGINT)
         assert {signal.getsignal(number) for number in interrupts.ENDING} == {signal.SIG_IGN}
     finally:
@@ -311,7 +311,7 @@ def test_a_time_limit_that_is_none_is_not_believed(limit):
     """A report may be edited."""
     made = type("Report", (), {"settings": {"timeout_s": limit}})
     expected = 1 if limit is True else again._LIMIT
-    assert again._limit(made) == expected + again._GRACE
+    assert again._limit(made) == expected + again.GRACE
 
 
 @pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [
