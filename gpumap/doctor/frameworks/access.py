@@ -338,4 +338,4 @@ def unusable(facts: Facts) -> Iterator[Found]:
     if how := facts.text("ended"):
         yield Found("GM535", how, certain=True, rank=5)
     if failed := facts.text("import_error"):
-        yield Found("GM534", failed, rank=3)
+        yield Found("GM534", failed, certain="framework_version" not in facts.raw, rank=5)

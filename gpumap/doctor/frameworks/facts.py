@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Version = tuple[int, ...]
 
 FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libraries are asked
+_LONGEST = 2000  # characters of a fact
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _LOCAL = re.compile(r"\+(cu|rocm|cuda)([\d.]+)")
 _BUILD = re.compile(r"cuda_?(\d+\.\d+)")  # of a conda build: py3.8_cuda10.2_cudnn7.6.5_0
@@ -81,7 +82,7 @@ class Facts:
 
     def text(self, *keys: str) -> str:
         """Return the first of some facts that is there, as text."""
-        return next((str(self.raw[k]) for k in keys if self.raw.get(k) is not None), "")
+        return next((str(self.raw[k])[:_LONGEST] for k in keys if self.raw.get(k) is not None), "")
 
     def number(self, *keys: str) -> Version:
         """Return the first of some facts that has a version, as numbers."""
@@ -115,7 +116,7 @@ class Facts:
         """Return the variables that are set."""
         found = self.raw.get("env")
         every = found.items() if isinstance(found, dict) else ()
-        return {str(k): str(v) for k, v in every if v is not None}
+        return {str(k): str(v)[:_LONGEST] for k, v in every if v is not None}
 
     @cached_property
     def package(self) -> tuple[str, str]:

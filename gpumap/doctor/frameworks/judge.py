@@ -30,12 +30,12 @@ _ERROR = "GM534"  # of the library's own
 def causes(facts: Facts) -> tuple[Found, ...]:
     """Return the causes that the facts show, the most probable first, each code once.
 
-    Beside one that is certain, others are named only if they are certain too; the library's own
-    error only if nothing else is known.
+    Beside one that is certain, others are named only if they are certain too; an error of the
+    library's own only if it cannot be imported, or nothing else is known.
     """
     every = [found for rule in RULES for found in rule(facts)]
     every.sort(key=lambda found: (not found.certain, found.rank))
     firsts = list({found.code: found for found in reversed(every)}.values())[::-1]
     firsts.sort(key=every.index)
     kept = [f for f in firsts if f.certain or not firsts[0].certain]
-    return tuple(f for f in kept if f.code != _ERROR or len(kept) == 1)
+    return tuple(f for f in kept if f.code != _ERROR or f.certain or len(kept) == 1)
