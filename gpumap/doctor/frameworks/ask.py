@@ -85,7 +85,7 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
             else "it is no Python 3.7 or newer"
         )
         raise SourceError(f"{place}: {why}", "name a Python: --python .venv/bin/python")
-    paths = _paths(about, env)
+    paths = _paths(about)
     found = list(installed(paths)) + list(conda(str(about.get("prefix", ""))))
     packages: dict[str, Package] = {}
     for each in found:
@@ -99,9 +99,9 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
     return Interpreter(str(full), about, packages, twice)
 
 
-def _paths(about: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
+def _paths(about: Mapping[str, Any]) -> list[str]:
     """Return the folders in which it finds packages, in its own order."""
-    first = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+    first = [path for path in str(about.get("pythonpath") or "").split(os.pathsep) if path]
     user = about.get("user_site")
     known = about.get("paths")
     own = [str(path) for path in known] if isinstance(known, list) else []

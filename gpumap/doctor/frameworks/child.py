@@ -56,6 +56,7 @@ def about(say: Say) -> None:
         executable=sys.executable,
         paths=[path for path in sys.path if path],
         user_site=user,
+        pythonpath=os.environ.get("PYTHONPATH"),
         has_pip=any(os.path.isdir(os.path.join(path, "pip")) for path in sys.path),  # noqa: PTH112, PTH118 - fast
     )
 
