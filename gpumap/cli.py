@@ -34,6 +34,8 @@ COMMANDS = {
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.doctor:doctor",
                "Say for each name whether its device is used, and if not, why."),
+    "env": ("Map", "gpumap.commands.env:env",
+            "Print a block for an issue: versions, devices, topology, the map and variables."),
     "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",

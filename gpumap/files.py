@@ -108,6 +108,8 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
 def _folded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _folded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_folded(each) for each in value]
     return " ".join(value.split())
 
 

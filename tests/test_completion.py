@@ -40,7 +40,7 @@ FREE = {
     *("--map", "--needs", "--reference", "--limit", "--accept", "--over-time"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--rows", "--tensors", "--grace"),
+    *("--rows", "--tensors", "--grace", "--python"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance"),
 }

@@ -84,9 +84,10 @@ class NvmlUnavailable(AbsentError):
 
     code = "nvml-unavailable"
 
-    def __init__(self, reason: str, fix: str | None = None, *, forbidden: bool = False) -> None:
+    def __init__(self, reason: str, fix: str | None = None, *, status: int | None = None) -> None:
         super().__init__(reason, hint=fix)
-        self.forbidden = forbidden
+        self.status = status  # of nvml.h; None: its library was not reached
+        self.forbidden = status == _NO_PERMISSION
         self.reason = reason
         self.fix = fix
 
@@ -149,8 +150,7 @@ def opened(library: Any = None) -> Iterator[Any]:
         finally:
             library.nvmlShutdown()
     except library.NVMLError as error:
-        forbidden = getattr(error, "value", 0) == _NO_PERMISSION
-        raise NvmlUnavailable(*_problem(error), forbidden=forbidden) from error
+        raise NvmlUnavailable(*_problem(error), status=getattr(error, "value", None)) from error
 
 
 def _pynvml() -> Any:
