@@ -110,7 +110,7 @@ def _folded(value: Any) -> Any:
         return {key: _folded(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_folded(each) for each in value]
-    return " ".join(value.split())
+    return value if isinstance(value, int) else " ".join(value.split())
 
 
 def _incomplete(package: str, name: str, why: str) -> SourceError:

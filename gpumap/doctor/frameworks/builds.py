@@ -26,95 +26,9 @@ _BEHIND = 6  # releases that jaxlib may be behind jax at most
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cupy": "CuPy"}
 
 
-def cpu_only(facts: Facts) -> Iterator[Found]:
-    """Find a build that has no code for a GPU at all."""
-    name, text = facts.package
-    certain = facts.vendor in ("", "nvidia") and not _newest_python(facts)
-    if "cpuonly" in facts.packages or (text and _CPU_BUILD.search(text)):
-        yield Found("GM501", f"{name} {text} is a build for processors", certain)
-    elif name in ("tensorflow-cpu", "intel-tensorflow"):
-        yield Found("GM501", f"{name} is a build for processors", certain)
-    elif (
-        name == "tensorflow"
-        and "tensorflow-gpu" not in facts.packages
-        and _listed(text, tables()["no_gpu"]["tensorflow"])
-    ):
-        yield Found("GM501", f"{name} {text} has no GPU code; tensorflow-gpu had it", certain)
-    elif name == "onnxruntime" and "onnxruntime-gpu" not in facts.packages:
-        yield Found("GM501", f"{name} {text} is the build for processors", certain)
-    elif facts.raw.get("built_with_cuda") is False and not facts.text("rocm"):
-        yield Found("GM501", f"{name} says that it was built without CUDA", certain)
-    elif _no_accelerator(facts):
-        yield Found("GM501", "torch.version.cuda and torch.version.hip are None", certain)
-    yield from _by_platform(facts)
-    yield from _by_installer(facts)
-
-
-def _newest_python(facts: Facts) -> bool:
-    """Return whether this Python may be why there is no GPU build: the newest has none for long."""
-    known = _pythons(facts)
-    return bool(known) and facts.number("python")[:2] >= version(known[1])
-
-
-def _no_accelerator(facts: Facts) -> bool:
-    """Return whether the build itself says that it has neither CUDA nor ROCm."""
-    keys = "torch_version_cuda", "torch_version_hip"
-    return all(key in facts.raw and facts.raw[key] is None for key in keys)
-
-
-def _listed(text: str, conditions: list[str]) -> bool:
-    """Return whether a version is one of those that are listed."""
-    numbers = version(text)
-    for each in conditions if numbers else ():
-        limit = version(each)
-        begins = numbers[: len(limit)] == limit
-        if (numbers < limit) if each.startswith("<") else begins:
-            return True
-    return False
-
-
-def _by_platform(facts: Facts) -> Iterator[Found]:
-    """Find platforms for which the package index has builds for processors alone."""
-    name, text = facts.package
-    windows = "windows" in facts.system and not facts.wsl and not facts.container
-    source = f"{text} {facts.text('installer', 'install_command')}".lower()
-    if windows and facts.framework == "jax":
-        yield Found("GM501", "jaxlib has no build with CUDA for Windows; in WSL it has", rank=0)
-    elif _DISTRIBUTION.search(source) and "cuda" not in f"{name} {source}":
-        yield Found(
-            "GM501", f"{name} is a distribution's package: mostly built without CUDA", rank=2
-        )
-    elif _JETSON.search(facts.system) and facts.framework in ("torch", "tensorflow", "onnxruntime"):
-        what = "wheels of the package index for this board have no CUDA: NVIDIA has its own"
-        yield Found("GM501", what, rank=2)
-    elif windows and name == "tensorflow" and facts.release >= (2, 11):
-        yield Found("GM501", f"TensorFlow {text} has no GPU build for Windows (2.10 was the last)")
-    elif windows and name == "torch" and text and not facts.cuda and "+" not in text:
-        yield Found("GM501", f"torch {text} of the package index is CPU only on Windows")
-    elif "aarch64" in facts.system and name == "torch" and not facts.cuda:
-        yield Found("GM501", f"torch {text} for aarch64 is CPU only on the package index", rank=2)
-    elif "mac" in facts.system or "darwin" in facts.system:
-        yield Found("GM501", "there is no build with CUDA for macOS", rank=2)
-
-
-def _by_installer(facts: Facts) -> Iterator[Found]:
-    """Find commands by which an installer chooses a build for processors."""
-    command = facts.text("install_command", "command").lower()
-    if re.search(r"whl/cpu\b|cpuonly|torch\S*\+cpu|tensorflow-cpu", command):
-        yield Found("GM501", f"the install command asks for it: {command}", certain=not facts.cuda)
-    elif re.search(r"\b(conda|mamba|micromamba) (install|create)\b", command):
-        torch = re.search(r"\bpytorch\b(?!-cuda)", command) and not facts.built_cuda
-        if torch and "cudatoolkit=11" in command and "conda-forge" not in command:
-            yield Found("GM501", "the solver takes a CPU build where cudatoolkit has no match")
-        elif torch and not _CONDA_CUDA.search(command.replace("-c pytorch", "")):
-            yield Found("GM501", "the install command names no CUDA: the solver took a CPU build")
-    elif "windows" in facts.system and re.search(r"pip3? install (-U )?torch\b(?!.*-url)", command):
-        yield Found("GM501", "pip's torch for Windows is CPU only without --index-url", rank=2)
-
-
 def python_without_build(facts: Facts) -> Iterator[Found]:
     """Find a Python that no GPU build of this release is for."""
-    python, known = facts.number("python")[:2], _pythons(facts)
+    python, known = facts.number("python")[:2], facts.pythons()
     built = facts.built_cuda or any("cuda" in text for text in facts.packages.values())
     if known and not built and not version(known[0]) <= python <= version(known[1]):
         what = f"{facts.framework} {dotted(facts.release)} has builds for Python {known[0]} to"
@@ -129,16 +43,6 @@ def python_without_build(facts: Facts) -> Iterator[Found]:
     ):
         what = f"{facts.framework} {known[2]} is the first release for Python {dotted(python)}"
         yield Found("GM502", f"{what}: not every installer has its GPU build", rank=0)
-
-
-def _pythons(facts: Facts) -> tuple[str, ...]:
-    """Return the oldest and newest Python of a release, and its first with these; () unknown."""
-    name = facts.package[0] or facts.framework
-    known = {"pytorch": "torch", "onnxruntime": "onnxruntime-gpu", "tensorflow-gpu": "tensorflow"}
-    table = tables()["python"].get(known.get(name, name))
-    complete = len(facts.number("python")) > 1
-    first = row({key: (*value, key) for key, value in (table or {}).items()}, facts.release)
-    return first if first and complete else ()
 
 
 def other_vendor(facts: Facts) -> Iterator[Found]:
@@ -191,14 +95,6 @@ def _other_major(facts: Facts) -> Iterator[Found]:
     if facts.framework == "cupy" and runtime and facts.built_cuda[:1] not in ((), runtime[:1]):
         what = f"{facts.package[0]} loads CUDA {dotted(facts.built_cuda)}"
         yield Found("GM504", f"{what}; CUDA {dotted(runtime)} is installed", rank=0)
-
-
-def incomplete(facts: Facts) -> Iterator[Found]:
-    """Find wheels of CUDA libraries that the framework needs and its environment lacks."""
-    missing = facts.words("requires_missing")
-    if missing:
-        what = f"{facts.package[0]} needs {', '.join(missing[:4])}, and they are not installed"
-        yield Found("GM504", what, certain=bool(facts.raw.get("import_failed")))
 
 
 def library_path(facts: Facts) -> Iterator[Found]:
@@ -316,7 +212,7 @@ def conflicts(facts: Facts) -> Iterator[Found]:
 def _differs(facts: Facts, names: list[str]) -> bool:
     """Return whether one of the packages has no code for GPUs, or is of another version."""
     versions = {version(facts.packages[name])[:2] for name in names}
-    plain = _listed(facts.packages.get("tensorflow", ""), tables()["no_gpu"]["tensorflow"])
+    plain = version(facts.packages.get("tensorflow")) < (2, 1)
     return plain or len(versions) > 1 or any("cpu" in name or "intel" in name for name in names)
 
 

@@ -222,6 +222,40 @@ class Facts:
 
         return any(prints(self, key) for key in ("no-driver", "no-device", "GM514"))
 
+    def named(self) -> Mapping[str, str]:
+        """Return every fact as text by its name, those that follow from others beside them."""
+        raw = {
+            k: ", ".join(map(str, v)) if isinstance(v, list) else str(v)
+            for k, v in self.raw.items()
+        }
+        (package, version_), command = self.package, self.text("install_command", "command").lower()
+        known = {
+            "framework": self.framework, "package": package, "version": version_,
+            "vendor": self.vendor, "system": self.system, "cuda": dotted(self.cuda),
+            "command": command, "gpu": self.gpu, "wsl": str(self.wsl), "blind": str(self.blind),
+            "container": str(self.container), "newest_python": str(self.newest_python()),
+            "source": f"{version_} {self.text('installer')} {command}".lower(),
+            "job": f"{self.text('run_command')} {self.text('job', 'job_script', 'request')}",
+            "fabric_manager": self.text("fabric_manager", "fabric"),
+        }  # fmt: skip
+        return {key: value[:_LONGEST] for key, value in (raw | known).items()}
+
+    def pythons(self) -> tuple[str, ...]:
+        """Return the oldest and newest Python of the release, and its first with them; or ()."""
+        name = self.package[0] or self.framework
+        known = {
+            "pytorch": "torch",
+            "onnxruntime": "onnxruntime-gpu",
+            "tensorflow-gpu": "tensorflow",
+        }
+        table = tables()["python"].get(known.get(name, name), {})
+        first = row({key: (*value, key) for key, value in table.items()}, self.release)
+        return first if first and len(self.number("python")) > 1 else ()
+
+    def newest_python(self) -> bool:
+        """Return whether this Python may be why there is no GPU build: it is as new as any."""
+        return bool(self.pythons()) and self.number("python")[:2] >= version(self.pythons()[1])
+
     @cached_property
     def visible(self) -> str | None:
         """Return CUDA_VISIBLE_DEVICES; None where it is not set, or not known."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.frameworks.facts import Facts
 
+_FLAGS = re.IGNORECASE | re.MULTILINE
 _SHOWN = 160  # characters of a line
 
 
@@ -39,14 +40,19 @@ def _lines() -> Mapping[str, Any]:
 
 def _compiled(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
     """Return of each cause one pattern for each certainty; groups beside them."""
-    flags = re.IGNORECASE | re.MULTILINE
-    merged = {**found, "groups": {}} | {
-        key: {"likely": each} for key, each in found["groups"].items()
-    }
+    groups = {key: {"likely": each} for key, each in found["groups"].items()}
     return {
-        code: {word: re.compile("|".join(f"(?:{p})" for p in ps), flags) for word, ps in by.items()}
-        for code, by in merged.items()
+        code: {
+            word: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS) for word, ps in by.items()
+        }
+        for code, by in {**found, **groups}.items()
+        if code != "groups"
     }
+
+
+@cache
+def _signs() -> Any:
+    return shipped("gpumap.doctor.frameworks", "signs.toml", lambda found: found["sign"])
 
 
 def line(facts: Facts, key: str, certainty: str = "") -> str:
@@ -72,3 +78,35 @@ def printed(facts: Facts) -> Iterator[Found]:
             if named and (text := line(facts, code, word)):
                 yield Found(code, f"printed: {text}", certain=word == "certain")
                 break
+
+
+def signs(facts: Facts) -> Iterator[Found]:
+    """Yield each cause whose facts have the texts that name it, by the table of signs."""
+    view = _View(facts)
+    for row in _signs():
+        known = all(view.has(*each) for each in row["when"].items())
+        if known and not any(view.has(*each) for each in row.get("unless", {}).items()):
+            sure = row.get("sure")
+            certain = sure is not None and all(view.has(*each) for each in sure.items())
+            text = re.sub(r"\{([\w.-]+)\}", lambda found: view[found[1]] or "", row["what"])
+            yield Found(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))
+
+
+class _View:
+    """Facts as texts, by the names that signs have for them; what is not known is None."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts, self._known = facts, facts.named()
+
+    def __getitem__(self, key: str) -> str | None:
+        kind, _, name = key.partition(".")
+        if not name:
+            return self._known.get(key)
+        if kind == "prints":
+            return line(self._facts, name) or None
+        return {"env": self._facts.env, "package": self._facts.packages}[kind].get(name)
+
+    def has(self, key: str, pattern: str) -> bool:
+        """Return whether a fact is known, and a pattern is found in it."""
+        text = self[key]
+        return text is not None and re.search(pattern, text, re.IGNORECASE) is not None

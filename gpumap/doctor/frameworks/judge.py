@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.frameworks import access, builds
-from gpumap.doctor.frameworks.found import Found, printed
+from gpumap.doctor.frameworks.found import Found, printed, signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,14 +16,10 @@ if TYPE_CHECKING:
 
 # In the order in which causes of one rank are named.
 RULES: tuple[Rule, ...] = (
-    access.container, access.driver, access.wsl, builds.python_without_build, builds.other_vendor,
-    builds.conflicts, builds.jax, builds.cpu_only, builds.incomplete, builds.missing_library,
-    builds.library_path, builds.cudnn_mismatch, builds.kernels, access.hidden, access.mig,
-    access.index, access.permission, access.stale, access.exclusive, access.fabric,
-    access.opencl, access.memory, printed, access.not_loaded, access.scheduler, access.one_device,
-    access.interpreter, access.unusable,
+    access.driver, builds.python_without_build, builds.other_vendor, builds.conflicts, builds.jax,
+    signs, builds.missing_library, builds.library_path, builds.cudnn_mismatch, builds.kernels,
+    access.hidden, access.index, access.memory, access.interpreter, printed,
 )  # fmt: skip
-
 _ERROR = "GM534"  # of the library's own
 
 
