@@ -51,7 +51,7 @@ def plant(site, text, name="torch", version="2.5.0"):
 def planted(venv):
     site, python = venv
     yield site, python
-    subprocess.run(["rm", "-r", *site.glob("torch*")], check=True)  # noqa: S607
+    subprocess.run(["rm", "-r", *site.glob("torch*")], check=True)
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -98,7 +98,7 @@ def test_nothing_that_was_forked_stays(gpumap, planted):
     site, python = planted
     plant(site, PLANTS["forks"]["text"])
     gpumap("doctor", "--python", str(python), "--timeout", f"{LIMIT:g}s")
-    names = (Path("/proc") / pid / "cmdline" for pid in os.listdir("/proc") if pid.isdecimal())
+    names = (each / "cmdline" for each in Path("/proc").iterdir() if each.name.isdecimal())
     alive = [p for p in names if p.exists() and os.fsencode(python) in p.read_bytes()]
     assert alive == []
 
@@ -107,7 +107,8 @@ def test_the_library_runs_in_its_own_interpreter(gpumap, planted, tmp_path):
     """Neither gpumap nor its folder is there, and gpumap's process imports nothing of it."""
     site, python = planted
     told = tmp_path / "told"
-    text = f"import sys\nopen({str(told)!r}, 'a').write(repr([sys.executable, 'gpumap' in sys.modules]))"
+    said = "repr([sys.executable, 'gpumap' in sys.modules])"
+    text = f"import sys\nopen({str(told)!r}, 'a').write({said})"
     plant(site, text)
     gpumap("doctor", "--python", str(python))
     assert told.read_text() == repr([str(python), False])
@@ -131,7 +132,8 @@ def test_what_cannot_be_asked_is_said(gpumap, venv, words, code):
 def test_devices_of_a_framework_are_found_by_uuid():
     """What a library does not tell is the driver's, at the same place."""
     visible = [CudaDevice("A GPU", "0000:09:00.0", "aaaa-1"), CudaDevice("A GPU", None, "bbbb-2")]
-    device = model.Device("cuda:1", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 1), "A GPU", "cupy",
+    ref = model.DeviceRef(model.Kind.CUDA, 1)
+    device = model.Device("cuda:1", model.Kind.CUDA, ref, "A GPU", "cupy",
                           uuid="GPU-BBBB-2")  # fmt: skip
     told = [{"name": "A GPU", "uuid": "bbbb-2"}, {"name": "A GPU", "uuid": ""}, {"name": "A GPU"}]
     assert seats(told, visible, [model.Binding("dev0", device)]).split("; ") == [
@@ -163,9 +165,11 @@ HOSTILE = (
     "MIG-",
     True,
 )
-KEYS = ("packages", "env", "gpu", "gpu_count", "capability", "arch_list", "driver", "driver_cuda", "python",
-        "runtime_cuda", "cudnn", "groups", "denied", "providers", "device_used", "memory_used_mib", "os",
-        "run_command", "image", "torch_version_cuda", "framework_says", "pci_gpus")  # fmt: skip
+KEYS = (
+    "packages env gpu gpu_count capability arch_list driver driver_cuda python runtime_cuda cudnn "
+    "groups denied providers device_used memory_used_mib os run_command image torch_version_cuda "
+    "framework_says pci_gpus"
+).split()
 
 
 @pytest.mark.parametrize("framework", [*ask.FRAMEWORKS, ""])
@@ -209,9 +213,11 @@ def test_captured_machines(tmp_path, files, code):
 
 def test_env_names_no_user_and_no_secret(gpumap):
     secrets = {"HOME": "/home/alice", "USER": "alice", "TOKEN": "hunter2",
-               "LD_LIBRARY_PATH": "/home/bob/cuda", "CUDA_VISIBLE_DEVICES": "```\x1b[31m alice"}  # fmt: skip
+               "LD_LIBRARY_PATH": "/home/bob/cuda",
+               "CUDA_VISIBLE_DEVICES": "```\x1b[31m alice"}  # fmt: skip
     answer = gpumap("env", **secrets)
     assert answer.code == 0
     assert not [word for word in ("alice", "bob", "hunter2", "\x1b") if word in answer.out]
     assert [line[:3] for line in answer.out.splitlines()].count("```") == len(("begin", "end"))
-    assert "LD_LIBRARY_PATH" in answer.out and "~/cuda" in answer.out
+    assert "LD_LIBRARY_PATH" in answer.out
+    assert "~/cuda" in answer.out
