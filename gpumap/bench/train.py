@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from gpumap.lazy_numpy import Array
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
-    from gpumap.training.steps import Training
+    from gpumap.training.steps import Account, Training
     from gpumap.training.tasks import Task
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 _ITEM = 4  # bytes of a parameter
+_APACE = 50  # steps, at least, of an iteration in which workers go at their own pace
 _AT_ONCE = 64  # steps of learning, whose marks are kept
 
 
@@ -70,6 +71,7 @@ class Train(Benchmark):
         self.trained: Array | None = None  # by the last case that learned
         self._workers, self._params = workers, params
         self._losses: dict[str, float] = {}
+        self._accounts: dict[str, Account] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of what the group before had on its devices."""
@@ -82,6 +84,8 @@ class Train(Benchmark):
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
         training.steps = int(case.params["steps"])
+        if training.account is not None:
+            self._accounts[case.id] = training.account
         return self._workers.played(training, job)
 
     def metrics(
@@ -134,25 +138,32 @@ class Train(Benchmark):
             found["rate"] = per_time(case.work.operations, time, "FLOP/s")
         found |= _phases(samples, time, PER / batch, confidence)
         if case.name == "step":
-            each = moved(self._job(case)) * int(case.params["steps"])
+            each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
             found["moved"] = _exactly(each * PER / batch, "B")
+        if (account := self._accounts.get(case.id)) is not None and account.runs:
+            stale = account.stale / max(account.exchanges, 1)
+            found["staleness"] = _exactly(stale, "1")
+            found["in_flight"] = _exactly(account.under_way / account.runs, "1")
         if case.id in self._losses:
             found["loss"] = _exactly(self._losses[case.id], "1")
         return found
 
 
-def moved(job: Job) -> float:
+def moved(job: Job, comm: str = "local") -> float:
     """Return the bytes that a step moves between workers, all of them together.
 
-    Of `native` those of a ring, which a library need not take; of gosgd those to be expected.
+    Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
+    center is the first worker's, but where devices of one process each go at their own pace: then
+    it is in host memory.
     """
     n, nbytes = job.course.workers, job.course.task.parameters * _ITEM
     rule = job.course.rule
     if n == 1:
         return 0.0
-    if rule.name == "easgd":
-        return 2.0 * (n - 1) * nbytes / rule.tau  # the first worker has the centre
-    if rule.name == "gosgd":
+    if rule.kind == "easgd":
+        through = n if rule.asynchronous and comm != "mpi" else n - 1
+        return 2.0 * through * nbytes / rule.tau
+    if rule.kind == "gosgd":
         return rule.chance * n * nbytes
     name = "ring" if job.algorithm == "native" else job.algorithm
     steps = schedule(name, n, job.course.task.parameters).steps
@@ -172,7 +183,7 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
             before any device has met the centre that it is taken from.
     """
     scaling, count = params.scaling, len(bindings)
-    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
+    least = max((rule.tau for rule in params.rules if rule.kind == "easgd"), default=0)
     least *= scaling.batch(count)
     if 0 < params.learn < least and count > 1:
         said = f"no device meets the centre of easgd within {params.learn} examples"
@@ -244,8 +255,11 @@ def _asked(
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
             more |= {"algorithm": params.algorithm, "average": rule.average}
-        elif rule.name == "easgd" and count > 1:
-            more["steps"] = rule.tau  # a round holds one meeting
+        elif rule.kind == "easgd" and count > 1:
+            meetings = ceil(_APACE / rule.tau) if rule.asynchronous else 1
+            more["steps"] = rule.tau * meetings  # a round holds whole ones
+        elif rule.asynchronous and count > 1:
+            more["steps"] = _APACE
         yield "step", {**keys, **more}
 
 
@@ -313,10 +327,12 @@ def _rooms(
         for rule in params.rules:
             if rule.name == "bsp" and params.algorithm == "host":
                 yield None, (count + 1) * nbytes
+            elif rule.asynchronous:  # the center, or messages: two of each worker under way
+                yield None, (1 if rule.kind == "easgd" else 2 * count) * nbytes
             for number, binding in enumerate(bindings[:count]):
                 if rule.name == "bsp":
                     yield binding, _scratch(params.algorithm, count, number, task.parameters)
-                elif rule.name == "gosgd":
+                elif rule.kind == "gosgd" or rule.asynchronous:
                     yield binding, nbytes
                 elif number == 0:
                     yield binding, 2 * nbytes  # the centre, and who meets it
@@ -336,7 +352,7 @@ SPEC = BenchmarkSpec(
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "average", "steps"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-             "update", "speedup", "efficiency", "moved", "loss")),),
+             "update", "speedup", "efficiency", "moved", "loss", "staleness", "in_flight")),),
     command=("bench", "train"),
     columns=tables.COLUMNS,
     title=tables.title,

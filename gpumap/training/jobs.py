@@ -121,6 +121,11 @@ class Job:
     algorithm: str
     most: int  # examples that a worker is ever given, in any job of its group
 
+    @property
+    def asynchronous(self) -> bool:
+        """Whether each of its workers goes at its own pace."""
+        return self.spec.whole and self.course.workers > 1 and self.course.rule.asynchronous
+
     @cached_property
     def initial(self) -> Array:
         """The parameters that every worker begins with."""

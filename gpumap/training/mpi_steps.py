@@ -141,7 +141,7 @@ class RankTraining:
         return found
 
     def _take(self, worker: Worker) -> None:
-        x, y = self._inputs.of(self._step, self._rank)
+        x, y = self._inputs.at(self._course.first(self._step, self._rank), self._rank)
         self._spend("input")
         worker.model.load(x, y)
         worker.session.synchronize()
