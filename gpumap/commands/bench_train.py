@@ -38,8 +38,8 @@ _STEPS = 10_000_000
     metavar="NAMES",
     default="bsp",
     show_default=True,
-    help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; several "
-    "are compared.",
+    help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
+    "several are compared.",
 )
 @setting(
     "--average",

@@ -117,7 +117,7 @@ class AsynchronousTraining(LocalTraining):
 
     def __init__(self, course: Course, team: LocalTeam, initial: Array, clock: Clock) -> None:
         super().__init__(course, team, initial, clock)
-        self.account = Account()
+        self.account: Account = Account()
         self._supply = Supply(course)
         self._lock = threading.Lock()  # of the center, or of all inboxes
         self._center = landing(team.workers[0].model.weights) if self._elastic else None

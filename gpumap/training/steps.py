@@ -239,11 +239,12 @@ class Account:
         self.runs += 1
         self.under_way += under_way
 
-    def add(self, other: Account) -> None:
-        """Count what another one has counted of the same runs."""
-        self.exchanges += other.exchanges
-        self.stale += other.stale
-        self.under_way += other.under_way
+    def sum_up(self, parts: Sequence[Account]) -> None:
+        """Become the sum of what each worker has counted of the same runs."""
+        self.runs = parts[0].runs
+        self.exchanges = sum(part.exchanges for part in parts)
+        self.stale = sum(part.stale for part in parts)
+        self.under_way = sum(part.under_way for part in parts)
 
 
 class Training(Round):
