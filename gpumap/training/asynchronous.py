@@ -26,8 +26,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import has_data, landing
-from gpumap.lazy_numpy import Array
-from gpumap.training.steps import Account, LocalTraining, at, phases
+from gpumap.lazy_numpy import Array, np
+from gpumap.training.steps import Account, LocalTraining, at, fetched, phases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,9 +172,18 @@ class AsynchronousTraining(LocalTraining):
         return phases(parts, self._began, self._course.workers)
 
     def parameters(self) -> Array:
-        """Return what was trained: the center's parameters, or the first worker's; waits."""
+        """Return what was trained: the center's parameters, or by gosgd the mean by weight; waits.
+
+        Raises:
+            Diverged: what the first worker has is not a number.
+        """
         own = super().parameters()
-        return own if self._center is None else self._center.copy()
+        if self._center is not None:
+            return self._center.copy()
+        weighted = zip(self._team.workers[1:], self.weights[1:], strict=True)
+        others = (fetched(worker, "weights") * np.float32(weight) for worker, weight in weighted)
+        mean: Array = sum(others, own * np.float32(self.weights[0]))
+        return mean
 
     @property
     def weights(self) -> Sequence[float]:

@@ -80,6 +80,15 @@ class Apart:
         under_way = 0 if self._elastic else self._end(spend)
         self.account.ended(under_way)
 
+    def parameters(self) -> Array:
+        """Return the center, or by gosgd the mean by weight; on rank 0, to which all ranks come."""
+        if self._elastic:
+            return np.empty(0, np.float32) if self.center is None else self.center.copy()
+        own = self._team.weights.fetch() * np.float32(self.weight)
+        mean: Array = np.empty_like(own)
+        self._comm.Reduce(own, mean)
+        return mean
+
     def _work(self, take: Callable[[int], None], spend: Callable[[str], None]) -> None:
         rule, each = self._course.rule, self._course.counts[self._rank]
         while True:

@@ -143,10 +143,11 @@ class RankTraining:
         Raises:
             Diverged: it is not a number.
         """
-        if self._team is None or self._worker is None or self._rank:
+        if self._team is None or self._worker is None:
             return None
-        center = None if self._apart is None else self._apart.center
-        found: Array = self._team.parameters() if center is None else center.copy()
+        found: Array = (self._apart or self._team).parameters()
+        if self._rank:
+            return None
         if not steps.finite(found):
             raise steps.diverged(str(self._worker.session.device.ref))
         return found
