@@ -13,6 +13,7 @@ second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
-from gpumap.distributed.algorithms import balanced, schedule
+from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 _ITEM = 4  # bytes of a parameter
+_PILOT = 5  # steps that tell how fast each device is
 _APACE = 50  # steps, at least, of an iteration in which workers go at their own pace
 _AT_ONCE = 64  # steps of learning, whose marks are kept
 
@@ -67,9 +69,13 @@ class Train(Benchmark):
     key = KEY
 
     def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
+        if params.split == "weighted":
+            params = replace(params, rates=_rates(bindings, workers, params))
         self.plan = plan(bindings, workers, params)
+        self.divided = divided(bindings, params)  # how a batch is split
         self.trained: Array | None = None  # by the last case that learned
         self._workers, self._params = workers, params
+        self._all = len(bindings)
         self._losses: dict[str, float] = {}
         self._accounts: dict[str, Account] = {}
 
@@ -109,7 +115,14 @@ class Train(Benchmark):
     def _job(self, case: Case) -> Job:
         params = case.params
         rule = str(params.get("rule", ""))
-        spec = Spec(str(params["network"]), rule, case.names, case.name == "step")
+        spec = Spec(
+            str(params["network"]),
+            rule,
+            case.names,
+            case.name == "step",
+            self._params.rates,
+            self._all,
+        )
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
@@ -199,9 +212,35 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
         yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
         yield from (f"  {line}" for line in task.about())
     for count in counts(len(bindings)):
-        parts = balanced(params.scaling.batch(count), count)
-        each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
-        yield f"batch of {sum(parts)}: {', '.join(each)}"
+        yield divided(bindings[:count], params)
+
+
+def divided(bindings: Sequence[Binding], params: Params) -> str:
+    """Return which part of a batch each device takes, and what nobody takes."""
+    parts, batch = params.parts(len(bindings)), params.scaling.batch(len(bindings))
+    each = ", ".join(f"{b.name} {part}" for b, part in zip(bindings, parts, strict=True))
+    said = f"batch of {sum(parts)}: {each}"
+    if params.split == "weighted" and not params.rates:
+        return f"{said}, until the rates are measured"
+    return f"{said}; {batch - sum(parts)} of {batch} dropped" if sum(parts) < batch else said
+
+
+def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
+    """Measure the examples per second of each device, all computing, on the largest network."""
+    if len(bindings) == 1 or workers.skip(bindings) is not None:
+        return ()
+    task = max(params.tasks, key=lambda task: task.parameters)
+    names = tuple(binding.name for binding in bindings)
+    job = job_of(params, Spec(task.name, "", names, whole=False))
+    training = workers.training(job)
+    training.poison()
+    for _ in range(2):  # the first one is slower
+        training.record()
+        training.run(_PILOT)
+        training.finish()
+    spent, counts = training.spent(), job.course.counts
+    workers.begin()
+    return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 
 
 def _group(bindings: Sequence[Binding], workers: Workers, params: Params, task: Task) -> Group:
@@ -229,7 +268,7 @@ def _cases(
         used = tuple(bindings[:count])
         for name, keys in _asked(params, workers, task, count):
             skip = workers.skip(used)
-            batch = params.scaling.batch(count)
+            batch = sum(params.parts(count))
             operations = task.operations(batch * int(keys["steps"]))
             work = Work(count if operations else 0, operations)
             against = references.get(name) if count > 1 and skip is None else None
@@ -248,6 +287,8 @@ def _asked(
         "scaling": params.scaling.how,
         "comm": workers.comm,
     }
+    if params.split != "balanced" and count > 1:
+        keys["split"] = params.split
     if "compute" in params.cases:
         yield "compute", {**keys, "input": "kept", "steps": 1}
     keys["input"] = "kept" if params.kept else "made"
@@ -299,7 +340,7 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
     them has parameters of its own there.
     """
     beside, memory = list(workers.beside(bindings)), {"host": 0}
-    most, apart = params.scaling.examples, workers.comm == "mpi"
+    most, apart = params.most(len(bindings)), workers.comm == "mpi"
     for task in params.tasks:
         parameters = task.parameters * _ITEM
         batch = max(task.memory(most) - 2 * parameters, 0)  # on the host no more than there
@@ -350,7 +391,7 @@ SPEC = BenchmarkSpec(
     tuple(map(CaseSpec, CASES)),
     (Family(("step", "compute"),
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
-             "average", "steps"),
+             "average", "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
              "update", "speedup", "efficiency", "moved", "loss", "staleness", "in_flight")),),
     command=("bench", "train"),

@@ -249,6 +249,10 @@ class MpiTraining(steps.Training):
             self.account.sum_up(accounts)
         return {phase: sum(one[phase] for one in found) / len(found) for phase in PHASES}
 
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each rank has computed since `record`."""
+        return [one[0]["compute"] for one in self._asked("phases") if one is not None]
+
     def check(self) -> Check:
         """Return the worst of the ranks' checks; raises Diverged, by the name of the rank."""
         found = [one for one in self._asked("check") if one is not None]

@@ -272,6 +272,10 @@ class Training(Round):
         """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
         raise NotImplementedError
 
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each worker has computed in lock-step since `record`."""
+        raise NotImplementedError
+
 
 class LocalTraining(Training):
     """Workers of one process; with `whole` false they compute gradients, and nothing else."""
@@ -322,6 +326,14 @@ class LocalTraining(Training):
             for phase, marks in step
         ]
         return phases(parts, self._began, self._course.workers)
+
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each worker has computed in lock-step since `record`."""
+        steps = [dict(step) for step in self._steps]
+        return [
+            sum(at(step["compute"][n]) - at(step["transfer"][n]) for step in steps)
+            for n in range(self._course.workers)
+        ]
 
     def check(self) -> Check:
         """Return whether every worker's gradient is right.

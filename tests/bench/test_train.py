@@ -14,7 +14,7 @@ from gpumap.backends import load
 from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.operands import lighten
-from gpumap.bench.train import PER, Train, check_asked, counts, moved, plan
+from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding
 from gpumap.training.jobs import Params, Scaling
@@ -199,7 +199,8 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     ))  # fmt: skip
     for session in here.sessions.values():
         lighten(session)
-    params = asked(rule, tasks=(wide,), scaling=Scaling("weak", 1024), cases=("step",), **others)
+    others = {"scaling": Scaling("weak", 1024)} | others
+    params = asked(rule, tasks=(wide,), cases=("step",), **others)
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
@@ -350,3 +351,21 @@ def test_the_last_training_is_what_is_kept():
     held = data.batch(np.arange(131_072, 131_072 + 1024))
     assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(benchmark.trained, *held))
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(("split", "parts", "dropped"), [
+    ("weighted", (682, 341), 0), ("keras", (511, 512), 0), ("drop", (511, 511), 1),
+])  # fmt: skip
+def test_a_batch_is_split_as_is_said(split, parts, dropped):
+    """Weighted: measured first, so that nobody waits; the remainder is said."""
+    scaling = Scaling("strong", 1023)
+    row, _ = paced(Chosen("bsp"), bandwidth=1e15, scaling=scaling, split=split)
+    assert row.case.params["split"] == split
+    assert row.case.params["batch"] == sum(parts) == 1023 - dropped
+    waited = row.metrics["sync"].value / row.metrics["compute"].value
+    assert (waited < 0.01) == (split == "weighted")
+    here = world(gpu(0), gpu(1))
+    params = asked(scaling=scaling, split=split, rates=(2.0, 1.0))
+    said = divided(here.bindings, params)
+    assert said.startswith(f"batch of {sum(parts)}: a {parts[0]}, b {parts[1]}")
+    assert ("1 of 1023 dropped" in said) == bool(dropped)
