@@ -165,7 +165,12 @@ HOSTILE = (
     "MIG-",
     True,
 )
-KEYS = ["packages", "env", "gpu", "gpu_count", "capability", "arch_list", "driver", "driver_cuda", "python", "runtime_cuda", "cudnn", "groups", "denied", "providers", "device_used", "memory_used_mib", "os", "run_command", "image", "torch_version_cuda", "framework_says", "pci_gpus"]
+KEYS = (
+    "packages", "env", "gpu", "gpu_count", "capability", "arch_list", "driver", "driver_cuda",
+    "python", "runtime_cuda", "cudnn", "groups", "denied", "providers", "device_used",
+    "memory_used_mib", "os", "run_command", "image", "torch_version_cuda", "framework_says",
+    "pci_gpus",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("framework", [*ask.FRAMEWORKS, ""])
