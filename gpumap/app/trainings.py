@@ -115,7 +115,7 @@ class Training(Shared):
         self._draft: Draft | None = None
 
     def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
-        """Keep the draft: how a batch is split is said there."""
+        """Keep the draft, for a note on how a batch is split."""
         self._draft = draft
 
     def check(self, bindings: Sequence[Binding]) -> None:

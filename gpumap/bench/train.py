@@ -216,7 +216,7 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
 
 
 def divided(bindings: Sequence[Binding], params: Params) -> str:
-    """Return which part of a batch each device takes, and what nobody takes."""
+    """Return which part of a batch each device takes, and the dropped remainder."""
     parts, batch = params.parts(len(bindings)), params.scaling.batch(len(bindings))
     each = ", ".join(f"{b.name} {part}" for b, part in zip(bindings, parts, strict=True))
     said = f"batch of {sum(parts)}: {each}"

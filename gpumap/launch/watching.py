@@ -92,8 +92,8 @@ class Watch:
         Args:
             bindings: the names and their devices.
             root: a recorded tree, or "" for the running system.
-            clock: stands in for the time.
-            library: stands in for the module `pynvml`.
+            clock: replaces the time.
+            library: replaces the module `pynvml`.
         """
         self.show: Callable[[], None] | None = None  # done at each look
         self.hide: Callable[[], None] = _nothing  # before others write

@@ -1,7 +1,7 @@
 """EASGD and GOSGD between processes, each at its own pace (`gpumap.training.asynchronous`).
 
 A thread of rank 0 serves whoever comes: it hands out examples, a few steps' worth at a time, and
-lets a rank meet the center. Before that it answers, so that waiting for it is told apart from
+lets a rank meet the center. Before that it answers, so that waiting is not booked as
 moving the parameters. Gossip is sent without waiting, and blended in before the first step that
 finds it there; when all steps are taken, each rank learns how many messages are still to come.
 """
