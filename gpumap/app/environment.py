@@ -39,14 +39,11 @@ def block(program: Program, python: str | None) -> str:
 
 def _clean(text: str, env: Mapping[str, str]) -> str:
     """Return a text without the home folder and the user's name."""
-    homes = [env[name].rstrip("/") for name in ("HOME",) if len(env.get(name, "")) > 1]
-    for home in homes:
-        text = text.replace(home, "~")
-    text = re.sub(r"/(home|Users)/[^/:;\s]+", "~", text)
-    for name in {env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")}:
-        if len(name) >= _SHORTEST and name != "root":
-            text = re.sub(rf"\b{re.escape(name)}\b", "USER", text)
-    return text
+    home = env.get("HOME", "").rstrip("/")
+    text = re.sub(r"/(home|Users)/[^/:;\s]+", "~", text.replace(home, "~") if home else text)
+    names = {env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")} - {"root"}
+    words = "|".join(re.escape(name) for name in names if len(name) >= _SHORTEST)
+    return re.sub(rf"\b({words})\b", "USER", text) if words else text
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
@@ -77,8 +74,7 @@ def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
         probe = inventory.probe(name)
         yield name, probe.version or "usable" if probe.usable else f"no: {probe.reason}"
         for each in probe.devices:
-            near = "" if each.pci is None else f", {each.pci}"
-            yield f"  {each.ref}", f"{each.name}{near}, {each.uuid or 'no UUID'}"
+            yield f"  {each.ref}", ", ".join(filter(None, (each.name, each.pci, each.uuid)))
 
 
 def _map(program: Program) -> Iterator[tuple[str, str]]:

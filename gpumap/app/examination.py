@@ -96,11 +96,9 @@ class _Examination:
     def _ask_libraries(self) -> None:
         from gpumap.app.frameworks import ask
 
-        self._record.limit.doing = "asking the interpreter"
-        share = _WITH_MAP if self._asked.for_map() else 1.0
-        limit = max((self._end - time.monotonic()) * share, 1.0)
-        asked = self._asked
-        self._libraries = ask(self._program, asked.python, asked.framework, limit)
+        self._record.limit.doing, asked = "asking the interpreter", self._asked
+        limit = (self._end - time.monotonic()) * (_WITH_MAP if asked.for_map() else 1.0)
+        self._libraries = ask(self._program, asked.python, asked.framework, max(limit, 1.0))
         self._record.limit.doing = ""
 
     def _conclude_libraries(self) -> None:

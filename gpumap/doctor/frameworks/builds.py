@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.frameworks.facts import Facts
 
-_CPU_BUILD = re.compile(r"(\+|\b|_)cpu(_|\b|$)|\bcpuonly\b|\b(mkl|eigen)_py")
-_DISTRIBUTION = re.compile(
-    r"\b(pacman|yay|apt|apt-get|dpkg|dnf|yum|zypper|nix|snap|brew|debian|aur)\b"
-)
 _PLUGIN = re.compile(r"jax-cuda\d*-(plugin|pjrt)$")
-_CONDA_CUDA = re.compile(
-    r"cudatoolkit|pytorch-cuda|cuda-version|-c nvidia|cuda\d|=\*?=?\S*cuda", re.IGNORECASE
-)
-_JETSON = re.compile(r"jetson|jetpack|l4t|tegra")
 _BEHIND = 6  # releases that jaxlib may be behind jax at most
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cupy": "CuPy"}
 
@@ -35,12 +27,7 @@ def python_without_build(facts: Facts) -> Iterator[Found]:
         yield Found("GM502", f"{what} {known[1]}; this is {dotted(python)}", rank=0)
     elif python and prints(facts, "GM502"):
         yield Found("GM502", f"pip finds no release for Python {dotted(python)}", rank=0)
-    elif (
-        known
-        and not built
-        and python == version(known[1])
-        and facts.release[:2] == version(known[2])[:2]
-    ):
+    elif facts.newest_python() and not built and facts.release[:2] == version(known[2])[:2]:
         what = f"{facts.framework} {known[2]} is the first release for Python {dotted(python)}"
         yield Found("GM502", f"{what}: not every installer has its GPU build", rank=0)
 
@@ -52,9 +39,7 @@ def other_vendor(facts: Facts) -> Iterator[Found]:
     cuda = bool(facts.built_cuda) and not hip
     driverless = prints(facts, "no-driver")
     if facts.vendor == "nvidia" and hip:
-        yield Found(
-            "GM503", f"{name} {text} is built for ROCm, and the GPU is NVIDIA's", certain=True
-        )
+        yield Found("GM503", f"{name} {text} is for ROCm, the GPU is NVIDIA's", certain=True)
     elif facts.vendor == "amd" and cuda:
         yield Found("GM503", f"{name} {text} is built for CUDA, and the GPU is AMD's", certain=True)
     elif facts.vendor in ("amd", "intel") and (
@@ -154,20 +139,13 @@ def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Found]:
     known = row(tables()["cuda"], facts.cuda)
     failing = prints(facts, "no-kernel") or prints(facts, "GM510") or prints(facts, "GM509")
     if least and card < least:
-        yield Found(
-            "GM510",
-            f"the device has capability {dotted(card)}, and {dotted(least)} is needed",
-            certain=True,
-        )
+        what = f"the device has capability {dotted(card)}, and {dotted(least)} is needed"
+        yield Found("GM510", what, certain=True)
     elif known and card > version(known[1]):
-        what = (
-            f"CUDA {dotted(facts.cuda)} knows devices up to {known[1]}, this one has {dotted(card)}"
-        )
+        what = f"CUDA {dotted(facts.cuda)} knows devices up to {known[1]}, this is {dotted(card)}"
         yield Found("GM509", what, certain=bool(facts.built_cuda))
     elif known and card < version(known[0]):
-        what = (
-            f"CUDA {dotted(facts.cuda)} knows devices from {known[0]}, this one has {dotted(card)}"
-        )
+        what = f"CUDA {dotted(facts.cuda)} knows devices from {known[0]}, this is {dotted(card)}"
         yield Found("GM510", what, certain=bool(facts.built_cuda))
     elif oldest and card < version(oldest):
         what = f"builds of {name} start at capability {oldest}, this device has {dotted(card)}"
@@ -187,8 +165,6 @@ def _gfx(facts: Facts) -> Iterator[Found]:
         yield Found("GM511", f"the build has no code for {facts.gfx or facts.gpu}", rank=-1)
     elif facts.gfx and not listed and facts.gfx not in tables()["gfx"]["built"].split():
         yield Found("GM511", f"the projects' own builds have no code for {facts.gfx}", rank=2)
-    elif "HSA_OVERRIDE_GFX_VERSION" in facts.env:
-        yield Found("GM511", "HSA_OVERRIDE_GFX_VERSION makes the device another one", rank=2)
 
 
 def conflicts(facts: Facts) -> Iterator[Found]:
@@ -204,9 +180,8 @@ def conflicts(facts: Facts) -> Iterator[Found]:
     tags = {m[0] for name in ("torch", "torchvision", "torchaudio")
             if (m := re.search(r"\+\w+", facts.packages.get(name, "")))}  # fmt: skip
     if len(tags) > 1:
-        yield Found(
-            "GM512", f"torch and its companions are of different builds: {', '.join(sorted(tags))}"
-        )
+        what = f"torch and its companions are of different builds: {', '.join(sorted(tags))}"
+        yield Found("GM512", what)
 
 
 def _differs(facts: Facts, names: list[str]) -> bool:
@@ -223,23 +198,16 @@ def jax(facts: Facts) -> Iterator[Found]:
     if own and lib and lib[:3] > own[:3]:
         yield Found("GM516", f"jaxlib {dotted(lib)} is newer than jax {dotted(own)}", certain=True)
     elif own and lib and (lib[:2] != own[:2] or sum(own[2:3]) - sum(lib[2:3]) > _BEHIND):
-        yield Found(
-            "GM516", f"jaxlib {dotted(lib)} is older than jax {dotted(own)} accepts", rank=0
-        )
+        yield Found("GM516", f"jaxlib {dotted(lib)} is too old for jax {dotted(own)}", rank=0)
     base = lib or own
     for name, number in parts.items():
         if base and number and number != base:
             what = f"{name} {dotted(number)} does not fit jaxlib {dotted(base)}"
             yield Found("GM516", what, certain=number[:3] != base[:3] or bool(lib))
-        elif re.search(r"older|newer", facts.packages.get("jax", "")) or (
-            base and not number and ">" in facts.packages[name]
-        ):
-            yield Found(
-                "GM516", f"{name} is {facts.packages[name]}, and jax {facts.packages.get('jax')}"
-            )
-    local = "+" in facts.packages.get("jaxlib", "") or "cuda" in facts.packages.get("jaxlib", "")
-    if facts.framework == "jax" and facts.packages and not parts and not local:
+        elif re.search(r"older|newer", facts.packages.get("jax", "")):
+            yield Found("GM516", f"{name} is {facts.packages[name]}, jax {facts.packages['jax']}")
+    built = facts.packages.get("jaxlib", "+")  # a local version is that of old builds with CUDA
+    if facts.framework == "jax" and not parts and not re.search("[+]|cuda", built):
         whole = bool(facts.raw.get("packages_complete"))
-        if "jaxlib" in facts.packages:
-            what = f"jaxlib {facts.packages['jaxlib']} is there, and no plugin for CUDA"
-            yield Found("GM517", what, certain=whole, rank=0 if whole else 2)
+        what = f"jaxlib {built} is there, and no plugin for CUDA"
+        yield Found("GM517", what, certain=whole, rank=0 if whole else 2)

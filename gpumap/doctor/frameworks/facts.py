@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +26,6 @@ _LOCAL = re.compile(r"\+(cu|rocm|cuda)([\d.]+)")
 _BUILD = re.compile(r"cuda_?(\d+\.\d+)")  # of a conda build: py3.8_cuda10.2_cudnn7.6.5_0
 _GFX = re.compile(r"\bgfx[0-9a-f]{3,4}\b", re.IGNORECASE)
 _ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
-_VENDORS = (
-    ("nvidia", r"nvidia|geforce|\b[rg]tx\b|tesla|quadro|jetson"),
-    ("amd", r"radeon|\bamd\b|\brx ?[5-9]\d{3}|gfx\d|instinct|\bmi\d{2,3}\b|rocm|strix|navi|vega"),
-    ("intel", r"\barc\b|intel|iris|\buhd\b|data center gpu max"),
-    ("apple", r"apple|\bmps\b"),
-    ("nvidia", r"titan|\b[ahvplbtkm]\d{1,4}\b|\bgts? ?\d{3}|\bmx\d"),
-)
-# What is no text of a program's: settings, commands, names.
-_SILENT = (
-    "framework", "python", "packages", "env", "installer", "install_command", "run_command",
-    "image", "gpu", "os", "set_in", "groups", "arch_list", "providers", "scheduler", "prefix",
-    "executable", "conda_prefix", "module_path", "denied", "shadows", "requires_missing",
-    "device_files", "pci_gpus", "devices", "nvidia_smi_query",
-)  # fmt: skip
 
 
 @cache
@@ -78,7 +64,6 @@ class Facts:
     raw: Mapping[str, Any]
     framework: str = ""
     symptoms: tuple[str, ...] = ()
-    fixes: Mapping[str, str] = field(default_factory=dict)  # pip and python, as commands
 
     def text(self, *keys: str) -> str:
         """Return the first of some facts that is there, as text."""
@@ -101,7 +86,8 @@ class Facts:
     @cached_property
     def lines(self) -> str:
         """Return everything that programs printed, a line each."""
-        named = (value for key, value in self.raw.items() if key not in _SILENT)
+        silent = tables()["facts"]["silent"].split()
+        named = (value for key, value in self.raw.items() if key not in silent)
         return "\n".join((*self.symptoms, *(text for value in named for text in _texts(value))))
 
     @cached_property
@@ -171,7 +157,8 @@ class Facts:
     def vendor(self) -> str:
         """Return who made the devices, by their names: nvidia, amd, intel, apple."""
         told = self.text("vendor")
-        every = (v for v, names in _VENDORS if re.search(names, self.gpu, re.IGNORECASE))
+        names, gpu = tables()["names"].items(), self.gpu.lower()
+        every = (vendor.split()[0] for vendor, pattern in names if re.search(pattern, gpu))
         return told or next(every, "amd" if self.raw.get("rocm") else "")
 
     @cached_property

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import run_child
+from gpumap.doctor.frameworks.facts import tables
 from gpumap.machine.cuda import version_text
 from gpumap.machine.fingerprint import VALUE_MAX
 
@@ -25,11 +26,6 @@ VARIABLES = (
     "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "LD_LIBRARY_PATH",
     "JAX_PLATFORMS", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
 )  # fmt: skip
-_SCHEDULERS = {
-    "SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID": "lsf", "RAY_JOB_ID": "ray",
-    "JOB_ID": "grid engine",
-}  # fmt: skip
-_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _DISPLAY = "0x03"  # the class of GPUs on the PCI bus
 _PCI = "sys/bus/pci/devices"
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -45,7 +41,7 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
     loaded = tree.text("proc/driver/nvidia/version") is not None
     wsl = "microsoft" in release.lower()
     files = [n for n in tree.names("dev") if re.match(r"nvidia(\d+|ctl)$|kfd$|dxg$", n)]
-    scheduler = next((word for name, word in _SCHEDULERS.items() if env.get(name)), None)
+    scheduler = next((word for name, word in tables()["schedulers"].items() if env.get(name)), None)
     return {
         "env": {name: env[name][:VALUE_MAX] for name in VARIABLES if name in env},
         "pci_gpus": [p for p, v, _ in cards if v != "intel"] if tree.names(_PCI) else None,
@@ -71,7 +67,7 @@ def _cards(tree: Tree) -> list[tuple[str, str, str]]:
     found = []
     for pci in sorted(tree.names(_PCI)):
         if (tree.text(f"{_PCI}/{pci}/class") or "").startswith(_DISPLAY):
-            vendor = _VENDORS.get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
+            vendor = tables()["vendors"].get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
             driver = (tree.root / _PCI / pci / "driver").resolve().name
             found.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
     return found
@@ -108,14 +104,15 @@ def _groups() -> list[str]:
 
 def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
     """Return what nvidia-smi says of the first device, or prints in its stead."""
-    query = f"--query-gpu={','.join(_QUERY)}"
+    names = tables()["smi"]
+    query = f"--query-gpu={','.join(names)}"
     line = f'exec nvidia-smi {query} --format=csv,noheader,nounits >"/dev/fd/$1" 2>&1'
     child = run_child(("/bin/sh", "-c", line, "sh"), env, limit)
     if child.code in (_NOT_FOUND, None):
         return {"nvidia_smi": "no answer"} if child.code is None else {}
-    rows = [dict(zip(_QUERY.values(), map(str.strip, row.split(",")), strict=False))
+    rows = [dict(zip(names.values(), map(str.strip, row.split(",")), strict=False))
             for row in child.answer.splitlines()]  # fmt: skip
-    if child.code or not rows or len(rows[0]) < len(_QUERY):
+    if child.code or not rows or len(rows[0]) < len(names):
         return {"nvidia_smi": child.answer[:VALUE_MAX]}
     numbers = {
         key: int(v) for key, v in rows[0].items() if key.startswith("memory") and v.isdecimal()
@@ -131,37 +128,15 @@ def of_driver(nvidia: Nvidia) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if nvidia.driver is not None and nvidia.driver.version:
         found["driver_cuda"] = version_text(nvidia.driver.version).partition(" ")[2]
-        found["cuinit"] = _STATUS.get(nvidia.driver.status)
+        found["cuinit"] = tables()["cuinit"].get(str(nvidia.driver.status))
         if not nvidia.driver.status:
             found["gpu"] = ", ".join(each.name for each in nvidia.driver.devices)
     if nvidia.gpus:
         found["gpu_count"] = sum(len(gpu.instances) or 1 for gpu in nvidia.gpus)
         found["mig"] = any(gpu.mig for gpu in nvidia.gpus)
     if nvidia.code is not None:
-        found["nvml"] = _NVML.get(nvidia.code)
+        found["nvml"] = tables()["nvml"].get(str(nvidia.code))
     return {key: value for key, value in found.items() if value not in (None, "")}
 
 
 _NOT_FOUND = 127  # of a shell: there is no such program
-_QUERY = {
-    "name": "gpu", "driver_version": "driver", "compute_mode": "compute_mode",
-    "mig.mode.current": "mig", "memory.used": "memory_used_mib", "memory.total": "memory_total_mib",
-}  # fmt: skip
-# cuInit's answers and NVML's, as both print them.
-_STATUS = {
-    100: "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
-    101: "CUDA_ERROR_INVALID_DEVICE",
-    2: "CUDA_ERROR_OUT_OF_MEMORY",
-    46: "cudaErrorDevicesUnavailable",
-    802: "CUDA_ERROR_SYSTEM_NOT_READY: system not yet initialized",
-    803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-    804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-    999: "CUDA_ERROR_UNKNOWN",
-}
-_NVML = {
-    4: "NVML: Insufficient Permissions",
-    9: "NVML: Driver Not Loaded",
-    15: "GPU is lost",
-    18: "NVML: Driver/library version mismatch",
-    999: "NVML: Unknown Error",
-}
