@@ -92,9 +92,11 @@ def run_names(program: Program, asked: RunRequest) -> None:
         launching.to_files(asked.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
     if asked.watch or asked.expect_used:
-        from gpumap.app.watching import run_watched
+        from gpumap.app.watching import Shown, run_watched
 
-        run_watched(program, launching, (token, asked.grace, asked.timeout), resolution, asked)
+        live = asked.watch and not asked.quiet and asked.launcher == "local"
+        shown = Shown(live, asked.quiet, asked.expect_used)
+        run_watched(program, launching, (token, asked.grace, asked.timeout), resolution, shown)
     elif code := launching.go(token, asked.grace, asked.timeout):
         raise Ended(code)
 

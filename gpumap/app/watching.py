@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.app.output import Output
-    from gpumap.app.placed_run import RunRequest
     from gpumap.app.program import Program
     from gpumap.launch.processes import Ending
     from gpumap.launch.sights import Sight
@@ -33,6 +32,14 @@ _REDRAWN = 1.0  # seconds
 _GRACE = 5.0
 _NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
+
+
+class Shown(NamedTuple):
+    """What a watched run shows: lines while it runs, the table; and whether all must be used."""
+
+    live: bool
+    quiet: bool
+    expect_used: bool
 
 
 class TraceCommand(NamedTuple):
@@ -52,7 +59,7 @@ def run_watched(
     launching: Launching,
     settings: tuple[str, float, float | None],
     resolution: Resolution,
-    asked: RunRequest,
+    shown: Shown,
 ) -> None:
     """Run the processes of a map, and show on stderr what they do with their devices.
 
@@ -60,18 +67,17 @@ def run_watched(
         Ended: they have ended, not well; or a name was not used, which was expected.
     """
     watch = Watch(resolution.bindings)
-    live = asked.watch and not asked.quiet and asked.launcher == "local"
-    if live and program.stderr.isatty():
+    if shown.live and program.stderr.isatty():
         _Live(program, watch, resolution.bindings)
     try:
         code = launching.go(*settings, watch)
     finally:
         watch.hide()
     found = _utilisation(watch, program.command or (), None)
-    if not asked.quiet:
+    if not shown.quiet:
         _, text = sentences(found)
         tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
-    unused = _unused(found) if asked.expect_used and not code else None
+    unused = _unused(found) if shown.expect_used and not code else None
     if unused is not None:
         tell(program, f"error: {printable(unused.message)} (--expect-used)\n")
     if code or unused:

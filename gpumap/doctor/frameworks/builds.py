@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.frameworks.facts import dotted, matching, row, tables, version
-from gpumap.doctor.frameworks.found import Found, prints
+from gpumap.doctor.frameworks.facts import dotted, matching, prints, row, tables, version
+from gpumap.doctor.frameworks.found import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

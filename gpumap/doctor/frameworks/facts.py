@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Version = tuple[int, ...]
 
 FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libraries are asked
+_FLAGS = re.IGNORECASE | re.MULTILINE
+_SHOWN = 160  # characters of a line
 _LONGEST = 2000  # characters of a fact
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _LOCAL = re.compile(r"\+(cu|rocm|cuda)([\d.]+)")
@@ -32,6 +34,24 @@ _ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
 def tables() -> Mapping[str, Any]:
     """Return the tables of what frameworks, CUDA and drivers document of each other."""
     return shipped("gpumap.doctor.frameworks", "tables.toml", dict)
+
+
+@cache
+def patterns() -> Mapping[str, Any]:
+    """Return the patterns of printed lines, by cause or group and certainty."""
+    return shipped("gpumap.doctor.frameworks", "lines.toml", _compiled)
+
+
+def _compiled(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
+    """Return of each cause one pattern for each certainty; groups beside them."""
+    groups = {key: {"likely": each} for key, each in found["groups"].items()}
+    return {
+        code: {
+            word: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS) for word, ps in by.items()
+        }
+        for code, by in {**found, **groups}.items()
+        if code != "groups"
+    }
 
 
 def version(text: object) -> Version:
@@ -205,8 +225,6 @@ class Facts:
     @cached_property
     def blind(self) -> bool:
         """Return whether a program said that there is no driver, or no device."""
-        from gpumap.doctor.frameworks.found import prints
-
         return any(prints(self, key) for key in ("no-driver", "no-device", "GM514"))
 
     def named(self) -> Mapping[str, str]:
@@ -270,3 +288,18 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, dict):
         for one in value.values():
             yield from _texts(one)
+
+
+def line(facts: Facts, key: str, certainty: str = "") -> str:
+    """Return the first line that names a cause, or belongs to a group; "" where there is none."""
+    for word, pattern in patterns()[key].items():
+        if certainty in ("", word) and (found := pattern.search(facts.lines)):
+            start = facts.lines.rfind("\n", 0, found.start()) + 1
+            end = facts.lines.find("\n", found.end())
+            return facts.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
+    return ""
+
+
+def prints(facts: Facts, key: str) -> bool:
+    """Return whether a program printed what names a cause, or belongs to a group."""
+    return bool(line(facts, key))
