@@ -182,15 +182,6 @@ def test_no_input_is_obeyed(job, name, text):
     assert "\x1b" not in step.log
 
 
-@pytest.mark.parametrize("name", ["::error title=other::x", "##[error]x", "%0A::error::x"])
-def test_names_of_a_map_are_not_obeyed(job, name):
-    """They stand in what gpumap says, of a map that works and of one that does not."""
-    for device in ("cuda0", "cuda7"):
-        step = job.step(map=f"{name}->{device}")
-        assert all(title.startswith("gpumap") for _, title, _ in step.obeyed if title)
-        assert not any(text.startswith("x") for _, _, text in step.obeyed)
-
-
 def begun(job):
     """Start a step whose device never answers; return the process and its files, once it hangs."""
     command, env, files = job.prepare("run", {"map": TWO})

@@ -10,15 +10,13 @@ from pathlib import Path
 import click
 import pexpect
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from shell import BIN, LIMIT, Shell
 from tables import table
 from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 
 from gpumap import cli
 from gpumap.commands.about import SHELLS as NAMED
-from gpumap.completion import LISTS, SHELLS, WORDS, _joined, _known
+from gpumap.completion import LISTS, SHELLS, WORDS, _known
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 LINES = {  # what README says a user's own file is to have
@@ -118,12 +116,6 @@ def test_a_bash_that_keeps_words_whole_gets_whole_words(gpumap, behind, words):
     """Where COMP_WORDBREAKS has no "=", all of the word is replaced; else what stands after it."""
     found = offered(gpumap, f"gpumap bench dot --if-absent{behind}")
     assert found == [f"plain,{word}" for word in words]
-
-
-@given(st.lists(st.from_regex(r"[a-z-]{1,3}(=[a-z]{1,2}){0,2}", fullmatch=True), min_size=1))
-def test_what_bash_takes_apart_is_put_together(words):
-    apart = [part for word in words for part in re.split("(=)", word)]
-    assert list(_joined(apart)) == words
 
 
 def commands():
