@@ -108,7 +108,7 @@ def test_it_takes_as_long_as_with_data(kind, more):
     assert METHOD in light - plain
     for before, after in rows:
         assert (before.case.id, before.status) == (after.case.id, after.status)
-        drawn = more.get("noise") or before.case.params.get("rule") == "gosgd"
+        drawn = more.get("noise") or "gosgd" in str(before.case.params.get("rule"))
         if before.samples is None or drawn:  # whose draws come in another order
             continue
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
