@@ -45,8 +45,8 @@ COMMANDS = {
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap on this machine: round trips of data, and false alarms."),
     "compare": ("Judge", "gpumap.commands.compare:compare",
-                "Judge the saved report NEW against the saved report BASE, or one command "
-                "against another."),
+                ("Judge the saved report NEW against the saved report BASE, or one command "
+                 "against another.")),
     "report": ("Judge", "gpumap.commands.report:report",
                "Show saved reports again: one in any format, several side by side."),
     "explain": ("Judge", "gpumap.commands.explain:explain",
