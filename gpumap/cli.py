@@ -42,6 +42,9 @@ COMMANDS = {
                       "Measure copies between the host and the devices, and model what they cost."),
     "predict": ("Measure", "gpumap.commands.predict:predict",
                 "Predict what more devices would give, from what links cost; nothing is measured."),
+    "scale": ("Measure", "gpumap.commands.scale:scale",
+              ("Run a program on one name, on two and so on; say how much faster it is, and what "
+               "limits it.")),
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap on this machine: round trips of data, and false alarms."),
     "compare": ("Judge", "gpumap.commands.compare:compare",
@@ -216,12 +219,12 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
 
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return what is gpumap's own, and the command after the first "--" of `run` or `trace`."""
-    if arguments[:1] not in (["run"], ["trace"]) or "--" not in arguments:
+    """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
+    if arguments[:1] not in (["run"], ["scale"], ["trace"]) or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")
     words, command = arguments[:place], tuple(arguments[place + 1 :])
-    if words[0] == "run":
+    if words[0] != "trace":
         return words, command
     free = _free(words)
     if any("->" not in words[n] for n in free):  # a script, whose arguments are its own
@@ -305,7 +308,8 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    if arguments[:1] == ["run"] and (option or extra) and (fix := _parting(error, arguments[1:])):
+    behind = arguments[:1] in (["run"], ["scale"])
+    if behind and (option or extra) and (fix := _parting(error, *arguments)):
         return fix
     dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
     if option and (map_ := next(dashed, None)):
@@ -315,8 +319,8 @@ def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str
     return ""
 
 
-def _parting(error: click.UsageError, words: list[str]) -> str:
-    """Return where "--" goes in a call of `run` that has none, if a command begins in it."""
+def _parting(error: click.UsageError, command: str, *words: str) -> str:
+    """Return where "--" goes in a call that has none, if a command begins in it."""
     from shlex import join
 
     params = error.ctx.command.params if error.ctx else []
@@ -326,7 +330,7 @@ def _parting(error: click.UsageError, words: list[str]) -> str:
     name = error.option_name if isinstance(error, click.NoSuchOption) else ""
     if start is None or "->" in words or not any(w.startswith(name) for w in words[start:]):
         return ""
-    call = join(["gpumap", "run", *words[:start], "--", words[start]])
+    call = join(["gpumap", command, *words[:start], "--", words[start]])
     return f'put "--" before the command: {call}{" ..." if words[start + 1 :] else ""}'
 
 

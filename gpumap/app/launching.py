@@ -92,6 +92,14 @@ class Launching:
         """Let each process have the streams of this one, as a program in a shell has them."""
         self._outputs = [(None, None) for _ in self._jobs]
 
+    def to_nothing(self) -> None:
+        """Show nothing of what the processes print; their last lines are kept."""
+        from gpumap.launch.lines import Sink
+
+        self._files.append(os.open(os.devnull, os.O_WRONLY))
+        sink = Sink(self._files[-1], vital=False)
+        self._outputs = [((sink, None), (sink, None)) for _ in self._jobs]
+
     def to_files(self, folder: Path) -> None:
         """Let each process have files of its own.
 

@@ -258,6 +258,7 @@ class Draft:
         self.selftest: model.SelfTest | None = None
         self.traces: tuple[model.Trace, ...] = ()
         self.utilisation: model.Utilisation | None = None
+        self.scaling: model.Scaling | None = None
         self.prediction: model.Prediction | None = None
         self.published: model.Published | None = None
         self.diagnoses: tuple[model.Diagnosis, ...] = ()

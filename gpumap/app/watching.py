@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.app.scaling import ScaleRequest
     from gpumap.launch.processes import Ending
     from gpumap.launch.sights import Sight
     from gpumap.model import Binding, Resolution, Utilisation
@@ -96,7 +97,7 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
     settings = {"expect_used": asked.expect_used}
     try:
         with Recording("trace", program, asked.output, settings, time_limit=None) as record:
-            record.draft.resolution = _resolved(program, record, asked)
+            record.draft.resolution = resolved(program, record, asked)
             if record.draft.source and record.draft.source.origin != "default":
                 env["GPUMAP_CONTEXTS"] = record.draft.source.text
             watch = Watch(record.draft.resolution.bindings)
@@ -115,7 +116,7 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
         raise Ended(own if own and ended.exit_code in (0, Exit.NO) else ended.exit_code) from ended
 
 
-def _resolved(program: Program, record: Recording, asked: TraceCommand) -> Resolution:
+def resolved(program: Program, record: Recording, asked: TraceCommand | ScaleRequest) -> Resolution:
     """Find the map and its devices; without one, those that a benchmark would take."""
     from gpumap.machine.topology import read
     from gpumap.resolve import default_map, resolve

@@ -1,4 +1,4 @@
-"""What reports answer without a benchmark: `compare`, `selftest`, `predict` and `trace`."""
+"""What reports answer without a benchmark: `compare`, `selftest`, `predict`, `trace`, `scale`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.judge.scaling import scale  # noqa: F401 - answers for a kind of report
 from gpumap.judge.uses import utilisation
 from gpumap.units import counted
 

@@ -44,6 +44,7 @@ _DONE = {
     "selftest": "tested",
     "predict": "predictable",
     "trace": "traced",
+    "scale": "measured",
 }
 _FOLLOWS = "What was measured until then follows."
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.launch.places import joined
 from gpumap.machine import orphans
 from gpumap.machine.numa import pin
 from gpumap.model import Kind
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
 HERE = "127.0.0.1"
 LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what mends a lack of room
+_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS", "GPUMAP_BACKEND")  # in one process too
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -65,11 +67,14 @@ def identity(device: Device) -> str:
     return str(device.ref)
 
 
-def inside(place: Place) -> str:
-    """Return the device of a place as it is named in the process that is bound there."""
+def inside(place: Place, cores: tuple[int, ...]) -> str:
+    """Return the device of a place as it is named in a process that may run on these cores alone.
+
+    None: in one that is not bound.
+    """
     one_core = place.device.kind is Kind.CPU and place.device.ref.index is not None
-    if one_core and place.cores:
-        return f"{Kind.CPU}0"
+    if one_core and place.cores and cores:
+        return f"{Kind.CPU}{cores.index(place.cores[0])}"
     return identity(place.device)
 
 
@@ -83,6 +88,21 @@ def visible(device: Device) -> str | None:
     return "" if device.in_host_memory else None
 
 
+def environment_of_all(
+    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of one process that has several names; it is no rank of a job."""
+    whole, devices = joined(places), [visible(place.device) for place in places]
+    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    own = _environment(whole, 0, 1, world, shared, given)
+    found = {key: value for key, value in own.items() if key in _OF_ALL}
+    found["GPUMAP_COUNT"] = str(len(places))
+    found["GPUMAP_CONTEXTS"] = ";".join(f"{p.name}->{inside(p, whole.cores)}" for p in places)
+    if None not in devices:
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(filter(None, devices))
+    return found
+
+
 def _environment(
     place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
 ) -> dict[str, str]:
@@ -90,7 +110,7 @@ def _environment(
     found = {
         "GPUMAP_NAME": place.name,
         "GPUMAP_DEVICE": identity(place.device),
-        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place)}",
+        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores)}",
         "GPUMAP_WORLD": world,
         TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
         "RANK": str(rank),

@@ -33,6 +33,28 @@ class Place:
     why: str
 
 
+def joined(places: Sequence[Place]) -> Place:
+    """Return the place of one process that has the devices and the cores of several names.
+
+    It is bound where each of them would be; to memory where they agree on a node.
+    """
+    first, *others = places
+    if not others:
+        return first
+    cores = {core for place in places for core in place.cores}
+    bound = all(place.cores for place in places)
+    nodes, memory = ({getattr(p, what) for p in places} for what in ("node", "memory"))
+    return Place(
+        "+".join(place.name for place in places),
+        first.device,
+        first.node if len(nodes) == 1 else None,
+        tuple(sorted(cores)) if bound else (),
+        first.memory if len(memory) == 1 and bound else None,
+        sum(place.threads for place in places),
+        first.why if not bound else "the cores of its names",
+    )
+
+
 _Near = tuple[int | None, str]  # the node of a device and how it is known, or why it has none
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import BreakEven, Fit, Measurement, Trace
-    from gpumap.model.utilisation import Utilisation
+    from gpumap.model.utilisation import Scaling, Utilisation
 
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
 
@@ -74,6 +74,7 @@ class Report:
     selftest: SelfTest | None = None
     traces: tuple[Trace, ...] = ()  # one for each context of a program
     utilisation: Utilisation | None = None  # of a program that was looked at from outside
+    scaling: Scaling | None = None  # of a program on one name, on two, and so on
     prediction: Prediction | None = None
     published: Published | None = None
     diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`

@@ -37,7 +37,7 @@ Status = Literal[
 ]  # fmt: skip
 Command = Literal[
     "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
-    "trace",
+    "trace", "scale",
 ]  # fmt: skip
 Flag = Literal[
     "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
@@ -564,6 +564,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
             for `trace`.
         utilisation: What a program did with the devices of the map, seen from outside; null but
             for `trace -- COMMAND`.
+        scaling: A program on one name of the map, on two, and so on; null but for `scale`.
         prediction: What more devices would give, computed and not measured; null but for `predict`.
         published: A published table, and what follows from its cells; null but for `predict
             --from`.
@@ -605,6 +606,7 @@ class Report(Struct, rename={"elapsed": "elapsed_s"}):
     diagnoses: tuple[model.Diagnosis, ...]
     ranks: tuple[Rank, ...]
     utilisation: model.Utilisation | None
+    scaling: model.Scaling | None
     prediction: model.Prediction | None
     published: model.Published | None
     digest: Annotated[str, Meta(extra_json_schema={"pattern": "^sha256:[0-9a-f]{64}$"})]

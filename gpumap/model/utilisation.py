@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from gpumap.model.types import Natural, Positive, Share
+from gpumap.model.figures import Estimate
+from gpumap.model.types import Count, Natural, Positive, Share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,10 @@ Unseen = Literal[
 _COUNTS = ("kernels", "bytes_to_device", "bytes_to_host", "waits")
 _OPENCL = "opencl:"  # how ids of its devices begin
 UseVerdict = Literal["used", "not-used", "unknown"]
+ScaleCause = Literal[
+    "scales", "busy-no-faster", "start-up", "one-at-a-time", "idle-names", "uneven-work", "waits",
+    "not-seen", "cpu-contention", "few-samples", "wide-interval",
+]  # fmt: skip
 
 
 class Use(
@@ -128,6 +133,82 @@ class Utilisation(
             for use, found in every
         )
         return structs.replace(self, uses=uses)
+
+
+class TimedRun(
+    Struct,
+    frozen=True,
+    rename={
+        "elapsed": "elapsed_s",
+        "cpu": "cpu_s",
+        "busy": "busy_s",
+        "start": "start_s",
+        "foreign": "foreign_s",
+        "memory": "memory_bytes",
+    },
+):
+    """A run of a program from its start to its end.
+
+    Attributes:
+        turn: In which turn, from 0 on: a turn has one run on each number of names.
+        elapsed: From its start to its end.
+        cpu: CPU time of all its processes.
+        busy: Seconds that its cores or devices worked for it, added up; null: not seen.
+        start: Seconds until more than one of them worked; null: no look saw it.
+        foreign: Seconds that its cores worked for other programs, added up; null: not known.
+        memory: Resident memory of all its processes together, at most.
+    """
+
+    turn: Natural
+    elapsed: Positive
+    cpu: Positive
+    busy: Positive | None
+    start: Positive | None
+    foreign: Positive | None
+    memory: Natural
+
+
+class Scaled(Struct, frozen=True):
+    """A program on a number of names of a map.
+
+    Attributes:
+        names: The names that one process of it had.
+        units: How many cores they have; of devices how many those are.
+        runs: Each run that ended well.
+        code: What a run ended with that failed, after which there was none; null: none failed.
+        time: Of a run; null: there is none.
+        speedup: Against one name, of the same turns; null: one of both has no runs.
+        uses: What its last run did with each name's device.
+    """
+
+    names: tuple[str, ...]
+    units: Count
+    runs: tuple[TimedRun, ...]
+    code: Annotated[int, Meta(ge=-64, le=255)] | None = None
+    time: Estimate | None = None
+    speedup: Estimate | None = None
+    uses: tuple[Use, ...] = ()
+
+
+class Scaling(Struct, frozen=True):
+    """A program on one name of a map, on two, and so on.
+
+    Attributes:
+        command: The program and its arguments.
+        weak: Whether it does as many times the work as it has names.
+        steps: Each number of names.
+        cause: What limits the speed-up on the most names; null: a run failed that it is about.
+        busy: Share of the time in which the cores or devices of the most names worked; null: not
+            seen.
+        growth: Their time for the same work, as a multiple of what one name takes; null as above.
+    """
+
+    command: tuple[str, ...]
+    weak: bool
+    steps: Annotated[tuple[Scaled, ...], Meta(min_length=1)]
+    cause: ScaleCause | None = None
+    busy: Positive | None = None
+    growth: Positive | None = None
 
 
 def _counted(use: Use, counts: Mapping[str, Any], *, complete: bool) -> Use:

@@ -112,6 +112,8 @@ def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _trace(trace)
     if report.utilisation is not None:
         yield from map(_use, report.utilisation.uses)
+    if report.scaling is not None:
+        yield from (line for step in report.scaling.steps for line in _step(step))
     yield from _prediction(report.prediction)
     yield from _published(report.published)
     yield from (line for found in report.diagnoses for line in _diagnosis(found))
@@ -123,6 +125,13 @@ def _use(use: model.Use) -> Line:
     busy = {"metric": "busy", "value": number(use.busy), "unit": "1"}
     names = {"record": "use", "names": text(use.name), "devices": text(use.device)}
     return {**names, "status": use.verdict, "reason": text(use.why), **busy}
+
+
+def _step(step: model.Scaled) -> Iterator[Line]:
+    metrics = {"time": step.time, "speedup": step.speedup}
+    line = {"record": "scale", "names": text("+".join(step.names)), "n": number(len(step.runs))}
+    line["status"] = "ok" if step.code is None else "failed"
+    yield from _figures(line, {name: figure for name, figure in metrics.items() if figure})
 
 
 def _headline(found: model.Headline | None) -> Iterator[Line]:

@@ -66,6 +66,7 @@ def envelope(report: model.Report) -> dict[str, Any]:
         "diagnoses": plain(report.diagnoses),
         "ranks": plain([_rank(rank) for rank in report.ranks]),
         "utilisation": plain(report.utilisation),
+        "scaling": plain(report.scaling),
         "prediction": plain(report.prediction),
         "published": plain(report.published),
     }

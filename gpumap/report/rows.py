@@ -34,7 +34,8 @@ def told(report: Report) -> bool:
     foreseen = report.prediction or report.published
     cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
     measured = report.measurements or report.verdicts or report.selftest
-    return bool(measured or report.traces or report.utilisation or foreseen or cut)
+    seen = report.traces or report.utilisation or report.scaling
+    return bool(measured or seen or foreseen or cut)
 
 
 def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -109,6 +110,10 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
 
         refs = {device.id: str(device.ref) for device in report.devices}
         yield uses.table(report.utilisation, refs)
+    if report.scaling is not None:
+        from gpumap.report import uses
+
+        yield uses.scaled(report.scaling)
     if report.prediction or report.published:
         from gpumap.report import forecasts
 

@@ -1,24 +1,26 @@
-"""What a program did with each device of its map, as a table."""
+"""What a program did with each device of its map, and on how many names, as tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.judge.scaling import shares
 from gpumap.judge.uses import WHY, seconds
-from gpumap.report.table import Table
+from gpumap.report.table import Table, estimate
 from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpumap.model import Use, Utilisation
+    from gpumap.model import Scaled, Scaling, Use, Utilisation
 
 COLUMNS = (
     "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
     "longest idle", "kernels", "waits", "kernel time", "copy time",
 )  # fmt: skip
 _RIGHT = COLUMNS[3:]
+STEPS = ("names", "time", "speed-up", "busy", "memory", "n")
 _NONE = "-"
 _NOTABLE = 0.05  # of the time of cores that other programs had
 
@@ -74,3 +76,23 @@ def _remarks(found: Utilisation) -> Iterator[str]:
             yield f"{use.name}: {'; '.join((*power, *held))}"
     if found.unseen >= _NOTABLE:
         yield f"{found.unseen:.2f} s of CPU time belong to no core: of threads between two looks"
+
+
+def scaled(found: Scaling) -> Table:
+    """Return a row for each number of names that a program was measured on."""
+    rows = tuple(map(_step, found.steps))
+    how = "as many times the work as names" if found.weak else "the same work"
+    remarks = ("median of n runs [95 % interval]; busy: in the last of them, seen from outside",)
+    return Table(f"a program on so many names, {how}", STEPS, rows, remarks, right=STEPS[1:])
+
+
+def _step(step: Scaled) -> tuple[str, ...]:
+    failed = step.code is not None
+    return (
+        str(len(step.names)),
+        f"failed, code {step.code}" if failed and step.time is None else estimate(step.time),
+        estimate(step.speedup),
+        shares(step),
+        units.memory(max((run.memory for run in step.runs), default=None)),
+        str(len(step.runs)),
+    )
