@@ -21,7 +21,7 @@ from pkgutil import walk_packages
 LIBRARIES = ("numpy", "threadpoolctl", "matplotlib.figure", "matplotlib.backends.backend_svg")
 # What may differ: nothing else has read it.
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
-OWN_PROCESS = ("trace", "run", "doctor")  # they look at, or run a script in, the process itself
+OWN_PROCESS = ("trace", "run", "scale", "doctor")  # they look at the process itself
 LARGEST = 100_000  # bytes of a message
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpumap.backends.numpy.devices import cores
-from gpumap.launch.child import TOKEN, Shared, environments
-from gpumap.launch.places import Place, places
+from gpumap.launch.child import TOKEN, Shared, environment_of_all, environments
+from gpumap.launch.places import Place, joined, places
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
@@ -137,6 +137,31 @@ def test_a_device_is_told_by_its_identity(eight):
     assert "CUDA_VISIBLE_DEVICES" not in third
     assert third["GPUMAP_CONTEXTS"] == "n2->cuda@0000:61:00.0"
     assert (last["GPUMAP_CONTEXTS"], last["OMP_NUM_THREADS"]) == ("n3->cpu", "64")
+
+
+def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
+    """A core is told by its place among those that it may run on; without a UUID none is hidden."""
+    every = cores(read(eight.root))
+    both = placed(eight, gpu(3), every[5], every[2])
+    whole, found = joined(both), environment_of_all(both, SHARED, {"GPUMAP_RUN": "outer"})
+    assert set(whole.cores) == {core for place in both for core in place.cores}
+    inside = [sorted(whole.cores).index(place.cores[0]) for place in both[1:]]
+    assert found["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3;n1->cpu{inside[0]};n2->cpu{inside[1]}"
+    assert (found["CUDA_VISIBLE_DEVICES"], found["GPUMAP_COUNT"]) == (f"{UUID}3", "3")
+    assert (found["GPUMAP_RUN"], "RANK" in found) == ("outer:token", False)
+    assert int(found["OMP_NUM_THREADS"]) == sum(place.threads for place in both)
+    two = placed(eight, gpu(2), gpu(3))
+    assert environment_of_all(two, SHARED, {})["CUDA_VISIBLE_DEVICES"] == f"{UUID}2,{UUID}3"
+    hidden = placed(eight, gpu(2), gpu(3, uuid=None))
+    assert "CUDA_VISIBLE_DEVICES" not in environment_of_all(hidden, SHARED, {})
+
+
+def test_one_process_is_bound_where_each_of_its_names_is(eight):
+    """Else its program could not reach what the other one would."""
+    unbound = joined(placed(eight, gpu(3), opencl()))
+    assert (unbound.cores, unbound.memory) == ((), None)
+    (one,) = placed(eight, gpu(3))
+    assert joined([one]) is one
 
 
 def test_which_nodes_have_memory(sketch):

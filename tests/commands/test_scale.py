@@ -1,0 +1,136 @@
+"""`gpumap scale`: a program on one name, on two and so on: which runs there are, how it ends."""
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+from shell import BIN, until
+
+CORES = sorted(os.sched_getaffinity(0))
+TWO = "a->cpu0;b->cpu1"
+# Each run leaves a line of what it was given.
+TOLD = """
+import json, os
+keys = ("GPUMAP_COUNT", "GPUMAP_CONTEXTS", "GPUMAP_WORLD", "OMP_NUM_THREADS", "RANK",
+        "CUDA_VISIBLE_DEVICES")
+given = {key: os.environ.get(key) for key in keys} | {"cores": sorted(os.sched_getaffinity(0))}
+print("not shown")
+open("told", "a").write(json.dumps(given) + chr(10))
+"""
+
+pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="one core alone may be used")
+
+
+@pytest.fixture(autouse=True)
+def found(gpumap):
+    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
+
+
+def scaled(gpumap, *options, code="pass", map_=TWO, budget="1ms", **env):
+    """Return the answer and the report; by default of one turn."""
+    command = ["--budget", budget, "--output", "r.json", "--", sys.executable, "-c", code]
+    answer = gpumap("scale", map_, *options, *command, **env)
+    return answer, json.loads((gpumap.folder / "r.json").read_text())
+
+
+def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
+    """A first run that does not count, and then a turn; inside, cores are counted anew."""
+    answer, report = scaled(gpumap, "--inconclusive", "pass", code=TOLD)
+    lines = [json.loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
+    one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0", "GPUMAP_WORLD": "a->cpu0",
+           "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
+           "cores": CORES[:1]}  # fmt: skip
+    both = one | {"GPUMAP_COUNT": "2", "GPUMAP_CONTEXTS": TWO, "GPUMAP_WORLD": TWO,
+                  "OMP_NUM_THREADS": lines[0]["OMP_NUM_THREADS"], "cores": CORES[:2]}  # fmt: skip
+    assert lines == [both, one, both]
+    assert int(both["OMP_NUM_THREADS"]) in (1, 2)  # of two logical cores of one physical core 1
+    assert (answer.code, "not shown" in answer.out) == (0, False)
+    steps = report["scaling"]["steps"]
+    assert [(step["names"], len(step["runs"])) for step in steps] == [(["a"], 1), (["a", "b"], 1)]
+    assert [step["time"]["unit"] for step in steps] == ["s", "s"]
+
+
+def test_turns_go_up_and_down(gpumap):
+    """So a slow change of the machine is in each number of names alike."""
+    code = "import os; open('told', 'a').write(os.environ['GPUMAP_COUNT'])"
+    _, report = scaled(gpumap, code=code, budget="2s")
+    told = (gpumap.folder / "told").read_text()
+    turns = len(report["scaling"]["steps"][0]["runs"])
+    assert told == "2" + "".join("12" if turn % 2 == 0 else "21" for turn in range(turns))
+    assert len(report["scaling"]["steps"][1]["runs"]) == turns
+
+
+@pytest.mark.parametrize(("options", "code", "word"), [
+    (["--expect", "0.001"], 0, "pass"),
+    (["--expect", "1000"], 1, "fail"),
+])  # fmt: skip
+def test_what_is_expected_is_judged_by_the_interval(gpumap, options, code, word):
+    answer, report = scaled(gpumap, *options, budget="8s", code="")
+    (verdict,) = report["verdicts"]
+    assert (answer.code, verdict["verdict"], verdict["limit"]) == (code, word, float(options[1]))
+    assert verdict["low"] <= verdict["value"] <= verdict["high"]
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    ([], 5), (["--inconclusive", "pass"], 0), (["--expect", "1.5"], 5),
+    (["--expect", "1.5", "--inconclusive", "pass"], 0),
+])  # fmt: skip
+def test_one_turn_concludes_nothing(gpumap, options, code):
+    answer, report = scaled(gpumap, *options)
+    assert (answer.code, report["exit_code"]) == (code, code)
+    assert (report["scaling"]["cause"], report["headline"]["level"]) == ("few-samples", "untrusted")
+    assert "six turns take about" in answer.err
+
+
+@pytest.mark.parametrize(("failing", "how", "code", "kept"), [
+    ("2", "sys.exit('last words')", 1, [1, 0]),
+    ("2", "sys.exit(7)", 7, [1, 0]),
+    ("2", "os.kill(os.getpid(), 9)", 137, [1, 0]),
+    ("1", "sys.exit(7)", 7, [0, 1]),
+])  # fmt: skip
+def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how, code, kept):
+    program = f"import os, sys\nif os.environ['GPUMAP_COUNT'] == '{failing}': {how}"
+    answer, report = scaled(gpumap, code=program, budget="5s")
+    assert (answer.code, report["exit_code"]) == (code, 1)
+    assert [len(step["runs"]) for step in report["scaling"]["steps"]] == kept
+    (error,) = report["errors"]
+    assert (error["code"], error["message"].startswith(f"on {failing} name")) == ("program", True)
+    assert report["headline"]["level"] == "failed"
+    if "last words" in how:
+        assert error["hint"] == "it printed last: last words"
+
+
+def test_a_run_that_takes_too_long_has_failed(gpumap):
+    answer, report = scaled(gpumap, "--timeout", "200ms", code="import time; time.sleep(60)")
+    assert (answer.code, report["status"]) == (124, "timeout")
+    assert {step["code"] for step in report["scaling"]["steps"]} == {124}
+
+
+@pytest.mark.parametrize(("line", "code", "said"), [
+    ([TWO, "--"], 2, "no command is given"),
+    (["a->cpu0", "--", "true"], 2, "the map has one name"),
+    ([TWO, "--counts", "1,3", "--", "true"], 2, "the map has 2 names, not 3"),
+    ([TWO, "--counts", "two", "--", "true"], 2, "write 1,2,4"),
+    ([TWO, "true"], 2, 'put "--" before the command'),
+    ([TWO, "--", "no-such-command"], 127, "is not found"),
+    (["a->cuda0;b->cuda1", "--", "true"], 3, "cuda0"),
+])  # fmt: skip
+def test_a_wrong_question_starts_nothing(gpumap, line, code, said):
+    answer = gpumap("scale", *line)
+    assert answer.code == code
+    assert said in answer.err
+
+
+def test_an_interrupt_keeps_what_was_measured(gpumap):
+    command = [gpumap.command, "scale", TWO, "--output", "r.json", "--"]
+    code = "import os, time\nopen('told', 'a').write('x')\ntime.sleep(0.05 if len(open('told').read()) < 4 else 60)"  # noqa: E501 - a program
+    process = gpumap.start([*command, sys.executable, "-c", code])
+    until(lambda: len((gpumap.folder / "told").read_text()) > 3 if (gpumap.folder / "told").exists()
+          else False, process)  # fmt: skip
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    assert (process.returncode, report["status"]) == (130, "interrupted")
+    assert sum(len(step["runs"]) for step in report["scaling"]["steps"]) >= 1
