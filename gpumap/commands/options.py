@@ -174,6 +174,11 @@ if_absent_option = setting(
     "and nothing has passed.",
 )  # fmt: skip
 
+inconclusive_option = setting(
+    "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
+    help="pass: where the figures are too uncertain for a verdict, exit 0 and say so.",
+)  # fmt: skip
+
 
 def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
     """Add the options for limits, and for inconclusive results."""
@@ -184,10 +189,7 @@ def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
         setting("--strict", is_flag=True,
                 help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
         if_absent_option,
-        setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-                show_default=True,
-                help="pass: where the figures are too uncertain for a verdict, exit 0 and say "
-                "so."),
+        inconclusive_option,
         setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
                 help="What a figure must be: 'dot.many.speedup>=1.8'; repeatable."),
     )  # fmt: skip

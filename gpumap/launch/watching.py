@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.launch.sights import Devices, Sight
 from gpumap.machine import usage
-from gpumap.model import Kind, Use
+from gpumap.model import Kind, TimedRun, Use
 from gpumap.model.utilisation import Seeing, Unseen
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _NEW = 0.25  # weight of the last look in what a look costs
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
 _ORPHANS = 5  # looks, after which orphans are looked for
+_SEVERAL = 1.5  # cores or devices at work: more than one
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
 
 
@@ -96,6 +97,7 @@ class Watch:
             library: replaces the module `pynvml`.
         """
         self.show: Callable[[], None] | None = None  # done at each look
+        self.second: float | None = None  # seconds until more than one core or device worked
         self.hide: Callable[[], None] = _nothing  # before others write
         self.cost = 0.0  # seconds of CPU time of a look
         self.looks, self.cpu, self.unseen, self.memory = 0, 0.0, 0.0, 0
@@ -153,6 +155,9 @@ class Watch:
         }
         for name, sight in self.latest.items():
             self._sums[name].add(sight, began, ended)
+        working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
+        if self.second is None and sum(working) >= _SEVERAL:
+            self.second = began
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
@@ -194,6 +199,26 @@ class Watch:
     def uses(self) -> tuple[Use, ...]:
         """Return what was done with each name's device."""
         return tuple(map(self._use, self._bindings))
+
+    @property
+    def units(self) -> int:
+        """Return how many cores the names have; if one is no core, how many devices they are."""
+        return len(self._names if self._on_cores else self._bindings)
+
+    @property
+    def _on_cores(self) -> bool:
+        return len(self._widths) == len(self._bindings)
+
+    def timed(self, turn: int) -> TimedRun:
+        """Return the whole of it: of cores what they worked is the CPU time of the program."""
+        shares = [use.busy for use in self.uses() if use.busy is not None]
+        worked = sum(shares) * self.elapsed if len(shares) == len(self._bindings) else None
+        others = None
+        if self._on_cores:
+            before, after = self._processors, self._after_processors
+            ticks = sum(after.get(core, 0) - before.get(core, 0) for core in self._names)
+            worked, others = self.cpu, max(ticks / usage.TICKS - self.cpu, 0.0)
+        return TimedRun(turn, self.elapsed, worked, self.second, others, self.memory)
 
     # --- processes
 

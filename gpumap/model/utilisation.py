@@ -135,24 +135,16 @@ class Utilisation(
         return structs.replace(self, uses=uses)
 
 
-class TimedRun(
-    Struct,
-    frozen=True,
-    rename={
-        "elapsed": "elapsed_s",
-        "cpu": "cpu_s",
-        "busy": "busy_s",
-        "start": "start_s",
-        "foreign": "foreign_s",
-        "memory": "memory_bytes",
-    },
-):
+_RUN = {"elapsed": "elapsed_s", "busy": "busy_s", "start": "start_s", "foreign": "foreign_s",
+        "memory": "memory_bytes"}  # fmt: skip
+
+
+class TimedRun(Struct, frozen=True, rename=_RUN):
     """A run of a program from its start to its end.
 
     Attributes:
         turn: In which turn, from 0 on: a turn has one run on each number of names.
         elapsed: From its start to its end.
-        cpu: CPU time of all its processes.
         busy: Seconds that its cores or devices worked for it, added up; null: not seen.
         start: Seconds until more than one of them worked; null: no look saw it.
         foreign: Seconds that its cores worked for other programs, added up; null: not known.
@@ -161,7 +153,6 @@ class TimedRun(
 
     turn: Natural
     elapsed: Positive
-    cpu: Positive
     busy: Positive | None
     start: Positive | None
     foreign: Positive | None
@@ -195,7 +186,6 @@ class Scaling(Struct, frozen=True):
 
     Attributes:
         command: The program and its arguments.
-        weak: Whether it does as many times the work as it has names.
         steps: Each number of names.
         cause: What limits the speed-up on the most names; null: a run failed that it is about.
         busy: Share of the time in which the cores or devices of the most names worked; null: not
@@ -204,7 +194,6 @@ class Scaling(Struct, frozen=True):
     """
 
     command: tuple[str, ...]
-    weak: bool
     steps: Annotated[tuple[Scaled, ...], Meta(min_length=1)]
     cause: ScaleCause | None = None
     busy: Positive | None = None

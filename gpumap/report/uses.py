@@ -81,9 +81,8 @@ def _remarks(found: Utilisation) -> Iterator[str]:
 def scaled(found: Scaling) -> Table:
     """Return a row for each number of names that a program was measured on."""
     rows = tuple(map(_step, found.steps))
-    how = "as many times the work as names" if found.weak else "the same work"
     remarks = ("median of n runs [95 % interval]; busy: in the last of them, seen from outside",)
-    return Table(f"a program on so many names, {how}", STEPS, rows, remarks, right=STEPS[1:])
+    return Table("a program on so many names", STEPS, rows, remarks, right=STEPS[1:])
 
 
 def _step(step: Scaled) -> tuple[str, ...]:

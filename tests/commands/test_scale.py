@@ -111,8 +111,6 @@ def test_a_run_that_takes_too_long_has_failed(gpumap):
 @pytest.mark.parametrize(("line", "code", "said"), [
     ([TWO, "--"], 2, "no command is given"),
     (["a->cpu0", "--", "true"], 2, "the map has one name"),
-    ([TWO, "--counts", "1,3", "--", "true"], 2, "the map has 2 names, not 3"),
-    ([TWO, "--counts", "two", "--", "true"], 2, "write 1,2,4"),
     ([TWO, "true"], 2, 'put "--" before the command'),
     ([TWO, "--", "no-such-command"], 127, "is not found"),
     (["a->cuda0;b->cuda1", "--", "true"], 3, "cuda0"),

@@ -309,13 +309,13 @@ def watched(names=("a", "b"), text="x"):
 
 def scaled(names=("a", "b"), text="x"):
     """A program on one name and on two, where a run failed; what limits it is seen."""
-    runs = tuple(model.TimedRun(n, 1.5, 1.5, 1.5, 0.25, 0.0, 1 << 20) for n in range(6))
+    runs = tuple(model.TimedRun(n, 1.5, 1.5, 0.25, 0.0, 1 << 20) for n in range(6))
     use = model.Use(names[0], "cuda:0", "used", None, ("nvml",), 0.5)
     steps = (
         model.Scaled(names[:1], 1, runs, -9, figure(1.5), None, (use,)),
         model.Scaled(names, 2, runs, None, figure(1.5), figure(1.0, "1"), (use,)),
     )
-    found = model.Scaling((text, text), False, steps, "one-at-a-time", 0.5, 1.0)  # noqa: FBT003
+    found = model.Scaling((text, text), steps, "one-at-a-time", 0.5, 1.0)
     errors = (problem("program", f"on 1 name the program ended with {text}", 1, text),)
     return made("no", 1, kind="scale", names=names, text=text, scaling=found, errors=errors)
 
