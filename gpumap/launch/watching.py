@@ -116,6 +116,8 @@ class Watch:
         self._before: dict[int, usage.Seen] = {}
         self._only: dict[int, str | None] = {}  # of a process with one thread: the name it runs on
         self._ticks: dict[int, int] = {}  # of the processes below each root
+        self._kept = usage.Kept()
+        self._read = usage.read if root else self._kept.read  # a recorded tree is written anew
         self._devices = Devices((binding.device for binding in bindings), root, library)
         self._after_processors: dict[int, int] = {}
         self._processors_for = 0.0
@@ -150,6 +152,8 @@ class Watch:
         processes = self._walk()
         passed = max(ended - began, 1e-6)
         sights = self._devices.look(processes, passed)
+        if processes.keys() != self._before.keys():
+            self._kept.keep(processes)
         self.latest = self._cores(processes, passed) | {
             b.name: sights[b.device.id] for b in self._bindings if b.device.id in sights
         }
@@ -195,6 +199,7 @@ class Watch:
             self._after_processors = usage.processors(self._root)
             self._processors_for = max(self._clock() - self._began, 1e-6)
             self._devices.close()
+            self._kept.keep(())
 
     def uses(self) -> tuple[Use, ...]:
         """Return what was done with each name's device."""
@@ -234,7 +239,7 @@ class Watch:
             pid, top = waiting.pop()
             if pid in found or pid in self._own:
                 continue
-            if (seen := usage.process(self._root, pid)) is not None:
+            if (seen := usage.process(self._root, pid, self._read)) is not None:
                 found[pid] = seen
                 self._root_of[pid] = top
                 waiting += [(child, top) for child in seen.children]

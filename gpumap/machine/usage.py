@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.machine.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
+_MOST = 256  # files that stay open
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
 _UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
 _UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
@@ -89,7 +90,40 @@ def read(path: str) -> bytes:
     return found
 
 
-def process(root: str, pid: int) -> Seen | None:
+class Kept:
+    """Files of the kernel that stay open between looks: to open one takes longer than to read it.
+
+    What is open is of one process for ever: where that has ended, and another has its number, the
+    file is opened anew at the next look.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file, as `read` does."""
+        file = self._open.get(path)
+        if file is None:
+            if len(self._open) >= _MOST:
+                return read(path)
+            try:
+                file = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except (OSError, ValueError):
+                return b""
+        try:
+            found = os.pread(file, _CHUNK, 0)
+        except OSError:  # the process has ended
+            os.close(self._open.pop(path))
+            return b""
+        return found if len(found) < _CHUNK else read(path)
+
+    def keep(self, pids: Collection[int]) -> None:
+        """Close the files of all processes but these."""
+        for path in [path for path in self._open if int(path.split("/", 3)[2]) not in pids]:
+            os.close(self._open.pop(path))
+
+
+def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
     """Return a process, its threads and its children; None: it has ended."""
     folder = f"{root}/proc/{pid}"
     fields = _fields(read(f"{folder}/stat"))

@@ -7,7 +7,10 @@ are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from nvml_library import Library
@@ -421,3 +424,58 @@ def test_what_a_layer_counts_decides_where_nothing_was_seen(tmp_path, counts, co
     assert inside.verdict == verdict
     assert inside.kernels == counts.get("kernels", 0 if complete else None)
     assert (other.verdict, other.kernels) == ("unknown", None)  # a layer of OpenCL's knows no CUDA
+
+
+def test_a_file_that_stays_open_is_of_one_process_for_ever():
+    """What has ended is nothing, at each look; no file of it stays open, and others are kept."""
+    kept, before = usage.Kept(), set(Path("/proc/self/fd").iterdir())
+    with subprocess.Popen(["sleep", "60"]) as ended:
+        path, own = f"/proc/{ended.pid}/stat", f"/proc/{os.getpid()}/task"
+        assert kept.read(path).startswith(b"%d (sleep)" % ended.pid)
+        assert kept.read(path) == usage.read(path)
+        ended.kill()
+    assert [kept.read(path), kept.read(path), kept.read("/proc/0/stat")] == [b"", b"", b""]
+    assert set(Path("/proc/self/fd").iterdir()) == before
+    kept.read(f"{own}/{os.getpid()}/stat")
+    kept.keep([os.getpid()])
+    assert len([*Path("/proc/self/fd").iterdir()]) == len(before) + 1
+    kept.keep([])
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
+    """`start`: from then on more than one core worked; `foreign`: what others worked there."""
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    stat = tmp_path / "proc" / "stat"
+
+    def processors(*ticks):
+        lines = (f"cpu{core} {spent} 0 0 5 0 0 0 0" for core, spent in enumerate(ticks))
+        stat.write_text("\n".join(lines))
+
+    tree(tmp_path)
+    processors(1000, 1000, 1000)
+    seen.watch.begin()
+    seen.look(ticks=100)
+    seen.look(ticks=200)
+    seen.look(ticks=300, threads=[(101, 90, 1)])
+    seen.watch.reaped(100, 3.95)
+    processors(1300, 1145, 9999)
+    seen.watch.end()
+    found = seen.watch.timed(4)
+    assert (found.turn, found.elapsed, found.busy, found.start) == (4, 3.0, 3.95, 2.0)
+    assert found.foreign == pytest.approx(4.45 - 3.95)
+    assert seen.watch.units == 2
+
+
+@pytest.mark.parametrize(("pci", "busy"), [("0000:08:00.0", 1.0), ("0000:99:00.0", None)])
+def test_a_timed_run_is_of_devices_by_how_busy_they_were(tmp_path, pci, busy):
+    """Of one that cannot be seen it is not known; nobody knows what others did there."""
+    card(tmp_path, "0000:08:00.0", vendor="0x1002")
+    seen = Seen(tmp_path, [gpu(pci)])
+    for spent in (0, SECOND // 2, SECOND):
+        drm = AMD.replace("107322799", str(spent))
+        seen.look(drm=[("/dev/dri/renderD128", drm)])
+    seen.watch.end()
+    found = seen.watch.timed(0)
+    assert found.busy == (None if busy is None else pytest.approx(busy, rel=0.01))
+    assert (found.foreign, found.start, seen.watch.units) == (None, None, 1)
