@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.gate import decided, gated
-from gpumap.model import Around
+from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
@@ -219,7 +219,6 @@ class BenchmarkRun:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
         from gpumap.machine.nvml import Gpus
         from gpumap.machine.state import Watch
-        from gpumap.model.trees import changed
 
         self._record.progress.doing = "opening devices"
         devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
@@ -230,7 +229,7 @@ class BenchmarkRun:
         self._refuse_base(turn, identified=True)
         watch = Watch(gpus=gpus)
         devices.clock.sleep(_LOOK)
-        self._draft.before = changed(watch.read(), others=look.read() if look else None)
+        self._draft.before = replace(watch.read(), others=look.read() if look else None)
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 

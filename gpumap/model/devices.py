@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpumap.errors import Diagnostic
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
@@ -17,8 +18,7 @@ Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver
 _SIMULATORS = ("oclgrind", "fpga emulation")
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device that really is there.
 
     Two devices whose `hardware` shares an element share hardware; `id` is unique on this machine.
@@ -38,7 +38,10 @@ class Device:
     cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
     hardware: frozenset[str] = frozenset()
     driver: str | None = None
-    facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
+    facts: Mapping[str, Param] = field(default_factory=dict)  # for its backend alone
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.backend))
 
     @property
     def in_host_memory(self) -> bool:
@@ -59,8 +62,7 @@ class Device:
         return any(word in said for word in _SIMULATORS)
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """Whether a backend can be used here; if not, why, and the fix."""
 
     name: str
@@ -75,16 +77,14 @@ class Probe:
     lack: Lack | None = None  # what it does without, where `reason` is that
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """A name and the device that it really is."""
 
     name: str
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """A map of which every name was found, and what is worth knowing about it."""
 
     map: ContextMap
@@ -95,8 +95,7 @@ class Resolution:
 SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What one round of a case does."""
 
     products: int = 0
@@ -105,16 +104,14 @@ class Work:
     bytes_to_host: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a row was skipped or failed: a stable code, and words."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A benchmark at one set of parameters on named devices; `id` is free of hardware."""
 
     bench: str
@@ -154,8 +151,7 @@ def _quoted(name: str) -> str:
     return name.translate(_SPECIAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Cases that are compared with each other: every block holds each of them once.
 
     `order` has the places of cases that are measured or left out together, the most important
@@ -170,8 +166,7 @@ class Group:
     insists: bool = False  # its most important cases are measured, however long that takes
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What will be measured, and the memory that it takes."""
 
     groups: tuple[Group, ...]

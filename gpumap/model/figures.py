@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
@@ -103,8 +102,7 @@ class Estimate:
         return math.isnan(self.value) and not self.has_interval
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """What physics allows a metric to be, and how that is known."""
 
     metric: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from gpumap.model.devices import Binding
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """One of several processes that a launcher has started, on whatever machine."""
 
     number: int
@@ -93,8 +91,7 @@ class State(Struct, frozen=True):
     others: Others | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkState:
+class LinkState(Struct, frozen=True):
     """What the system tells of a device's link to the host; what it does not tell is None."""
 
     node: int | None = None  # NUMA node that the device is near

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Binding, Case, Reason
 from gpumap.model.figures import Estimate, LimitOrigin, Unit
@@ -22,8 +20,7 @@ Cause = Literal[
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """The times of a case, raw: seconds for one round each, in time order; nothing is dropped."""
 
     seconds: tuple[float, ...] = ()
@@ -145,11 +142,10 @@ class Explanation(Struct, frozen=True):
 
     cause: Cause
     text: str
-    figures: Mapping[str, Estimate] = msgspec.field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """A case with its samples, its check and its status."""
 
     case: Case
@@ -211,8 +207,7 @@ class HeldBack(
         return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """The cost of a kind of copy as latency and bandwidth: one line, or two."""
 
     id: str
@@ -248,8 +243,7 @@ class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"})
     overhead: Share
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
+class BreakEven(Struct, frozen=True):
     """From which size on a device beats what it is compared with.
 
     `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
@@ -389,8 +383,7 @@ class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
     busy: tuple[Busy, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """What a program did by one context, in the order of queueing."""
 
     number: int  # of the context, counted from 1 in the order of opening

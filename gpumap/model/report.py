@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumap.errors import Diagnostic
     from gpumap.model.devices import Binding, Device, Plan, Probe
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
+class Headline(NamedTuple):
     """The answer to a command's question, and the row and metric that it is about.
 
     No msgspec: a check of a map's grammar has one too. Its JSON is `gpumap.model.shape.Headline`.
@@ -34,16 +33,14 @@ class Headline:
     cause: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
 
     diagnostic: Diagnostic
     exit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The map, the machine and all measurements of one run."""
 
     kind: str

@@ -44,7 +44,7 @@ def envelope(report: model.Report) -> dict[str, Any]:
         "elapsed_s": report.elapsed,
         "status": report.status,
         "exit_code": report.exit_code,
-        "headline": plain(report.headline),
+        "headline": plain(report.headline and copied(shape.Headline, report.headline)),
         "simulated": report.simulated,
         "settings": dict(report.settings),
         "map": plain(_map(report)),

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import CONTROL, find
-from gpumap.model import Binding, BreakEven, Case, Check, Fit, Measurement, Reason, Samples, Work
+from gpumap.model import (
+    Binding,
+    BreakEven,
+    Case,
+    Check,
+    Fit,
+    Measurement,
+    Reason,
+    Samples,
+    Work,
+    replace,
+)
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
 from gpumap.saved.device_reader import known, reason

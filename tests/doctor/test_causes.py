@@ -3,7 +3,6 @@
 import os
 import re
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ from gpumap.machine.link_state import link_states
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
+from gpumap.model import replace
 
 TABLES = tables.table(__file__)
 
