@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from gpumap.errors import Diagnostic
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
+from gpumap.model.types import Code, Natural, Word
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
@@ -18,27 +19,47 @@ Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver
 _SIMULATORS = ("oclgrind", "fpga emulation")
 
 
-class Device(Struct, frozen=True):
-    """A device that really is there.
+class Device(
+    Struct,
+    frozen=True,
+    rename={"memory_total": "memory_total_bytes", "memory_free": "memory_free_bytes"},
+):
+    """A device that is really there.
 
-    Two devices whose `hardware` shares an element share hardware; `id` is unique on this machine.
+    Attributes:
+        id: Unique on this machine.
+        kind: Its family.
+        ref: As a map writes it.
+        name: As its driver calls it.
+        backend: The library that drives it.
+        pci: PCI bus id.
+        uuid: As its driver prints it.
+        memory_total: Its memory.
+        memory_free: Of it, free when looked at.
+        units: Compute units: cores, multiprocessors.
+        numa_node: The NUMA node that it is near.
+        cores: The logical CPUs that it is, or that are near it.
+        hardware: The hardware that it is; devices that share an element share it.
+        driver: Its driver and version.
+        facts: What is for its backend alone.
+        link: How it is plugged in, by PCIe; null: not known.
     """
 
     id: str
     kind: Kind
     ref: DeviceRef
     name: str
-    backend: str
+    backend: Word
     pci: str | None = None
     uuid: str | None = None
-    memory_total: int | None = None
-    memory_free: int | None = None
-    units: int | None = None  # compute units: cores, multiprocessors
+    memory_total: Natural | None = None
+    memory_free: Natural | None = None
+    units: Natural | None = None
     numa_node: int | None = None
-    cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
+    cores: tuple[Natural, ...] = ()
     hardware: frozenset[str] = frozenset()
     driver: str | None = None
-    facts: Mapping[str, Param] = field(default_factory=dict)  # for its backend alone
+    facts: Mapping[str, Param] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash((self.id, self.backend))
@@ -63,18 +84,32 @@ class Device(Struct, frozen=True):
 
 
 class Probe(Struct, frozen=True):
-    """Whether a backend can be used here; if not, why, and the fix."""
+    """A library that was asked for devices.
 
-    name: str
+    Attributes:
+        name: As --backend takes it.
+        usable: Whether it can be used here.
+        version: Its version.
+        reason: Why it cannot be used.
+        fix: What would fix that.
+        devices: What it drives.
+        notes: What it could not use, and why.
+        code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs),
+            still-working (it used CPU time: it compiles), crashed.
+        opened: Ids that a child opened, and why it could not.
+        lack: What it does without, where `reason` is that.
+    """
+
+    name: Word
     usable: bool
     version: str | None = None
     reason: str | None = None
     fix: str | None = None
     devices: tuple[Device, ...] = ()
-    notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
-    code: ProbeCode | None = None  # how the process ended that asked, if it gave no answer
-    opened: tuple[tuple[str, str], ...] = ()  # ids that a child opened, and why it could not
-    lack: Lack | None = None  # what it does without, where `reason` is that
+    notes: tuple[str, ...] = ()
+    code: ProbeCode | None = None
+    opened: tuple[tuple[str, str], ...] = ()
+    lack: Lack | None = None
 
 
 class Binding(Struct, frozen=True):
@@ -105,9 +140,14 @@ class Work(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """Why a row was skipped or failed: a stable code, and words."""
+    """A code and words.
 
-    code: str
+    Attributes:
+        code: Stable.
+        text: In words.
+    """
+
+    code: Code
     text: str
 
 
@@ -166,13 +206,25 @@ class Group(Struct, frozen=True):
     insists: bool = False  # its most important cases are measured, however long that takes
 
 
-class Plan(Struct, frozen=True):
-    """What will be measured, and the memory that it takes."""
+class Plan(
+    Struct,
+    frozen=True,
+    rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"},
+):
+    """What a dry run would have measured.
+
+    Attributes:
+        cases: Their ids, in the order of measuring.
+        groups: How many of the cases each group has: its blocks hold each of them once.
+        memory: Device id, or host, to what it takes at most.
+        largest_buffer: The largest single buffer on a device.
+        about: What the cases work on, in words: of a network its layers and how a batch is split.
+    """
 
     groups: tuple[Group, ...]
-    memory: Mapping[str, int] = field(default_factory=dict)  # device id, or "host", to bytes
-    largest_buffer: int = 0
-    about: tuple[str, ...] = ()  # lines on what the cases work on
+    memory: Mapping[str, Natural] = field(default_factory=dict)
+    largest_buffer: Natural = 0
+    about: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[Case, ...]:

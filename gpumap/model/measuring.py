@@ -9,7 +9,17 @@ from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Binding, Case, Reason
 from gpumap.model.figures import Estimate, LimitOrigin, Unit
-from gpumap.model.types import Correlation, Count, MetricName, Natural, Number, Positive, Share
+from gpumap.model.types import (
+    Correlation,
+    Count,
+    Figures,
+    MetricName,
+    Natural,
+    Number,
+    Positive,
+    Share,
+    SomeId,
+)
 
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
@@ -17,6 +27,7 @@ Cause = Literal[
     "serialised", "synchronisation", "too-little-work", "unexplained",
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
+Policy = Literal["visible", "strict"]
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
@@ -207,17 +218,29 @@ class HeldBack(
         return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
 
 
-class Fit(Struct, frozen=True):
-    """The cost of a kind of copy as latency and bandwidth: one line, or two."""
+class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
+    """Latency and bandwidth.
 
-    id: str
-    case: Case  # one of those that it was fitted to
+    Attributes:
+        id: The id of its copies, without their size.
+        case: One of those that it was fitted to.
+        fits: Whether the line describes the copies.
+        regimes: Lines that were needed.
+        sizes: What was fitted.
+        residual: The largest relative distance from the line.
+        held_back: A size that was predicted, then measured.
+        metrics: What follows from the model; empty if none fits.
+        lines: The model's lines, in the order of sizes; none if no model fits.
+    """
+
+    id: SomeId
+    case: Case
     fits: bool
-    regimes: int
-    sizes: tuple[int, ...]
+    regimes: Count
+    sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     residual: float
     held_back: HeldBack | None
-    metrics: Mapping[str, Estimate]
+    metrics: Figures
     lines: tuple[Line, ...]
 
 
@@ -243,23 +266,35 @@ class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"})
     overhead: Share
 
 
-class BreakEven(Struct, frozen=True):
-    """From which size on a device beats what it is compared with.
+class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}):
+    """From which size on a device pays.
 
-    `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
-    the last one has no end if it still won at `measured_to`, the largest size.
+    `wins` are from the smallest to the largest size at which it was seen to win; the last one has
+    no end if it still won at `measured_to`.
+
+    Attributes:
+        id: What a limit selects it by.
+        workload: What is computed.
+        against: What it is compared with.
+        wins: Ranges of bytes in which the device is faster.
+        measured_to: The largest size measured.
+        why_stopped: Why no larger one was.
+        metrics: From which size on it pays; empty if that is not known.
+        shares: Bytes to where the time went.
+        check: Null: not reached.
+        reason: Why it could not be told.
     """
 
     case: Case
     workload: str
     against: str
-    wins: tuple[tuple[int, int | None], ...]
-    measured_to: int
+    wins: tuple[tuple[Natural, Natural | None], ...]
+    measured_to: Natural
     why_stopped: str
-    metrics: Mapping[str, Estimate]
-    shares: Mapping[int, Shares] = field(default_factory=dict)  # by the bytes of x
-    check: Check | None = None  # the worst of all sizes
-    reason: Reason | None = None  # why it could not be told
+    metrics: Figures
+    shares: Mapping[int, Shares] = field(default_factory=dict)
+    check: Check | None = None
+    reason: Reason | None = None
 
     @property
     def id(self) -> str:
@@ -383,12 +418,24 @@ class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
     busy: tuple[Busy, ...]
 
 
-class Trace(Struct, frozen=True):
-    """What a program did by one context, in the order of queueing."""
+class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_s"}):
+    """What a program did by one context.
 
-    number: int  # of the context, counted from 1 in the order of opening
+    Attributes:
+        number: Its number, in the order of opening.
+        bindings: Its map.
+        policy: What it does with operands that are elsewhere: moves them, or refuses.
+        opened: Since the first context was opened; null: on a clock of its own, which is
+            scripted.
+        closed: Whether the program closed it.
+        entries: Its map.
+        summary: What the events come to.
+        events: Everything, in the order of queueing.
+    """
+
+    number: Count
     bindings: tuple[Binding, ...]
-    policy: str
-    opened: float | None  # seconds since the first one was; None: on a clock of its own
-    closed: bool  # by the program
+    policy: Policy
+    opened: Number | None
+    closed: bool
     events: tuple[TraceEvent, ...] = ()

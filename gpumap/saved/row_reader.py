@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import CONTROL, find
@@ -23,7 +23,7 @@ from gpumap.model import (
 )
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
-from gpumap.saved.device_reader import known, reason
+from gpumap.saved.device_reader import known
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _measurement(
     case = _case(row, devices, names, path)
     _refuse_units(row.metrics, path)
     route = None if row.route in _BY_ITS_CASE else row.route
-    differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
+    differ = {"samples": _samples(row), "route": route}
     return copied(Measurement, row, case=case, **differ)
 
 
@@ -153,7 +153,7 @@ def _skip(row: shape.Row) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
     if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
         return None
-    return None if row.reason.code in _NO_SKIP else reason(row.reason)
+    return None if row.reason.code in _NO_SKIP else row.reason
 
 
 # --- what was measured
@@ -176,7 +176,7 @@ def _samples(row: shape.Row) -> Samples | None:
 # --- what follows from many rows: models of copies, and from which size on a device pays
 
 
-def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[Fit]:
+def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     """Yield each model, with the smallest of the copies that it was fitted to.
 
     Raises:
@@ -195,9 +195,7 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
         yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
 
 
-def break_evens(
-    shapes: Sequence[shape.BreakEven], bindings: Sequence[Binding]
-) -> Iterator[BreakEven]:
+def break_evens(shapes: Sequence[Any], bindings: Sequence[Binding]) -> Iterator[BreakEven]:
     """Yield from which size on each device pays.
 
     Raises:
@@ -212,7 +210,7 @@ def break_evens(
         case = _decided(found.id, bindings, f"{path}.id")
         _refuse_units(found.metrics, path)
         shares = {int(nbytes): each for nbytes, each in found.shares.items()}
-        yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
+        yield copied(BreakEven, found, case=case, shares=shares)
 
 
 def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
