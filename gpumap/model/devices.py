@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from gpumap.errors import Diagnostic
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
-from gpumap.model.types import Code, Natural, Word
+from gpumap.model.types import Bench, CaseName, Code, Natural, Params, SomeId, Word
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
@@ -151,18 +151,34 @@ class Reason(Struct, frozen=True):
     text: str
 
 
-class Case(Struct, frozen=True):
-    """A benchmark at one set of parameters on named devices; `id` is free of hardware."""
+class Case(Struct, frozen=True, rename={"name": "case"}):
+    """A benchmark at one set of parameters on named devices; `id` is free of hardware.
 
-    bench: str
-    name: str
-    params: Mapping[str, Param]
+    Attributes:
+        id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
+            in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
+        bench: The benchmark.
+        name: What of it.
+        params: Size, type and whatever else it was run with.
+        names: The names that it ran on.
+        devices: Their devices' ids.
+        backend: The backends, joined by +.
+        work: What one round does.
+        against: The id of the reference.
+        skip: Why it cannot be measured here.
+        route: How a copy went.
+        ordered: Whether it is from the first name to the second.
+    """
+
+    bench: Bench
+    name: CaseName
+    params: Params
     bindings: tuple[Binding, ...]
     work: Work
-    against: str | None = None  # the id of the reference
-    skip: Reason | None = None  # why it cannot be measured here
+    against: SomeId | None = None
+    skip: Reason | None = None
     route: str | None = None
-    ordered: bool = False  # from the first name to the second
+    ordered: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

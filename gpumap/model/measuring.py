@@ -31,20 +31,49 @@ Policy = Literal["visible", "strict"]
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
-class Samples(Struct, frozen=True):
-    """The times of a case, raw: seconds for one round each, in time order; nothing is dropped."""
+class Samples(
+    Struct,
+    frozen=True,
+    rename={
+        "seconds": "samples",
+        "queue": "queue_s",
+        "cpu": "cpu_s",
+        "empty_sync": "empty_sync_s",
+        "worked": "worked_s",
+        "phases": "phases_s",
+    },
+):
+    """The times of a case, raw.
+
+    Attributes:
+        seconds: Seconds of one round, in time order, none dropped; null with a mark for one that is
+            no number.
+        blocks: The block of each sample.
+        iterations_per_sample: How often a sample repeated the work.
+        clock: Whose clock the samples are of.
+        queue: Seconds of each sample in which the host queued one round.
+        cpu: CPU seconds of the process, all threads, for one round of each sample; none where the
+            clock is scripted.
+        empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
+        worked: Name to the CPU seconds of its device's own thread within each span; only devices
+            that have one.
+        intervals: Name to when its device worked, in the first round of each sample.
+        sample_notes: What is odd about single samples.
+        phases: What one round of each sample went into, in seconds by phase; only benchmarks that
+            tell their phases apart.
+    """
 
     seconds: tuple[float, ...] = ()
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[Natural, ...] = ()
     iterations_per_sample: int = 1
     clock: str = "host"
-    queue: tuple[float, ...] = ()  # seconds in which the host queued one round
-    cpu: tuple[float, ...] = ()  # CPU seconds of the process, all threads, for one round
-    empty_sync: float | None = None  # seconds of a wait that has nothing to wait for
-    worked: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    queue: tuple[Positive, ...] = ()
+    cpu: tuple[Positive, ...] = ()
+    empty_sync: Positive | None = None
+    worked: Mapping[str, tuple[Positive, ...]] = field(default_factory=dict)
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
-    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
+    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 class SampleMark(Struct, frozen=True):
@@ -157,7 +186,24 @@ class Explanation(Struct, frozen=True):
 
 
 class Measurement(Struct, frozen=True):
-    """A case with its samples, its check and its status."""
+    """A case on named devices, with its samples.
+
+    Attributes:
+        case: What is measured.
+        status: Whether it was measured.
+        reason: Why it is not ok.
+        flags: What to bear in mind.
+        samples: Its times; None: it was not measured.
+        stop: Why measuring ended, and what the samples are worth.
+        check: Null: not reached.
+        metrics: What follows from the samples; empty for a row without a true result.
+        around: What else the machine did while the row's group was measured; null where the row has
+            no figures.
+        ceiling: What physics allows, and the share of it that was reached.
+        explanation: Why a figure is not what it could be: a speed-up, what copies gain at once, a
+            bandwidth; null: it is, or nothing is known.
+        route: How a copy went, where only doing it tells.
+    """
 
     case: Case
     status: Literal["ok", "skipped", "failed"]
@@ -166,11 +212,11 @@ class Measurement(Struct, frozen=True):
     samples: Samples | None = None
     stop: Stop | None = None
     check: Check | None = None
-    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    metrics: Figures = field(default_factory=dict)
     around: Around | None = None
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
-    route: str | None = None  # how copies went, where only doing them tells
+    route: str | None = None
 
 
 class Line(

@@ -1,9 +1,10 @@
-"""A report as it is in JSON: every key with its type and its sentence, where no noun says it yet.
+"""A report as it is in JSON: shapes of its nouns, and what JSON holds in another form than they.
 
-`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. Fields have the names
-that nouns have: `trees.copied` takes them over by name, in both directions. What the schema demands
-and the reader tells in words of its own is `extra_json_schema`. Keys that no class here has are
-passed over by the reader: within a version, keys may be added.
+`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. Types and sentences
+are the nouns' (`of`); fields have the names that nouns have: `trees.copied` takes them over by
+name, in both directions. What the schema demands and the reader tells in words of its own is
+`extra_json_schema`. Keys that no class here has are passed over by the reader: within a version,
+keys may be added.
 """
 
 from __future__ import annotations
@@ -15,19 +16,14 @@ from msgspec import Meta, Struct, defstruct
 from gpumap import model
 from gpumap.model import types
 from gpumap.model.types import (
-    Bench,
-    CaseName,
     Code,
     Count,
     Digits,
-    Figures,
-    Key,
     Natural,
     Number,
     Positive,
     Share,
     SomeId,
-    Value,
     Version,
     Word,
     Words,
@@ -60,25 +56,29 @@ class _Names(dict[str, Any]):
 
 
 def of(
-    name: str, keys: str, noun: Any, /, rename: Mapping[str, str] | None = None, **differ: Any
+    definition: str, keys: str, *nouns: Any, rename: Mapping[str, str] | None = None, **differ: Any
 ) -> Any:
-    """Return a Struct of these fields of a noun, all required.
+    """Return a Struct of these fields of nouns that are one object of JSON, all required.
 
     Args:
-        name: of the definition in the schema.
+        definition: its name in the schema.
         keys: the fields, in the order of their keys.
-        noun: has their types and sentences, and the keys that are not named as they are.
+        nouns: have their types and sentences, and the keys that are not named as they are.
         rename: such keys, of a noun that is no Struct.
         differ: types of what JSON holds in another form; a list: many of these.
     """
-    types_ = get_type_hints(noun, localns=_Names(vars(types)), include_extras=True)
+    types_: dict[str, Any] = {}
+    renamed = dict(rename or {})
+    for noun in nouns:
+        types_ |= get_type_hints(noun, localns=_Names(vars(types)), include_extras=True)
+        fields = getattr(noun, "__struct_fields__", ())
+        renamed |= zip(fields, getattr(noun, "__struct_encode_fields__", ()), strict=True)
     for key, type_ in differ.items():
         many = isinstance(type_, list)
         types_[key] = tuple.__class_getitem__((*type_, ...)) if many else type_
-    if rename is None:
-        rename = dict(zip(noun.__struct_fields__, noun.__struct_encode_fields__, strict=True))
-    fields = [(key, types_[key]) for key in keys.split()]
-    return defstruct(name, fields, rename=rename, namespace={"__doc__": noun.__doc__})
+    made = [(key, types_[key]) for key in keys.split()]
+    said = {"__doc__": "\n".join(noun.__doc__ for noun in nouns)}
+    return defstruct(definition, made, rename=renamed, namespace=said)
 
 
 class Tool(Struct):
@@ -219,95 +219,30 @@ class Spans(Struct, rename={"start": "start_s", "stop": "stop_s"}):
     stop: tuple[Number, ...]
 
 
-class Row(
-    Struct,
-    rename={
-        "name": "case",
-        "seconds": "samples",
-        "queue": "queue_s",
-        "cpu": "cpu_s",
-        "empty_sync": "empty_sync_s",
-        "worked": "worked_s",
-        "phases": "phases_s",
-    },
-):
-    """A case on named devices, with its samples.
-
-    Attributes:
-        id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
-            in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
-        bench: The benchmark.
-        name: What of it.
-        params: Size, type and whatever else it was run with.
-        names: The names that it ran on.
-        devices: Their devices' ids.
-        backend: The backends, joined by +.
-        route: How a copy went.
-        status: Whether it was measured.
-        reason: Why it is not ok.
-        flags: What to bear in mind.
-        work: What one round does.
-        seconds: Seconds of one round, in time order, none dropped; null with a mark for one that is
-            no number.
-        blocks: The block of each sample.
-        iterations_per_sample: How often a sample repeated the work.
-        clock: Whose clock the samples are of.
-        sample_notes: What is odd about single samples.
-        queue: Seconds of each sample in which the host queued one round.
-        cpu: CPU seconds of the process, all threads, for one round of each sample; none where the
-            clock is scripted.
-        empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
-        worked: Name to the CPU seconds of its device's own thread within each span; only devices
-            that have one.
-        intervals: Name to when its device worked, in the first round of each sample.
-        around: What else the machine did while the row's group was measured; null where the row has
-            no figures.
-        stop: Why measuring ended, and what the samples are worth.
-        check: Null: not reached.
-        metrics: What follows from the samples; empty for a row without a true result.
-        against: The id of the reference.
-        ceiling: What physics allows, and the share of it that was reached.
-        explanation: Why a figure is not what it could be: a speed-up, what copies gain at once, a
-            bandwidth; null: it is, or nothing is known.
-        phases: What one round of each sample went into, in seconds by phase; only benchmarks that
-            tell their phases apart.
-    """
-
-    id: SomeId
-    bench: Bench
-    name: CaseName
-    params: dict[Key, Value | int | float | bool]
-    names: Annotated[tuple[str, ...], Meta(min_length=1)]
-    devices: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})]
-    backend: Words
-    route: Route | None
-    status: Literal["ok", "skipped", "failed"]
-    reason: model.Reason | None
-    flags: Annotated[tuple[Flag, ...], Meta(extra_json_schema={"uniqueItems": True})]
-    work: Work
-    seconds: tuple[Positive | None, ...]
-    blocks: tuple[Natural, ...]
-    iterations_per_sample: Count | None
-    clock: Literal["host", "device"] | None
-    sample_notes: tuple[model.SampleMark, ...]
-    queue: tuple[Positive, ...]
-    cpu: tuple[Positive, ...]
-    empty_sync: Positive | None
-    worked: dict[str, tuple[Positive, ...]]
-    intervals: dict[str, Spans]
-    phases: Annotated[
+Row = of(
+    "Row",
+    "id bench name params names devices backend route status reason flags work seconds blocks "
+    "iterations_per_sample clock sample_notes queue cpu empty_sync worked intervals phases around "
+    "stop check metrics against ceiling explanation",
+    model.Measurement,
+    model.Case,
+    model.Samples,
+    id=SomeId,
+    names=Annotated[tuple[str, ...], Meta(min_length=1)],
+    devices=Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})],
+    backend=Words,
+    route=Route | None,
+    flags=Annotated[tuple[Flag, ...], Meta(extra_json_schema={"uniqueItems": True})],
+    work=Work,
+    seconds=[Positive | None],
+    iterations_per_sample=Count | None,
+    clock=Literal["host", "device"] | None,
+    intervals=dict[str, Spans],
+    phases=Annotated[
         dict[Phase, tuple[Positive, ...]],
         Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(Phase))}}),
-    ]
-    around: model.Around | None
-    stop: model.Stop | None
-    check: model.Check | None
-    metrics: Figures
-    against: SomeId | None
-    ceiling: model.Ceiling | None
-    explanation: model.Explanation | None
-
-
+    ],
+)
 _IDS, _COUNTS = tuple[str, ...], tuple[Natural, ...]
 Plan = of(
     "Plan", "cases groups memory largest_buffer about", model.Plan, cases=_IDS, groups=_COUNTS
@@ -391,7 +326,7 @@ Trace = of(
 Rank = of("Rank", "number local host process name device", model.Rank, name=_NAME, device=_NAME)
 
 
-Headline = of("Headline", "level text row metric value low high cause", model.Headline, {})
+Headline = of("Headline", "level text row metric value low high cause", model.Headline)
 
 
 Report = of(
@@ -401,7 +336,7 @@ Report = of(
     "break_evens verdicts selftest errors notes accepted traces diagnoses ranks prediction "
     "published digest",
     model.Report,
-    {"elapsed": "elapsed_s"},
+    rename={"elapsed": "elapsed_s"},
     schema_version=Literal[2],
     tool=Tool,
     headline=Headline,

@@ -32,6 +32,7 @@ Id = Annotated[
 Key = Annotated[str, Meta(pattern=r"\A[a-z_0-9]+\Z")]
 Digits = Annotated[str, Meta(pattern=r"\A(?:0|[1-9][0-9]{0,17})\Z")]
 Value = Annotated[str, Meta(pattern=r"\A(?:(?![,=\[\]])[ -~])*\Z")]  # would end in an id elsewhere
+Params = Mapping[Key, Value | int | float | bool]
 Sentence = Annotated[str, Meta(min_length=1, max_length=200)]
 Moment = Annotated[
     str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")

@@ -100,7 +100,7 @@ def _link(device: model.Device) -> shape.Link | None:
     return shape.Link(generation, width, facts.get("link_width"))
 
 
-def _row(row: model.Measurement) -> shape.Row:
+def _row(row: model.Measurement) -> Any:
     case, samples = row.case, row.samples
     untaken = {} if samples else {"iterations_per_sample": None, "clock": None}
     return copied(

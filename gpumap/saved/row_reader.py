@@ -29,7 +29,7 @@ from gpumap.saved.tree import Refused
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device, Estimate, shape
+    from gpumap.model import Device, Estimate
 
 _DECIDED = re.compile(  # the id of a break-even
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
@@ -43,7 +43,7 @@ _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no
 
 
 def measurements(
-    rows: Sequence[shape.Row],
+    rows: Sequence[Any],
     devices: Mapping[str, Device],
     names: Collection[str],
 ) -> tuple[Measurement, ...]:
@@ -66,7 +66,7 @@ def measurements(
 
 
 def _measurement(
-    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+    row: Any, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> Measurement:
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
@@ -91,7 +91,7 @@ def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
 # --- the case
 
 
-def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
+def _case(row: Any, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
     """Return a case that has the id of its row, and no other."""
     case = copied(
         Case,
@@ -109,7 +109,7 @@ def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str],
 
 
 def _bindings(
-    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+    row: Any, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> tuple[Binding, ...]:
     if len(row.devices) != len(row.names):
         raise Refused("there is one device for each name", f"{path}.devices")
@@ -149,7 +149,7 @@ def _work(work: Mapping[str, int]) -> Work:
     )
 
 
-def _skip(row: shape.Row) -> Reason | None:
+def _skip(row: Any) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
     if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
         return None
@@ -159,7 +159,7 @@ def _skip(row: shape.Row) -> Reason | None:
 # --- what was measured
 
 
-def _samples(row: shape.Row) -> Samples | None:
+def _samples(row: Any) -> Samples | None:
     if row.clock is None:
         return None
     return copied(
@@ -229,7 +229,7 @@ def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
 # --- what contradicts itself: the key, and the rule that it breaks
 
 
-def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _faults(row: Any) -> Iterator[tuple[str, str]]:
     spec = find(row.bench)
     for name in spec.required if spec is not None else ():
         if name not in row.params:
@@ -245,7 +245,7 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
     yield from _ok(row) if row.status == "ok" else _not_ok(row)
 
 
-def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _lengths(row: Any) -> Iterator[tuple[str, str]]:
     """Yield each list that does not tell of every sample, or of every phase."""
     n = len(row.seconds)
     taken = row.clock is not None
@@ -289,7 +289,7 @@ def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
         yield "check.passed", "the error is above the bound"
 
 
-def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _ok(row: Any) -> Iterator[tuple[str, str]]:
     if row.reason is not None:
         yield "reason", "a row that is ok has none"
     if not row.seconds:
@@ -305,6 +305,6 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "metrics", "a row that is ok has a time or an issue interval"
 
 
-def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _not_ok(row: Any) -> Iterator[tuple[str, str]]:
     if row.reason is None:
         yield "reason", "a row that is not ok says why"
