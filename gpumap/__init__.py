@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpumap.contexts.context import Context
     from gpumap.contexts.opening import dot
     from gpumap.contexts.opening import open_ as open  # noqa: A004 - it is read as gpumap.open
+    from gpumap.distributed.algorithms import split
     from gpumap.errors import (
         AbsentError,
         ContextError,
@@ -68,6 +69,7 @@ __all__ = [
     "open",
     "parse_map",
     "run_benchmark",
+    "split",
 ]
 
 _PLACES = {
@@ -86,6 +88,7 @@ _PLACES = {
     "open": "contexts.opening",
     "parse_map": "parse",
     "run_benchmark": "running",
+    "split": "distributed.algorithms",
 }
 
 

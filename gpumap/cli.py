@@ -34,6 +34,8 @@ COMMANDS = {
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.doctor:doctor",
                "Say for each name whether its device is used, and if not, why."),
+    "env": ("Map", "gpumap.commands.env:env",
+            "Print a block for an issue: versions, devices, topology, the map and variables."),
     "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.transfer_cost:transfer_cost",
@@ -43,13 +45,14 @@ COMMANDS = {
     "selftest": ("Measure", "gpumap.commands.selftest:selftest",
                  "Test gpumap on this machine: round trips of data, and false alarms."),
     "compare": ("Judge", "gpumap.commands.compare:compare",
-                "Judge the saved report NEW against the saved report BASE."),
+                ("Judge the saved report NEW against the saved report BASE, or one command "
+                 "against another.")),
     "report": ("Judge", "gpumap.commands.report:report",
                "Show saved reports again: one in any format, several side by side."),
     "explain": ("Judge", "gpumap.commands.explain:explain",
                 "Say what a word of a report means, and what to do about it."),
     "trace": ("Run", "gpumap.commands.trace:trace",
-              "Run a script that uses gpumap; show what ran where, and what was moved unasked."),
+              "Run a script or a program; show what it did with its devices."),
     "run": ("Run", "gpumap.commands.run:run",
             "Run a command once for each name of a map, on its device and on its cores."),
     "help": ("Help", "gpumap.commands.about:help_",
@@ -185,8 +188,8 @@ def _buffer() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
+        argv = tuple(arguments)
         arguments, command = _parted(arguments)
-        argv = (*arguments, *(() if command is None else ("--", *command)))
         program = Program(argv, dict(os.environ), _cwd(), sys.stdout, sys.stderr, command)
         if _COMPLETE in program.env:
             return _complete(program.env[_COMPLETE])
@@ -213,11 +216,26 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
 
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return what is gpumap's own, and the command after the first "--" of `run`."""
-    if arguments[:1] != ["run"] or "--" not in arguments:
+    """Return what is gpumap's own, and the command after the first "--" of `run` or `trace`."""
+    if arguments[:1] not in (["run"], ["trace"]) or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")
-    return arguments[:place], tuple(arguments[place + 1 :])
+    words, command = arguments[:place], tuple(arguments[place + 1 :])
+    if words[0] == "run":
+        return words, command
+    free = _free(words)
+    if any("->" not in words[n] for n in free):  # a script, whose arguments are its own
+        return arguments, None
+    options = [word for n, word in enumerate(words) if n not in free]
+    return [*options, *(words[n] for n in free)], command
+
+
+def _free(words: list[str]) -> list[int]:
+    """Return the places of words of `trace` that are no option, and no value of one."""
+    options = parameters(("trace",)).values()
+    valued = {text for p in options if not getattr(p, "is_flag", False) for text in p.opts}
+    every = range(1, len(words))
+    return [n for n in every if not words[n].startswith("-") and words[n - 1] not in valued]
 
 
 def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:

@@ -45,6 +45,7 @@ WORDS = {
     "--preset": "gpumap.training.presets:PRESETS",
     "--rule": "gpumap.training.optimizers:RULES",
     "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
+    "--framework": "gpumap.doctor.frameworks.facts:FRAMEWORKS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
@@ -13,7 +14,6 @@ from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 Made = TypeVar("Made")
 
@@ -108,7 +108,9 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
 def _folded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _folded(each) for key, each in value.items()}
-    return " ".join(value.split())
+    if isinstance(value, list):
+        return [_folded(each) for each in value]
+    return value if isinstance(value, int) else " ".join(value.split())
 
 
 def _incomplete(package: str, name: str, why: str) -> SourceError:
@@ -162,6 +164,17 @@ def empty(path: Path) -> None:
         state = path.stat()
         if stat.S_ISREG(state.st_mode) and not _is_stream(state):
             os.truncate(path, 0)
+
+
+def cache_folder(env: Mapping[str, str]) -> Path | None:
+    """Return where this user's cache is; None where no variable tells."""
+    if given := env.get("GPUMAP_CACHE_DIR"):
+        return Path(given)
+    xdg = env.get("XDG_CACHE_HOME", "")
+    if xdg.startswith("/"):  # a relative one is to be ignored: XDG Base Directory, "Environment"
+        return Path(xdg) / "gpumap"
+    home = env.get("HOME", "")
+    return Path(home) / ".cache" / "gpumap" if home.startswith("/") else None
 
 
 def others(state: os.stat_result) -> str | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.extras import install
+from gpumap.files import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +87,7 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     import tempfile
     from hashlib import sha256
 
-    if (cache := _cache(env)) is None:
+    if (cache := cache_folder(env)) is None:
         raise SourceError("no variable names a folder")
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     if cache.stat().st_mode & _OTHERS and not cache.stat().st_mode & stat.S_ISVTX:
@@ -124,14 +125,3 @@ def _is(place: Path, files: Mapping[str, str]) -> bool:
 
 def _note(message: str, hint: str) -> Diagnostic:
     return Diagnostic("opencl-vendors", message, hint=hint, severity="note")
-
-
-def _cache(env: Mapping[str, str]) -> Path | None:
-    """Return where this user's cache is; None where no variable tells."""
-    if given := env.get("GPUMAP_CACHE_DIR"):
-        return Path(given)
-    xdg = env.get("XDG_CACHE_HOME", "")
-    if xdg.startswith("/"):  # a relative one is to be ignored: XDG Base Directory, "Environment"
-        return Path(xdg) / "gpumap"
-    home = env.get("HOME", "")
-    return Path(home) / ".cache" / "gpumap" if home.startswith("/") else None

@@ -1,7 +1,5 @@
 """What tests of every folder are given."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Commands on real cores, under mpirun and over the CUDA stand-in: what of them is no figure."""
 
-from __future__ import annotations
-
 import re
 import shlex
 
@@ -12,7 +10,6 @@ CHECKED = "check a->cpu0;b->cpu1"
 BY_CHANCE = ("cpu-contention", "no-gpu-record", "inconclusive", "unused", "quota",
              "shared-hardware", "not-pinned")  # fmt: skip
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-
 ON_CORES = {
     "check": CHECKED,
     "dot": f"bench dot --size 64 --budget 1s {CORES}",

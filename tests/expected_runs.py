@@ -1,7 +1,5 @@
 """The runs whose whole output tests/expected/runs holds, as expected_runs.toml has them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from commands.scripts import script

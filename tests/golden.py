@@ -4,8 +4,6 @@
 will see changed.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from math import fsum
@@ -28,6 +26,7 @@ class Mask(NamedTuple):
     why: str
 
 
+SLOW = r"^gpumap: [^\n]*, \d+ s of [^\n]* s\n"  # said every 30 seconds
 KEYS = "cpu|os|python|hash|load1|steal|busy|others|elapsed_s|max_error|sha256"
 MASKS = (
     Mask(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>", "when it ran"),
@@ -43,6 +42,7 @@ MASKS = (
     Mask(r"^( +(processor|system|Python|libraries)): .*?$", r"\1: <here>", "of the machine"),
     Mask(r"^ +environment: .*?\n", "", "of the machine, and only where a variable is set"),
     Mask(r"\bOMP_NUM_THREADS=\d+", "OMP_NUM_THREADS=<share>", "of the machine's cores"),
+    Mask(SLOW, "", "of a machine with other work"),
     Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
 )
 _ESTIMATE = re.compile(r'\{\s+("value": [^{}]*?)\s+\}')

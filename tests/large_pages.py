@@ -1,7 +1,5 @@
 """What Linux tells of the pages that memory of this process was asked to have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

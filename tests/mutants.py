@@ -6,8 +6,6 @@ Everything else comes from the environment that this file runs in. A fault is fo
 fail, or come to no end; those that survive are printed, and make the exit code 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -5,8 +5,6 @@ thousands of such commands run in the tests. Whatever depends on how a process s
 that Python or a library reads, a script of the user's) starts one of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

@@ -1,7 +1,5 @@
 """Saved reports of real runs on scripted devices, each made once for all tests."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

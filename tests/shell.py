@@ -1,13 +1,12 @@
 """gpumap as a user runs it: a process of its own, with an environment that hides the machine's."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
 import subprocess
 import sys
 import termios
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from ready import Ready
 
 BIN = Path(sys.executable).parent
 SIMULATED = "note: the fake backend: every figure is scripted, none was measured\n"
-LIMIT = 60.0  # seconds that a command may take
+LIMIT = 100.0  # seconds that anything may take, on a machine with other work
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -60,6 +59,16 @@ class Shell:
         (self.folder / "fake.toml").write_text(script)
         self.env.update(GPUMAP_FAKE=str(self.folder / "fake.toml"), GPUMAP_BACKEND="fake")
         return self
+
+
+def until(true, process=None):
+    """Wait until something is true, and return it; a process that has ended makes nothing so."""
+    end = time.monotonic() + LIMIT
+    while not (value := true()):
+        assert process is None or process.poll() is None, "it has ended"
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
+    return value
 
 
 def on_a_terminal(gpumap, *arguments, columns=40, both=False, **env):

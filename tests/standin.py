@@ -12,7 +12,6 @@ from stubs import LINKS, build
 FOLDER = Path(__file__).parent / "cuda_standin"
 ROOT = Path(__file__).parents[1]
 DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
-
 needs_standin = pytest.mark.skipif(
     find_spec("cupy") is None or shutil.which("g++") is None,
     reason="the stand-in for CuPy needs the CuPy that it is held against, and g++",

@@ -1,7 +1,5 @@
 """The action's steps as GitHub's runner takes them: variables, scripts, outputs, and the log."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Drivers of our own for the tests of what gpumap says of drivers: see tests/drivers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 What is read here may move inside of gpumap; what is written must not change by that.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import reduce
 from pathlib import Path

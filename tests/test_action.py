@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -16,12 +15,11 @@ import pytest
 from commands.scripts import script
 from junitparser import JUnitXml
 from report_schema import validate
-from shell import BIN, LIMIT
+from shell import BIN, LIMIT, until
 from steps import ACTION, ROOT, STEPS, Job
 from tables import table
 
 TABLE = table(__file__)
-
 SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TWO = "a->cuda0;b->cuda1"
@@ -184,26 +182,13 @@ def test_no_input_is_obeyed(job, name, text):
     assert "\x1b" not in step.log
 
 
-@pytest.mark.parametrize("name", ["::error title=other::x", "##[error]x", "%0A::error::x"])
-def test_names_of_a_map_are_not_obeyed(job, name):
-    """They stand in what gpumap says, of a map that works and of one that does not."""
-    for device in ("cuda0", "cuda7"):
-        step = job.step(map=f"{name}->{device}")
-        assert all(title.startswith("gpumap") for _, title, _ in step.obeyed if title)
-        assert not any(text.startswith("x") for _, _, text in step.obeyed)
-
-
 def begun(job):
     """Start a step whose device never answers; return the process and its files, once it hangs."""
     command, env, files = job.prepare("run", {"map": TWO})
     log = files["OUTPUT"].with_name("log")
     with log.open("w") as out:
         process = job.gpumap.start(command, env, stdout=out, stderr=subprocess.STDOUT)
-    waited = time.monotonic() + LIMIT
-    while not (job.gpumap.folder / "commands.log").exists():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < waited
-        time.sleep(0.01)
+    until((job.gpumap.folder / "commands.log").exists, process)
     return process, log, files
 
 

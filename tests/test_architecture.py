@@ -12,7 +12,6 @@ import pytest
 from tables import table
 
 ROOT = Path(__file__).parents[1]
-
 TABLE = table(__file__)
 MAY_IMPORT, ONLY_IN = TABLE["may_import"], TABLE["only_in"]
 OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
@@ -145,8 +144,6 @@ MAIN = """
 from gpumap.cli import main
 assert main({arguments}) == 0
 """
-
-
 COMMANDS = (["--version"], ["--help"], CHECK, ["explain"], ["explain", "speedup", "3"])
 
 

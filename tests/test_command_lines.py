@@ -4,8 +4,6 @@ What is measured has GPUMAP_BUDGET for its budget, which changes no line. The ta
 line what it takes, how it may end, and why it is not run where it is not: none is left out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

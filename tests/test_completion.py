@@ -1,7 +1,5 @@
 """What a shell offers after TAB: in real shells, by README's lines, and by click's protocol."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -12,15 +10,13 @@ from pathlib import Path
 import click
 import pexpect
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from shell import BIN, LIMIT, Shell
 from tables import table
 from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 
 from gpumap import cli
 from gpumap.commands.about import SHELLS as NAMED
-from gpumap.completion import LISTS, SHELLS, WORDS, _joined, _known
+from gpumap.completion import LISTS, SHELLS, WORDS, _known
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 LINES = {  # what README says a user's own file is to have
@@ -39,10 +35,10 @@ PWNED = "odd $(touch pwned).json"
 # Values that are the user's own to think of. A new option that takes one is either here, or says
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
 FREE = {
-    *("--map", "--needs", "--reference", "--limit", "--accept", "--over-time"),
+    *("--ab", "--map", "--needs", "--reference", "--limit", "--accept", "--over-time"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--rows", "--tensors", "--grace"),
+    *("--rows", "--tensors", "--grace", "--python"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance"),
 }
@@ -120,12 +116,6 @@ def test_a_bash_that_keeps_words_whole_gets_whole_words(gpumap, behind, words):
     """Where COMP_WORDBREAKS has no "=", all of the word is replaced; else what stands after it."""
     found = offered(gpumap, f"gpumap bench dot --if-absent{behind}")
     assert found == [f"plain,{word}" for word in words]
-
-
-@given(st.lists(st.from_regex(r"[a-z-]{1,3}(=[a-z]{1,2}){0,2}", fullmatch=True), min_size=1))
-def test_what_bash_takes_apart_is_put_together(words):
-    apart = [part for word in words for part in re.split("(=)", word)]
-    assert list(_joined(apart)) == words
 
 
 def commands():

@@ -11,7 +11,6 @@ from gpumap.errors import SourceError
 from gpumap.files import others
 
 TABLES = tables.table(__file__)
-
 OWN = os.geteuid()
 
 

@@ -12,7 +12,6 @@ from gpumap.model import ContextMap, DeviceRef, Entry, Kind
 from gpumap.parse import BLANKS, INDEX_MAX, canonical_identity, parse_map
 
 TABLE = table(__file__)
-
 CUDA, OPENCL, CPU = Kind.CUDA, Kind.OPENCL, Kind.CPU
 RESERVED = ("cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00")
 UUID = "12345678-9abc-def0-1234-56789abcdef0"

@@ -24,11 +24,10 @@ from gpumap.report import Style, render
 from gpumap.training.steps import PHASES
 
 TABLE = table(__file__)
-
 AGAIN = "measure again with --output FILE.json; a report that was edited proves nothing"
 GONE = object()
 UNSIGNED = {"digest": ""}
-FEWER = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FEWER = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 def put(tmp_path, tree):
@@ -221,17 +220,11 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "queue_s"), less, "it must be as long as samples"),
     (("measurements",), lambda old: [*old, old[0]], 'the id "dot.solo['),
 ]  # fmt: skip
-
-
 NEEDED = [  # every gpumap that writes this version writes them all
     ("dot", ("notes",)), ("dot", ("accepted",)), ("dot", ("map", "notes", 0, "name")),
     ("dot", ("devices", 0, "link")), ("limit", ("errors", 0, "severity")),
     ("dot, dry", ("plans", 0, "groups")), ("selftest", ("selftest", "round_trips", 0, "ref")),
     ("copies", ("fits", 0, "lines")), ("predict", ("prediction",)), ("published", ("published",)),
-]  # fmt: skip
-FIGURES_OF = [  # in another unit it would be shown, and judged, as what it is not
-    ("dot", TIME), ("copies", ("fits", 0, "metrics", "latency")),
-    ("copies", ("break_evens", 0, "metrics", "break_even")),
 ]  # fmt: skip
 
 
@@ -410,7 +403,7 @@ def read_or_say(tmp_path, tree):
 
 
 @pytest.mark.timeout(1200)  # however busy the machine is
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "devices", "limit",
                                   "predict", "published"])  # fmt: skip
 @given(data=st.data())

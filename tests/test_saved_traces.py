@@ -34,9 +34,6 @@ def test_a_summary_is_not_believed(tmp_path, tree):
     assert "in all 1 transfer, 16 B" in render("plain", read(tmp_path, tree), Style())
 
 
-EVENT = ("traces", 0, "events", 0)
-
-
 @pytest.mark.parametrize(("path", "value", "said"), TABLE["impossible"])
 def test_what_no_program_can_have_done_is_refused(tmp_path, tree, path, value, said):
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

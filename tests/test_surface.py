@@ -1,7 +1,5 @@
 """The public surface is one file: what goes from it goes on purpose."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
@@ -28,8 +26,11 @@ def texts():
     for text in strings(SCHEMA):
         yield "the schema", " ".join(text.split())
     for path in sorted((ROOT / "gpumap").rglob("*.py")):
-        for text in literals(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for text in literals(tree):
             yield path.name, text
+        for name, text in docstrings(tree):
+            yield f"{path.relative_to(ROOT)} {name}".strip(), " ".join(text.split())
     for path in sorted((ROOT / "gpumap").rglob("*.toml")):
         for text in strings(tomllib.loads(path.read_text(encoding="utf-8"))):
             yield path.name, " ".join(text.split())
@@ -41,6 +42,16 @@ def literals(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield from [node.value] if " " in node.value else []
+
+
+def docstrings(tree, name=""):
+    """Yield the docstrings of a module and of what is public in it, each with its name."""
+    if text := ast.get_docstring(tree):
+        yield name, text
+    for node in tree.body:
+        public = isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_"
+        if public:
+            yield from docstrings(node, f"{name}.{node.name}".strip("."))
 
 
 def strings(tree):
@@ -58,7 +69,7 @@ def test_the_public_surface_is_what_it_was(renew):
 
 
 def test_no_text_for_users_has_a_word_that_the_field_does_not_use():
-    """Patterns of tests/words.txt, in pages, help, the schema, messages, topics and causes."""
+    """Patterns of tests/words.txt: pages, help, schema, messages, docstrings, topics, causes."""
     patterns = (Path(__file__).with_name("words.txt")).read_text().splitlines()
     wrong = re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
     found = [

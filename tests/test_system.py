@@ -8,10 +8,8 @@ import pytest
 from tables import table
 
 TABLE = table(__file__)
-
 SCRIPT = Path(__file__).parents[1] / ".ci" / "system"
 APT = TABLE["apt"]
-
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import tables
-from golden import FOLDER
+from golden import FOLDER, ROUNDING
 
 TABLES = tables.table(__file__)
-
 KEYS = TABLES["keys"]
 CODES = TABLES["codes"]
 OF_CODES = ("bench", "code", "cause", "flags")
@@ -22,6 +21,10 @@ OF_WORDS = ("message", "text")
 HERE = "<here>"  # what stands for a machine's own values
 # Keys that a report of version 1 holds nothing of.
 NEW = ("headline", "digest")
+# Of a training, rules that have a meaning of their own since: they are asynchronous, and take more
+# of the budget, so that the others have fewer samples.
+CHANGED = ("rule=easgd", "rule=gosgd")
+COUNTED = ("samples", "blocks", "queue_s", "phases_s", "stop")
 OLD = json.loads(Path(__file__).with_name("version_1.json").read_text())
 
 
@@ -48,6 +51,8 @@ def upgraded(tree):
             one["check"] = other | one["check"]
     for fit in found["fits"]:
         fit.setdefault("lines", [])
+        if fit["residual_max"] is not None and fit["residual_max"] < ROUNDING:
+            fit["residual_max"] = 0
     for trace in found["traces"]:
         for event in trace["events"]:
             event.setdefault("line", None)
@@ -65,7 +70,7 @@ def diagnose(diagnosis):
     causes = [first, *diagnosis.pop("behind")]
     diagnosis["findings"] = [finding(cause) for cause in causes if cause["code"]]
     seen = diagnosis.pop("seen")
-    diagnosis |= {"evidence": seen["text"], "figures": seen["figures"]}
+    diagnosis |= {"evidence": seen["text"], "figures": seen["figures"], "interpreter": None}
     for example in diagnosis["examples"]:
         del example["outcome"]
         example["found"] = example["found"] and finding(example["found"])
@@ -73,7 +78,8 @@ def diagnose(diagnosis):
 
 def finding(cause):
     evidence = cause.pop("evidence")
-    return cause | {"text": evidence["text"], "figures": evidence["figures"]}
+    of_frameworks = {"certainty": None}
+    return cause | {"text": evidence["text"], "figures": evidence["figures"]} | of_frameworks
 
 
 def written(name):
@@ -90,9 +96,16 @@ def test_a_report_of_version_1_is_that_of_version_2_upgraded(name):
     """Of every kind of run; nothing is lost that the table does not name."""
     new = written(name)
     assert all(new.pop(key) for key in NEW)
+    assert new.pop("utilisation") is None  # of no kind of run that version 1 had
     if new["kind"] == "check":
         assert new["settings"].pop("opened")
-    assert upgraded(OLD[name]) == new
+    old = upgraded(OLD[name])
+    for tree in (old, new):
+        rows = tree["measurements"]
+        tree["measurements"] = [r for r in rows if not any(c in r["id"] for c in CHANGED)]
+        for row in tree["measurements"] if len(rows) > len(tree["measurements"]) else ():
+            assert all(row.pop(key) for key in COUNTED)
+    assert old == new
 
 
 def test_every_kind_of_report_was_upgraded():

@@ -1,7 +1,5 @@
 """The command lines that stand in README, docs and examples, as a reader would type them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

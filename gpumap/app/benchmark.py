@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +13,7 @@ from gpumap.app.progress import Progress
 from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
+from gpumap.escape import printable
 from gpumap.judge.gate import decided, gated
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
@@ -41,6 +43,8 @@ _DECIDING = 0.4  # of the time for measuring, where there is something to decide
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
+TURNS = "GPUMAP_TURNS"  # of a process of `compare --ab`: the pipes that it takes turns by
+TURN, GO = b"turn\n", b"go\n"
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
@@ -178,7 +182,7 @@ class BenchmarkRun:
 
     def run(self, turn: Turn, task: Task) -> None:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
-        if task.control:
+        if task.control and TURNS not in self._request.program.env:  # the other side is beside it
             task = _controlled(task, turn)
         if self._settings.dry_run:
             self.plan(turn, task)
@@ -266,11 +270,14 @@ class BenchmarkRun:
     def _settings_of(self, budget: float, clock: Clock, *, decide: bool) -> Settings:
         """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
+        env = self._request.program.env
+        turns = Turns(env[TURNS]) if TURNS in env else None  # then neither side ends early
         return replace(
             self._settings,
             budget=budget * (1.0 - _DECIDING if decide else 1.0),
             blocks=_SCRIPTED if endless else self._settings.blocks,
-            decided=partial(decided, self._request.gate),
+            decided=(lambda _: False) if turns else partial(decided, self._request.gate),
+            turn=turns,
         )
 
     def _identify(self, turn: Turn) -> None:
@@ -376,6 +383,30 @@ def _controlled(task: Task, turn: Turn) -> Task:
         plan=plan,
         make=lambda opened: Controlled(task.make(opened), bindings, opened.sessions),
     )
+
+
+class Turns:
+    """Waits until it is this process's turn to measure, where `compare --ab` runs two."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._reading, self._writing = map(int, text.split(","))
+            for pipe in (self._reading, self._writing):
+                os.fstat(pipe)
+        except (ValueError, OSError, OverflowError) as error:
+            what = f"{TURNS} is {printable(text)!r}; only `gpumap compare --ab` sets it"
+            raise QuestionError(what, f"unset {TURNS}") from error
+
+    def __call__(self) -> None:
+        """Give up the turn, and wait for the next.
+
+        Raises:
+            QuestionError: the comparison has ended.
+        """
+        with suppress(BrokenPipeError):
+            os.write(self._writing, TURN)
+        if os.read(self._reading, len(GO)) != GO:
+            raise QuestionError("the `gpumap compare --ab` that this run belongs to has ended")
 
 
 def _check_plan(plan: Plan, turn: Turn) -> None:

@@ -54,7 +54,7 @@ _IDLE = "raise --budget, and keep the machine idle"
 _MAYBE = f"{_IDLE}; --confirm measures more samples"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
-_NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
+NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
 _REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
 
 
@@ -101,12 +101,17 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
         more, unsure = _more(base, new, terms, program)
         found = compare(base, more, terms.threshold, level) if more else found
-    verdicts = found.verdicts
-    notes = [*_notes(() if apart else found.remarks), *unsure]
-    notes += _notes(f"{said}: this may be why they differ" for said in surroundings(base, new))
+    judged = conclusion(found.verdicts, terms, () if apart else found.remarks)
+    why = notes_of(f"{said}: this may be why they differ" for said in surroundings(base, new))
+    return replace(judged, notes=(*judged.notes, *unsure, *why))
+
+
+def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[str]) -> Judged:
+    """Return verdicts with what they mean for the exit code."""
     compared = any(verdict.value is not None or verdict.verdict in JUDGED for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms))
-    return Judged(verdicts, problems if compared else (*problems, _nothing()), tuple(notes))
+    problems = problems if compared else (*problems, _nothing())
+    return Judged(verdicts, problems, tuple(notes_of(remarks)))
 
 
 def held(report: Report, against: Against, gate: Gate, program: Program) -> Report:
@@ -172,7 +177,7 @@ def _ended_early(report: Report) -> bool:
 
 def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
     """Return what differs between the machines, where that is allowed."""
-    _refuse_mixed(mixed(base, new))
+    refuse_mixed(mixed(base, new))
     apart = machines(base, new)
     _refuse_apart(apart, terms)
     return apart
@@ -189,12 +194,17 @@ def refuse_early(against: Against, fingerprint: Fingerprint | None, *, simulated
     Raises:
         QuestionError: it is of another machine, or one of both is simulated.
     """
-    _refuse_mixed(unlike(against.base, simulated=simulated))
+    refuse_mixed(unlike(against.base, simulated=simulated))
     if fingerprint is not None:
         _refuse_apart(fingerprints(against.base.fingerprint, fingerprint), against.terms)
 
 
-def _refuse_mixed(why: str | None) -> None:
+def refuse_mixed(why: str | None) -> None:
+    """Refuse to compare a script with hardware.
+
+    Raises:
+        QuestionError: there is a reason.
+    """
     if why is not None:
         hint = "compare reports of the same kind of devices"
         raise QuestionError((Diagnostic("not-comparable", why, hint=hint),))
@@ -275,7 +285,8 @@ def _other(apart: Sequence[str]) -> Diagnostic:
     return Diagnostic("other-machine", message, severity="warning")
 
 
-def _notes(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
+def notes_of(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
+    """Return remarks as notes of a comparison."""
     return [_note(remark) for remark in remarks]
 
 
@@ -290,13 +301,14 @@ def _note(message: str, hint: str | None = None) -> Diagnostic:
 class CompareRequest:
     """Which reports are compared, by which terms, and whether the new one becomes the base."""
 
-    base: Path
-    new: Path
+    base: Path | None
+    new: Path | None
     accept: str | None
     accept_edited: bool
     terms: Terms
     inconclusive: Any
     output: Output
+    ab: tuple[str, str] | None = None  # two commands in the place of both reports
 
 
 def compare_reports(program: Program, asked: CompareRequest) -> None:
@@ -306,8 +318,10 @@ def compare_reports(program: Program, asked: CompareRequest) -> None:
 
     if asked.accept is not None and not asked.accept.strip():
         raise QuestionError("--accept has no reason", _REASON)
+    assert asked.base is not None
+    assert asked.new is not None
     pair = {"base": str(asked.base), "new": str(asked.new), "inconclusive": asked.inconclusive}
-    with Recording("compare", program, asked.output, pair, time_limit=_NO_LIMIT) as record:
+    with Recording("compare", program, asked.output, pair, time_limit=NO_LIMIT) as record:
         before, after = (
             saved.read(path, edited=asked.accept_edited) for path in (asked.base, asked.new)
         )
@@ -323,7 +337,7 @@ def compare_reports(program: Program, asked: CompareRequest) -> None:
         record.draft.remarks += found.notes
         if asked.accept is not None:
             found = _accepted(record.draft, asked.base, before, after, found, asked.accept)
-        record.judge = partial(_concluded, found=found, inconclusive=asked.inconclusive)
+        record.judge = partial(with_verdicts, found=found, inconclusive=asked.inconclusive)
 
 
 def show_machine(draft: Draft, new: Report) -> None:
@@ -337,7 +351,7 @@ def show_machine(draft: Draft, new: Report) -> None:
         draft.resolution = Resolution(new.map, new.bindings)
 
 
-def _concluded(report: Report, *, found: Judged, inconclusive: Any) -> Report:
+def with_verdicts(report: Report, *, found: Judged, inconclusive: Any) -> Report:
     """Return the report with its verdicts, and the exit code that they come to."""
     from gpumap.judge.gate import Gate
 

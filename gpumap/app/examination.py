@@ -13,15 +13,17 @@ from gpumap.escape import printable
 from gpumap.model import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from gpumap.app.frameworks import Asked
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Measured, Together
     from gpumap.doctor.gather import Place
-    from gpumap.model import ContextMap
+    from gpumap.model import ContextMap, Diagnosis
     from gpumap.resolve import Inventory
 
+_WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
 
 
@@ -34,7 +36,19 @@ class DoctorRequest:
     map_file: Path | None
     backend: str | None
     script: Path | None
+    python: str | None
+    framework: str | None
     timeout: float
+
+    def for_frameworks(self) -> bool:
+        """Return whether an interpreter's libraries are to be examined."""
+        return self.python is not None or self.framework is not None
+
+    def for_map(self) -> bool:
+        """Return whether a map is: by default, and beside frameworks one that is given here."""
+        given = (self.argument, self.option, self.map_file)
+        return not self.for_frameworks() or any(each is not None for each in given)
+
     output: Output
 
 
@@ -69,9 +83,35 @@ class _Examination:
         self._end = time.monotonic() + asked.timeout - _REPORT
         self._program, self._asked = program, asked
         self._place: Place = Place(program.env, program.cwd)
+        self._libraries: Asked | None = None
 
     def run(self) -> None:
-        """Examine the map that is given, or a default one."""
+        """Examine frameworks where they are named, and the map that is given or a default one."""
+        if self._asked.for_frameworks():
+            self._ask_libraries()
+        if self._asked.for_map():
+            self._run()
+        else:
+            self._conclude_libraries()
+
+    def _ask_libraries(self) -> None:
+        from gpumap.app.frameworks import ask
+
+        self._record.limit.doing, asked = "asking the interpreter", self._asked
+        limit = (self._end - time.monotonic()) * (_WITH_MAP if asked.for_map() else 1.0)
+        self._libraries = ask(self._program, asked.python, asked.framework, max(limit, 1.0))
+        self._record.limit.doing = ""
+
+    def _conclude_libraries(self) -> None:
+        """Add the diagnosis of each framework, and what it ends the run in."""
+        if self._libraries is None:
+            return
+        bindings = self._draft.resolution.bindings if self._draft.resolution else ()
+        found = self._libraries.diagnoses(bindings)
+        self._draft.diagnoses += found
+        self._refuse(found)
+
+    def _run(self) -> None:
         from gpumap.doctor.gather import patience
         from gpumap.resolve import Inventory
 
@@ -84,9 +124,11 @@ class _Examination:
             )
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
+            self._conclude_libraries()
             raise
         self._conclude(self._examined(context_map, inventory))
         self._works_here(inventory)
+        self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
         from gpumap.doctor.gather import configuration
@@ -146,7 +188,7 @@ class _Examination:
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, exits, notes, nothing_asked
+        from gpumap.doctor.diagnose import diagnoses, notes, nothing_asked
 
         self._draft.remarks += notes(known)
         found = diagnoses(known)
@@ -157,10 +199,16 @@ class _Examination:
         self._draft.diagnoses = found
         if known.problems:
             return  # they are the errors of this run
-        for diagnosis, code in exits(self._draft.diagnoses):
+        self._refuse(found)
+
+    def _refuse(self, found: Iterable[Diagnosis]) -> None:
+        from gpumap.doctor.diagnose import exits
+
+        for diagnosis, code in exits(found):
             first = diagnosis.findings[0]
             name = printable(diagnosis.name or "")
-            message = f"{name} is {_word(diagnosis.verdict)}: {first.code} {first.text}"
+            how = "uses no GPU" if diagnosis.interpreter else f"is {_word(diagnosis.verdict)}"
+            message = f"{name} {how}: {first.code} {first.text}"
             said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
             self._draft.refuse(said, code)
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from gpumap.launch.mpirun import Context
     from gpumap.launch.places import Place
     from gpumap.launch.processes import Ending, Output, Process, Run
+    from gpumap.launch.watching import Watch
+    from gpumap.machine.topology import Topology
+    from gpumap.resolve import Inventory
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
@@ -83,7 +86,11 @@ class Launching:
         self._jobs = jobs
         self._quiet = quiet
         self._files: list[int] = []
-        self._outputs: list[tuple[Output, Output]] = []
+        self._outputs: list[tuple[Output | None, Output | None]] = []
+
+    def to_our_streams(self) -> None:
+        """Let each process have the streams of this one, as a program in a shell has them."""
+        self._outputs = [(None, None) for _ in self._jobs]
 
     def to_files(self, folder: Path) -> None:
         """Let each process have files of its own.
@@ -113,19 +120,30 @@ class Launching:
             fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
             raise QuestionError(f"cannot write {where}: {said}", fix) from error
 
-    def go(self, token: str, grace: float, limit: float | None) -> int:
-        """Run it all, and return the exit code."""
+    def go(self, token: str, grace: float, limit: float | None, watch: Watch | None = None) -> int:
+        """Run it all, say how it ended, and return the exit code."""
+        return self._told(self.run(token, grace, limit, watch), limit)
+
+    def run(
+        self, token: str, grace: float, limit: float | None, watch: Watch | None = None
+    ) -> Ending:
+        """Run it all, looked at by `watch`, and return how it ended."""
         from gpumap.launch.processes import Run
 
         if not self._outputs:
             self._outputs = list(_prefixed(self._program, self._jobs))
-        with Run(token, grace=grace, limit=limit) as running:
+        with Run(token, grace=grace, limit=limit, watch=watch) as running:
             processes = self._start(running)
+            for job, process in zip(self._jobs, processes, strict=True):
+                if watch:
+                    watch.add(process.pid, job.name if _is_bound(job) else None)
             self._prove(processes)
             ending = running.wait()
+        if watch:
+            watch.end()
         for descriptor in self._files:
             os.close(descriptor)
-        return self._told(ending, limit)
+        return ending
 
     def _start(self, running: Run) -> list[Process]:
         found = []
@@ -187,7 +205,7 @@ class Launching:
 
     @property
     def _sinks(self) -> Iterator[Sink]:
-        return (sink for pair in self._outputs for sink, _ in pair)
+        return (output[0] for pair in self._outputs for output in pair if output)
 
     def _failed(self, process: Process) -> None:
         about = next(job.about for job in self._jobs if job.name == process.name)
@@ -200,6 +218,12 @@ class Launching:
 
     def _say(self, text: str) -> None:
         tell(self._program, f"{printable(text)}\n")
+
+
+def _is_bound(job: Job) -> bool:
+    """Return whether a process has the cores that its name is."""
+    place = job.place
+    return bool(place and place.cores and place.cores == place.device.cores)
 
 
 def tell(program: Program, text: str) -> None:
@@ -331,3 +355,14 @@ def _version(path: str, program: Program) -> str:
         said = f"{printable(path)} does not say what it is: {type(error).__name__}"
         raise QuestionError(said, "look at it, or leave --launcher away") from error
     return done.stdout.decode(errors="replace")
+
+
+def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:
+    """Return what finds the devices of a map; to place a process on cores takes no NumPy."""
+    from gpumap.backends.numpy.devices import NAME, cores
+    from gpumap.model import Probe
+    from gpumap.resolve import Inventory
+
+    found = Inventory(program.host(topology), backend)
+    found.know(Probe(NAME, usable=True, devices=cores(topology)))
+    return found

@@ -8,7 +8,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.app.launching import Job, Launching, by_mpirun, found_program, tell
+from gpumap.app.launching import (
+    Job,
+    Launching,
+    by_mpirun,
+    found_program,
+    inventory,
+    tell,
+)
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.launch.places import Place
     from gpumap.machine.topology import Topology
-    from gpumap.model import ContextMap, Resolution
+    from gpumap.model import Resolution
 
     Planned = Sequence[tuple[Place, Mapping[str, str]]]
     from collections.abc import Iterator, Sequence
@@ -54,6 +61,8 @@ class RunRequest:
     timeout: float | None
     grace: float
     quiet: bool
+    watch: bool = False
+    expect_used: bool = False
 
 
 def run_names(program: Program, asked: RunRequest) -> None:
@@ -83,7 +92,13 @@ def run_names(program: Program, asked: RunRequest) -> None:
     if asked.output_dir is not None:
         launching.to_files(asked.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
-    if code := launching.go(token, asked.grace, asked.timeout):
+    if asked.watch or asked.expect_used:
+        from gpumap.app.watching import Shown, run_watched
+
+        live = asked.watch and not asked.quiet and asked.launcher == "local"
+        shown = Shown(live, asked.quiet, asked.expect_used)
+        run_watched(program, launching, (token, asked.grace, asked.timeout), resolution, shown)
+    elif code := launching.go(token, asked.grace, asked.timeout):
         raise Ended(code)
 
 
@@ -94,6 +109,7 @@ def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolu
     """Find the map and its devices; say what is wrong with it, with the place."""
     from gpumap import sources
     from gpumap.parse import parse_map
+    from gpumap.resolve import resolve
 
     env, cwd = program.env, program.cwd
     source = sources.find(
@@ -104,26 +120,13 @@ def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolu
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
     try:
         context_map = parse_map(source.text)
-        resolution = _looked_up(program, topology, context_map, asked.backend)
+        resolution = resolve(context_map, inventory(program, topology, asked.backend))
     except GpumapError as error:
         say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
     if not asked.quiet:
         say((*source.notes, *context_map.notes, *resolution.notes), program, source.text)
     return resolution
-
-
-def _looked_up(
-    program: Program, topology: Topology, context_map: ContextMap, backend: str | None
-) -> Resolution:
-    from gpumap.backends.numpy.devices import NAME, cores
-    from gpumap.model import Probe
-    from gpumap.resolve import Inventory, resolve
-
-    inventory = Inventory(program.host(topology), backend)
-    devices = cores(topology)  # to place a process on them takes no NumPy
-    inventory.know(Probe(NAME, usable=True, devices=devices))
-    return resolve(context_map, inventory)
 
 
 def _planned(

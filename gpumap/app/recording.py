@@ -256,6 +256,7 @@ class Draft:
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
         self.selftest: model.SelfTest | None = None
         self.traces: tuple[model.Trace, ...] = ()
+        self.utilisation: model.Utilisation | None = None
         self.prediction: model.Prediction | None = None
         self.published: model.Published | None = None
         self.diagnoses: tuple[model.Diagnosis, ...] = ()

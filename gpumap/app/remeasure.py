@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
-_LEFT_AWAY = {
+LEFT_AWAY = {
     *("output", "format_", "json", "quiet", "verbose"),  # what is given anew
     *("argument", "option", "map_file"),
     "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges
     *(field.name for field in fields(Terms)),
 }
-_GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
+GRACE = 60.0  # seconds beyond the run's own time limit: to start, and to write its report
 _LIMIT = 600.0  # seconds, where a report does not tell its time limit
 _LONGEST = 1e6  # seconds: a subprocess is not waited for longer
 _LINES = 3  # of what it said when it failed
@@ -74,13 +74,16 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
         raise failed(f"its command line is not one of {' and '.join(COMMANDS)}")
     if report.source is None:
         raise failed("it has no map")
-    words, command = _named(report.argv)
+    words, command = named(report.argv)
+    if command is None:
+        word = printable(" ".join(report.argv[len(words) : len(words) + 1]))
+        raise failed(f'there is no command "{word}"')
     given = (param for param in command.params if isinstance(param, click.Option))
     options = {text: p for p in given for text in (*p.opts, *p.secondary_opts)}
     kept = list(_kept(report.argv[len(words) :], options))
     if "--reference" in options and not any(word.startswith("--reference") for word in kept):
         kept += _reference(report, words[-1])
-    variables = {str(p.envvar) for p in command.params if p.name in _LEFT_AWAY and p.envvar}
+    variables = {str(p.envvar) for p in command.params if p.name in LEFT_AWAY and p.envvar}
     return [*words, *kept, f"--map={report.source.text}"], variables
 
 
@@ -92,15 +95,15 @@ def _reference(report: Report, bench: str) -> list[str]:
     return [f"--reference={name}" for name in names if name is not None]
 
 
-def _named(argv: Sequence[str]) -> tuple[list[str], click.Command]:
-    """Return the words of the command line that name a command, and the command."""
+def named(argv: Sequence[str]) -> tuple[list[str], click.Command | None]:
+    """Return the words of a command line that name a command, and the command if there is one."""
     context = click.get_current_context().find_root()
     command, words = context.command, list[str]()
     while isinstance(command, click.Group):
         word = argv[len(words)] if len(words) < len(argv) else ""
         found = command.get_command(context, word)
         if found is None:
-            raise failed(f'there is no command "{printable(word)}"')
+            return words, None
         command, words = found, [*words, word]
     return words, command
 
@@ -118,7 +121,7 @@ def _kept(arguments: Sequence[str], options: Mapping[str, click.Parameter]) -> I
             raise failed(f'its command line has "{printable(word)}", which is no option')
         takes = not glued and not getattr(option, "is_flag", False)
         whole = [word, rest.pop()] if takes and rest else [word]
-        if option.name not in _LEFT_AWAY:
+        if option.name not in LEFT_AWAY:
             yield from whole
 
 
@@ -127,7 +130,7 @@ def _limit(report: Report) -> float:
     limit = report.settings.get("timeout_s")
     if not isinstance(limit, int | float) or not 0.0 < limit < _LONGEST:
         limit = _LIMIT
-    return limit + _GRACE
+    return limit + GRACE
 
 
 def _run(
@@ -138,7 +141,7 @@ def _run(
     command = [sys.executable, "-P", "-m", "gpumap", *arguments]
     env = {name: value for name, value in program.env.items() if name not in left_away}
     try:
-        with _interruptible():
+        with interruptible():
             done = subprocess.run(  # noqa: S603 - gpumap itself, with options that it knows
                 command,
                 cwd=program.cwd,
@@ -153,12 +156,17 @@ def _run(
         raise failed(f"it took longer than {limit:g} s") from error
     except (OSError, ValueError) as error:
         raise failed(printable(getattr(error, "strerror", None) or str(error))) from error
-    said = done.stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
+    return last_lines(done.stderr)
+
+
+def last_lines(stderr: bytes) -> str | None:
+    """Return the last lines of what a process said, in one; None where it said nothing."""
+    said = stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
     return printable(" ".join(line.strip() for line in said)) or None
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let Ctrl-C end what is waited for, though a run that ends ignores it."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.own_rank import several
 from gpumap.app.workers import Shared, WorkersRun
-from gpumap.errors import Exit, QuestionError
+from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import printable
 from gpumap.spelling import chosen
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.app.benchmark import Opened, Request
+    from gpumap.app.recording import Draft
+    from gpumap.bench.base import Settings
     from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.bench.train import Train
@@ -52,6 +54,7 @@ class Trainings:
     cases: str | None
     input_: str
     learn: int | None
+    split: str
     start: Path | None
 
     def params(self, seed: int, *, library: bool) -> Params:
@@ -82,6 +85,7 @@ class Trainings:
             self.input_ == "kept",
             self.learn or 0,
             seed,
+            split=self.split,
         )
         return params if self.start is None else _started(params, self.start)
 
@@ -108,6 +112,11 @@ class Training(Shared):
     def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
         self._params, self._checkpoint = params, checkpoint
         self._made: Train | None = None
+        self._draft: Draft | None = None
+
+    def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
+        """Keep the draft, for a note on how a batch is split."""
+        self._draft = draft
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""
@@ -154,6 +163,9 @@ class Training(Shared):
         from gpumap.bench.train import Train
 
         self._made = Train(bindings, workers, self._params)
+        if self._draft is not None and self._params.split != "balanced" and len(bindings) > 1:
+            note = Diagnostic("batch-split", self._made.divided, severity="note")
+            self._draft.remarks.append(note)
         return self._made
 
     def done(self) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
+_PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
 _LOOK = 0.1  # seconds between two looks at what a child has written
 _STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
@@ -156,16 +157,30 @@ def in_child(
         over: called repeatedly with its output so far; True ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
+    # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
+    command = (sys.executable, "-P", "-m", module, *words)
+    return run_child(command, {**env, "PYTHONPATH": path}, time_limit, job, over)
+
+
+def run_child(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    time_limit: float,
+    job: str = "",
+    over: Callable[[str], bool] = lambda _: False,
+) -> Ended:
+    """Run a program that writes its answer to the descriptor whose number is its last argument.
+
+    What it prints is kept up to a limit. Raises OSError where it cannot be started.
+    """
     mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"
     key, _, value = mark.partition("=")
     with _scratch() as answer, _scratch() as errors, _scratch() as asked, orphans.adopting():
         asked.write(job.encode())
         asked.seek(0)
-        # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
-        command = [sys.executable, "-P", "-m", module, *words, str(answer.fileno())]
-        child = subprocess.Popen(  # noqa: S603 - our own module
-            command,
-            env={**env, "PYTHONPATH": path, key: value},
+        child = subprocess.Popen(  # noqa: S603 - our own module, or the interpreter that is asked for
+            [*command, str(answer.fileno())],
+            env={**env, key: value},
             pass_fds=[answer.fileno()],
             stdin=asked,
             stdout=subprocess.DEVNULL,
@@ -173,10 +188,20 @@ def in_child(
             start_new_session=True,  # what a driver starts ends with it
         )
         try:
-            code, cpu = _ended(child, time_limit, lambda: over(_so_far(answer)))
+            code, cpu = _ended(
+                child, time_limit, lambda: _flooded(errors, answer) or over(_so_far(answer))
+            )
         finally:
             orphans.end(mark.encode())  # a driver may make sessions of its own
         return Ended(_text(answer), code, _text(errors), cpu)
+
+
+def _flooded(errors: IO[bytes], answer: IO[bytes]) -> bool:
+    """Return whether a child answers without end; what it prints too much goes, its end stays."""
+    if os.fstat(errors.fileno()).st_size > _PRINTED:
+        os.ftruncate(errors.fileno(), 0)
+        os.lseek(errors.fileno(), 0, os.SEEK_SET)  # the child's place, too: they share it
+    return os.fstat(answer.fileno()).st_size > _ANSWERED
 
 
 def _ended(
@@ -219,7 +244,7 @@ def _so_far(file: IO[bytes]) -> str:
 
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read().decode(errors="replace")
+    return file.read(_ANSWERED).decode(errors="replace")
 
 
 def _signal_name(number: int) -> str:

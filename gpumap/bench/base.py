@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
     Decided = Callable[[Sequence[Measurement]], bool | None]
+    Turn = Callable[[], None]
     from gpumap.backends.base import Session
 
 # Seconds of a sample that is held against another run's: even a slow wait takes less than a
@@ -98,6 +99,7 @@ class Settings:
     whole: bool = False  # use the whole budget, however well the rows are known before
     blocks: int = 10_000  # at most
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
+    turn: Turn | None = None  # returns when it is this process's turn to measure
 
 
 class Round:
@@ -148,6 +150,7 @@ class Benchmark:
 
     key: str
     plan: Plan
+    computes = False  # its devices' threads wait for nothing: those that do not run are preempted
 
     def begin(self, group: Group) -> None:
         """Let go of what the group before has allocated."""

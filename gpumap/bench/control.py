@@ -50,7 +50,7 @@ class Controlled(Benchmark):
     def __init__(
         self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]
     ) -> None:
-        self.key = inner.key
+        self.key, self.computes = inner.key, inner.computes
         self.plan = controlled(inner.plan, bindings)
         self._inner = inner
         self._sessions = sessions

@@ -89,6 +89,7 @@ class Dot(Benchmark):
     """The products of a plan, on opened sessions."""
 
     key = KEY
+    computes = True
 
     def __init__(
         self,
@@ -386,7 +387,8 @@ SPEC = BenchmarkSpec(
     _CASES,
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
-             "ideal_balanced", "overlap", "fetch", "device_time")),),
+             "ideal_balanced", "overlap", "fetch", "device_time", "time_observed",
+             "speedup_observed", "undisturbed")),),
     command=("bench", "dot"),
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
              "overlap", "error", "n", "trust", "status"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench.registry import specified
 from gpumap.judge.ceilings import hardware_groups
-from gpumap.model import Estimate
+from gpumap.model import FEWEST, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,9 +76,32 @@ def by_block(samples: Samples) -> dict[int, float]:
 def ratio(
     over: Mapping[int, float], under: Mapping[int, float], confidence: float
 ) -> Estimate | None:
-    """Return the median of over/under with its interval, one number for each shared block."""
+    """Return the median of over/under with its interval, one number for each shared block.
+
+    Where one of them was disturbed in other blocks than the other, it is the ratio of two medians.
+    """
+    if apart(over, under):
+        sides = (located(list(times.values()), "s", confidence) for times in (over, under))
+        return quotient(*sides)
     each = ratios(over, under)
     return located(each, "1", confidence) if each else None
+
+
+def apart(over: Times, under: Times) -> bool:
+    """Return whether two rows have an interval each, and were undisturbed in different blocks."""
+    return over.keys() != under.keys() and min(len(over), len(under)) >= FEWEST
+
+
+def quotient(over: Estimate, under: Estimate) -> Estimate | None:
+    """Return the ratio of two metrics of separate samples (MOVER, of their logarithms)."""
+    if not (over.value > 0.0 < under.value):
+        return None
+    value = over.value / under.value
+    if not (over.has_interval and under.has_interval and over.low > 0.0 < under.low):
+        return Estimate.without_interval(value, "1")
+    down = math.hypot(math.log(over.value / over.low), math.log(under.high / under.value))
+    up = math.hypot(math.log(over.high / over.value), math.log(under.value / under.low))
+    return Estimate(value, value * math.exp(-down), value * math.exp(up), "1")
 
 
 def ratios(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
@@ -156,10 +179,15 @@ class Figures:
             for b, t in reference.items()
             if b in busiest and whole.get(b, 0.0) > 0.0
         }
+        speedup = ratio(reference, mine, self._confidence)
+        ideal = ratio(whole, busiest, self._confidence)
+        alike = reference.keys() == mine.keys() == busiest.keys() == whole.keys()
         gains = {
-            "speedup": ratio(reference, mine, self._confidence),
-            "ideal": ratio(whole, busiest, self._confidence),
-            "efficiency": ratio(expected, mine, self._confidence),
+            "speedup": speedup,
+            "ideal": ideal,
+            "efficiency": ratio(expected, mine, self._confidence)
+            if alike or not (speedup and ideal)
+            else quotient(speedup, ideal),
             "overlap": overlap(self._samples[case.id], self._confidence),
         }
         if self._unequal():
@@ -215,10 +243,10 @@ class Figures:
 def _busiest(case: Case, solo: Mapping[Binding, Times]) -> Times:
     """Return, for each block, the time of the hardware that has most to do."""
     groups = hardware_groups([b for b in case.bindings if b in solo])
-    blocks = _shared_blocks(solo)
-    if sum(map(len, groups)) < len(case.bindings) or not blocks:
+    if sum(map(len, groups)) < len(case.bindings) or not groups:
         return {}  # a device has no solo time: there is no ideal
     busiest = max(groups, key=lambda group: sum(_alone(solo[b]) for b in group))
+    blocks = _shared_blocks({b: solo[b] for b in busiest})
     return {block: sum(solo[b][block] for b in busiest) for block in blocks}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.local import exchange
 from gpumap.model import Reason
+from gpumap.training.asynchronous import AsynchronousTraining
 from gpumap.training.jobs import EPOCH
 from gpumap.training.network import ITEM, Network
 from gpumap.training.steps import LocalTraining
@@ -89,13 +90,11 @@ class LocalWorkers:
         hollow, course = self._is_hollow(job), job.course
         if hollow:
             course = replace(course, data=NoExamples(course.task))
-        return LocalTraining(
-            course,
-            LocalTeam(workers, join),
-            hollow_array((course.task.parameters,)) if hollow else job.initial,
-            self._clock,
-            whole=job.spec.whole,
-        )
+        team = LocalTeam(workers, join)
+        initial = hollow_array((course.task.parameters,)) if hollow else job.initial
+        if job.asynchronous:
+            return AsynchronousTraining(course, team, initial, self._clock)
+        return LocalTraining(course, team, initial, self._clock, whole=job.spec.whole)
 
     def played(self, work: Round, job: Job) -> Round:
         """Return the round of a job; where results are scripted, one that does not compute them."""

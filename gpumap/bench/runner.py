@@ -21,14 +21,23 @@ from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
 from gpumap.judge.verdict import EARLY
 from gpumap.machine.link_state import link_states
-from gpumap.model import Around, Measurement, Reason, SampleMark, Samples, Stop
+from gpumap.model import (
+    UNDISTURBED,
+    Around,
+    Estimate,
+    Measurement,
+    Reason,
+    SampleMark,
+    Samples,
+    Stop,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Part, Settings
-    from gpumap.model import Case, Check, Estimate, Group, Why
+    from gpumap.model import Case, Check, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
@@ -69,20 +78,33 @@ class Runner:
         self._why: Why = "blocks"
         self._pace = stopping.Pace()
         self._begun = False  # a case is measured, or was
+        self._parked = 0.0  # seconds in which it was another process's turn
 
     def run(self) -> Iterator[Measurement]:
         """Yield a measurement for every case of the plan, as each group ends."""
         plan = self._benchmark.plan
         self._observer.planned(plan)
+        self._park()
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             left = plan.groups[number:]
             wanted = left if group.extra else [one for one in left if not one.extra]
-            now = self._clock.now()
+            now = self._now()
             share, least = ((end - now) / len(groups) for groups in (left, wanted))
             rows = self._measure(group, now + share, now + least)
             self._observer.ended(rows)
             yield from rows
+
+    def _park(self) -> None:
+        """Wait for this process's turn."""
+        if self._settings.turn is not None:
+            start = self._clock.now()
+            self._settings.turn()
+            self._parked += self._clock.now() - start
+
+    def _now(self) -> float:
+        """Return the time without that of other processes' turns: it is not of the budget."""
+        return self._clock.now() - self._parked
 
     def unfinished(self, why: Why) -> list[Measurement]:
         """Return what there is of the group that is being measured, for a run that was stopped."""
@@ -127,7 +149,7 @@ class Runner:
 
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
-        return self._clock.now() + more + stopping.needed(kept) <= end
+        return self._now() + more + stopping.needed(kept) <= end
 
     def _leave_out(self, group: Group) -> None:
         """Note for which cases there is no time; what is wrong or impossible says that itself."""
@@ -164,7 +186,7 @@ class Runner:
         return check
 
     def _warm(self, end: float, latest: float) -> None:
-        now = self._clock.now()
+        now = self._now()
         spare = min(
             (end - now) * _WARM_SHARE, latest - now - stopping.needed(self._series.values())
         )
@@ -181,12 +203,12 @@ class Runner:
         order: list[str] = []
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget
-        start = self._clock.now()
+        start = self._now()
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
-            now = self._clock.now()
+            now = self._now()
             lasting = (now - start) / max(block, 1)
             if block and now + lasting + checking > (end if block >= stopping.FEWEST else latest):
                 self._why = "budget"
@@ -195,7 +217,7 @@ class Runner:
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
-            share = _share(self._clock.now() - start, end - start)
+            share = _share(self._now() - start, end - start)
             look = looks[0] if looks else 1.0
             self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
             gone = max(share, (block + 1) / self._settings.blocks)
@@ -257,6 +279,7 @@ class Runner:
 
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
+        self._park()
         try:
             taken = sample(series, self._clock)
         except (DeviceError, Unsupported) as error:
@@ -271,7 +294,7 @@ class Runner:
     def _rows(self, group: Group) -> list[Measurement]:
         every = self._every()
         good = self._good(every)
-        metrics = self._benchmark.metrics(group, good, self._settings.confidence)
+        metrics = self._observed(group, every, good)
         standing = stopping.deciding(group, good)
         around = self._look_around()
         rows = [
@@ -288,14 +311,31 @@ class Runner:
         rows, spec = explained(held_rows), find(self._benchmark.key)
         return spec.explain(rows, link_states) if spec and spec.explain else rows
 
+    def _observed(
+        self, group: Group, every: Mapping[str, Samples], good: Mapping[str, Samples]
+    ) -> dict[str, dict[str, Estimate]]:
+        """Return the metrics of each row; of one with disturbed samples also those of all."""
+        level = self._settings.confidence
+        metrics = {i: dict(m) for i, m in self._benchmark.metrics(group, good, level).items()}
+        if not self._benchmark.computes or not any(every[id_].ran for id_ in good):
+            return metrics
+        whole = {id_: every[id_] for id_ in good}
+        for id_, found in self._benchmark.metrics(group, whole, level).items():
+            pairs = {"time": "time_observed", "speedup": "speedup_observed"}
+            metrics[id_] |= {new: found[old] for old, new in pairs.items() if old in found}
+            if ran := every[id_].ran:
+                kept = sum(share >= UNDISTURBED for share in ran) / len(ran)
+                metrics[id_]["undisturbed"] = Estimate(kept, kept, kept, "1")
+        return metrics
+
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
         return {id_: _samples(series, self._origin) for id_, series in self._series.items()}
 
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
-        """Return the samples of each case that was right, and still runs."""
+        """Return the samples of each case that was right, and still runs; undisturbed ones."""
         return {
-            id_: samples
+            id_: samples.undisturbed if self._benchmark.computes else samples
             for id_, samples in every.items()
             if samples.seconds and self._running(id_) and self._checks[id_].passed
         }
@@ -334,9 +374,9 @@ class Runner:
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
         capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        odd = len(
-            {m.sample for m in samples.sample_notes if not (capped and m.mark == "throttled")}
-        )
+        known = {"throttled"} if capped else set()
+        known |= {"preempted"} if self._benchmark.computes and samples.ran else set()
+        odd = len({m.sample for m in samples.sample_notes if m.mark not in known})
         found = {
             "unstable": stopping.unstable(standing, odd, len(self._series)),
             "shared-hardware": series.shared,
@@ -344,6 +384,7 @@ class Runner:
             "launch-bound": series.round.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": capped,
+            "cpu": self._benchmark.computes and samples.by_cpu,
         }
         return tuple(flag for flag, raised in found.items() if raised)
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.figures import by_block, ratios
+from gpumap.bench.figures import apart, by_block, ratios
 from gpumap.bench.registry import is_control
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing
     rows: dict[str, Standing] = {}
     for case in group.cases:
         if case.id in samples:
-            each = ratios(blocks.get(case.against or "", {}), blocks[case.id])
+            before = blocks.get(case.against or "", {})
+            each = [] if apart(before, blocks[case.id]) else ratios(before, blocks[case.id])
             rows[case.id] = Standing(each or samples[case.id].seconds, bool(each))
     return rows
 

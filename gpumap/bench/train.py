@@ -13,6 +13,7 @@ second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
-from gpumap.distributed.algorithms import balanced, schedule
+from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.report import training as tables
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
     from gpumap.lazy_numpy import Array
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
-    from gpumap.training.steps import Training
+    from gpumap.training.steps import Account, Training
     from gpumap.training.tasks import Task
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 _ITEM = 4  # bytes of a parameter
+_PILOT = 5  # steps that tell how fast each device is
+_APACE = 50  # steps, at least, of an iteration in which workers go at their own pace
 _AT_ONCE = 64  # steps of learning, whose marks are kept
 
 
@@ -66,10 +69,15 @@ class Train(Benchmark):
     key = KEY
 
     def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
+        if params.split == "weighted":
+            params = replace(params, rates=_rates(bindings, workers, params))
         self.plan = plan(bindings, workers, params)
+        self.divided = divided(bindings, params)  # how a batch is split
         self.trained: Array | None = None  # by the last case that learned
         self._workers, self._params = workers, params
+        self._all = len(bindings)
         self._losses: dict[str, float] = {}
+        self._accounts: dict[str, Account] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of what the group before had on its devices."""
@@ -82,6 +90,8 @@ class Train(Benchmark):
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
         training.steps = int(case.params["steps"])
+        if training.account is not None:
+            self._accounts[case.id] = training.account
         return self._workers.played(training, job)
 
     def metrics(
@@ -105,7 +115,14 @@ class Train(Benchmark):
     def _job(self, case: Case) -> Job:
         params = case.params
         rule = str(params.get("rule", ""))
-        spec = Spec(str(params["network"]), rule, case.names, case.name == "step")
+        spec = Spec(
+            str(params["network"]),
+            rule,
+            case.names,
+            case.name == "step",
+            self._params.rates,
+            self._all,
+        )
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
@@ -134,25 +151,32 @@ class Train(Benchmark):
             found["rate"] = per_time(case.work.operations, time, "FLOP/s")
         found |= _phases(samples, time, PER / batch, confidence)
         if case.name == "step":
-            each = moved(self._job(case)) * int(case.params["steps"])
+            each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
             found["moved"] = _exactly(each * PER / batch, "B")
+        if (account := self._accounts.get(case.id)) is not None and account.runs:
+            stale = account.stale / max(account.exchanges, 1)
+            found["staleness"] = _exactly(stale, "1")
+            found["in_flight"] = _exactly(account.under_way / account.runs, "1")
         if case.id in self._losses:
             found["loss"] = _exactly(self._losses[case.id], "1")
         return found
 
 
-def moved(job: Job) -> float:
+def moved(job: Job, comm: str = "local") -> float:
     """Return the bytes that a step moves between workers, all of them together.
 
-    Of `native` those of a ring, which a library need not take; of gosgd those to be expected.
+    Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
+    center is the first worker's, but where devices of one process each go at their own pace: then
+    it is in host memory.
     """
     n, nbytes = job.course.workers, job.course.task.parameters * _ITEM
     rule = job.course.rule
     if n == 1:
         return 0.0
-    if rule.name == "easgd":
-        return 2.0 * (n - 1) * nbytes / rule.tau  # the first worker has the centre
-    if rule.name == "gosgd":
+    if rule.kind == "easgd":
+        through = n if rule.asynchronous and comm != "mpi" else n - 1
+        return 2.0 * through * nbytes / rule.tau
+    if rule.kind == "gosgd":
         return rule.chance * n * nbytes
     name = "ring" if job.algorithm == "native" else job.algorithm
     steps = schedule(name, n, job.course.task.parameters).steps
@@ -172,7 +196,7 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
             before any device has met the centre that it is taken from.
     """
     scaling, count = params.scaling, len(bindings)
-    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
+    least = max((rule.tau for rule in params.rules if rule.kind == "easgd"), default=0)
     least *= scaling.batch(count)
     if 0 < params.learn < least and count > 1:
         said = f"no device meets the centre of easgd within {params.learn} examples"
@@ -188,9 +212,35 @@ def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
         yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
         yield from (f"  {line}" for line in task.about())
     for count in counts(len(bindings)):
-        parts = balanced(params.scaling.batch(count), count)
-        each = (f"{b.name} {part}" for b, part in zip(bindings, parts, strict=False))
-        yield f"batch of {sum(parts)}: {', '.join(each)}"
+        yield divided(bindings[:count], params)
+
+
+def divided(bindings: Sequence[Binding], params: Params) -> str:
+    """Return which part of a batch each device takes, and the dropped remainder."""
+    parts, batch = params.parts(len(bindings)), params.scaling.batch(len(bindings))
+    each = ", ".join(f"{b.name} {part}" for b, part in zip(bindings, parts, strict=True))
+    said = f"batch of {sum(parts)}: {each}"
+    if params.split == "weighted" and not params.rates:
+        return f"{said}, until the rates are measured"
+    return f"{said}; {batch - sum(parts)} of {batch} dropped" if sum(parts) < batch else said
+
+
+def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
+    """Measure the examples per second of each device, all computing, on the largest network."""
+    if len(bindings) == 1 or workers.skip(bindings) is not None:
+        return ()
+    task = max(params.tasks, key=lambda task: task.parameters)
+    names = tuple(binding.name for binding in bindings)
+    job = job_of(params, Spec(task.name, "", names, whole=False))
+    training = workers.training(job)
+    training.poison()
+    for _ in range(2):  # the first one is slower
+        training.record()
+        training.run(_PILOT)
+        training.finish()
+    spent, counts = training.spent(), job.course.counts
+    workers.begin()
+    return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 
 
 def _group(bindings: Sequence[Binding], workers: Workers, params: Params, task: Task) -> Group:
@@ -218,7 +268,7 @@ def _cases(
         used = tuple(bindings[:count])
         for name, keys in _asked(params, workers, task, count):
             skip = workers.skip(used)
-            batch = params.scaling.batch(count)
+            batch = sum(params.parts(count))
             operations = task.operations(batch * int(keys["steps"]))
             work = Work(count if operations else 0, operations)
             against = references.get(name) if count > 1 and skip is None else None
@@ -237,6 +287,8 @@ def _asked(
         "scaling": params.scaling.how,
         "comm": workers.comm,
     }
+    if params.split != "balanced" and count > 1:
+        keys["split"] = params.split
     if "compute" in params.cases:
         yield "compute", {**keys, "input": "kept", "steps": 1}
     keys["input"] = "kept" if params.kept else "made"
@@ -244,8 +296,11 @@ def _asked(
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
             more |= {"algorithm": params.algorithm, "average": rule.average}
-        elif rule.name == "easgd" and count > 1:
-            more["steps"] = rule.tau  # a round holds one meeting
+        elif rule.kind == "easgd" and count > 1:
+            meetings = ceil(_APACE / rule.tau) if rule.asynchronous else 1
+            more["steps"] = rule.tau * meetings  # a round holds whole ones
+        elif rule.asynchronous and count > 1:
+            more["steps"] = _APACE
         yield "step", {**keys, **more}
 
 
@@ -285,7 +340,7 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
     them has parameters of its own there.
     """
     beside, memory = list(workers.beside(bindings)), {"host": 0}
-    most, apart = params.scaling.examples, workers.comm == "mpi"
+    most, apart = params.most(len(bindings)), workers.comm == "mpi"
     for task in params.tasks:
         parameters = task.parameters * _ITEM
         batch = max(task.memory(most) - 2 * parameters, 0)  # on the host no more than there
@@ -313,10 +368,12 @@ def _rooms(
         for rule in params.rules:
             if rule.name == "bsp" and params.algorithm == "host":
                 yield None, (count + 1) * nbytes
+            elif rule.asynchronous:  # the center, or messages: two of each worker under way
+                yield None, (1 if rule.kind == "easgd" else 2 * count) * nbytes
             for number, binding in enumerate(bindings[:count]):
                 if rule.name == "bsp":
                     yield binding, _scratch(params.algorithm, count, number, task.parameters)
-                elif rule.name == "gosgd":
+                elif rule.kind == "gosgd" or rule.asynchronous:
                     yield binding, nbytes
                 elif number == 0:
                     yield binding, 2 * nbytes  # the centre, and who meets it
@@ -334,9 +391,9 @@ SPEC = BenchmarkSpec(
     tuple(map(CaseSpec, CASES)),
     (Family(("step", "compute"),
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
-             "average", "steps"),
+             "average", "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-             "update", "speedup", "efficiency", "moved", "loss")),),
+             "update", "speedup", "efficiency", "moved", "loss", "staleness", "in_flight")),),
     command=("bench", "train"),
     columns=tables.COLUMNS,
     title=tables.title,

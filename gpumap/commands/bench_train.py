@@ -38,7 +38,8 @@ _STEPS = 10_000_000
     metavar="NAMES",
     default="bsp",
     show_default=True,
-    help="How the devices train together, in lock-step: bsp, easgd, gosgd; several are compared.",
+    help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
+    "several are compared.",
 )
 @setting(
     "--average",
@@ -77,6 +78,14 @@ _STEPS = 10_000_000
     "--batch-per-device",
     type=click.IntRange(1, _MOST),
     help="Weak scaling: so many examples a step for each device.  [default: the preset's]",
+)
+@setting(
+    "--split",
+    type=click.Choice(["balanced", "weighted", "keras", "drop"]),
+    default="balanced",
+    show_default=True,
+    help="How a batch is split: evenly; by measured rates; the remainder to the last device, or "
+    "dropped.",
 )
 @setting("--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the preset's]")
 @setting(

@@ -25,6 +25,16 @@ LIMIT = 28.0  # seconds: with the report it ends within 30
     type=FileType(),
     help="Read a program's text too, without running it: does it set a device too late?",
 )
+@click.option(
+    "--python",
+    metavar="PYTHON",
+    help="Examine the frameworks of this interpreter: .venv/bin/python.",
+)
+@click.option(
+    "--framework",
+    metavar="NAME[,NAME...]",
+    help="Examine these: torch, jax, tensorflow, cupy, onnxruntime. With --python: all installed.",
+)
 @timeout_option(LIMIT)
 @output_options
 @click.pass_obj
@@ -33,6 +43,9 @@ def doctor(program: Program, /, **options: Any) -> None:
 
     Reads what decides placement and runs three workloads on each device, with a time limit for
     each driver. A cause has a code: `gpumap explain GM102`.
+
+    With --python or --framework it says the same of frameworks: their packages are read, and each
+    library is asked in a child process. A MAP beside them is examined too.
     """
     from gpumap.app.examination import DoctorRequest, examine
 

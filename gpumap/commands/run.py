@@ -55,6 +55,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="Time for a process to end after a signal; then it is killed.",
 )
+@setting(
+    "--watch",
+    is_flag=True,
+    help="Show what each name's device does: a line each on a terminal, and a table at the end.",
+)
+@setting(
+    "--expect-used",
+    is_flag=True,
+    help="Exit code 1 instead of 0 where the device of a name was not used.",
+)
 @setting("--quiet", is_flag=True, help="No notes and no report of places on stderr.")
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gpumap.commands.option_types import FileType, NewFileType
 from gpumap.commands.options import map_texts, output_options, setting
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("path", metavar="[MAP] SCRIPT", type=FileType())
+@click.argument("path", metavar="[MAP] SCRIPT", type=FileType(), required=False)
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_texts
 @setting(
@@ -30,23 +32,77 @@ if TYPE_CHECKING:
     type=NewFileType(),
     help="Write the trace for ui.perfetto.dev and chrome://tracing.",
 )
+@setting(
+    "--expect-used",
+    is_flag=True,
+    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used.",
+)
+@setting(
+    "--times",
+    is_flag=True,
+    help="Of a COMMAND that uses OpenCL: time kernels and copies on the device, by events.",
+)
 @output_options
-@click.pass_obj
-def trace(program: Program, /, *, path: Path, arguments: tuple[str, ...], **options: Any) -> None:
-    """Run a script that uses gpumap; show what ran where, and what was moved unasked.
+@click.pass_context
+def trace(
+    context: click.Context,
+    /,
+    *,
+    path: Path | None,
+    arguments: tuple[str, ...],
+    expect_used: bool,
+    times: bool,
+    **options: Any,
+) -> None:
+    """Run a script or a program; show what it did with its devices.
 
-    SCRIPT runs as `python SCRIPT ARGS...` would; all arguments after it are its own. MAP (or
-    --map) and --backend are what `gpumap.open()` finds in it. The result comes after the script's
-    own output: to keep them apart, use --output. The exit code is 0 if the script ended well, 1 if
-    it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A
-    script that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files
-    of --output and --perfetto, emptied before it runs, stay empty.
+    gpumap trace [MAP] -- COMMAND ARG... runs any program, looked at from outside: how busy it keeps
+    each name's device, and whether it uses it. OpenCL calls are counted from inside, by a layer.
+    Its exit code is gpumap's (128 and its number for a signal). What cannot be seen is "cannot
+    tell", never "not used".
+
+    gpumap trace [MAP] SCRIPT ARGS... runs a script that uses gpumap as `python SCRIPT ARGS...`
+    would, and shows what ran where, and what was moved unasked. MAP (or --map) and --backend are
+    what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1 if it did not
+    or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script
+    that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
+    --output and --perfetto, emptied before it runs, stay empty.
+
+    The result comes after the program's own output: to keep them apart, use --output.
     """
+    program: Program = context.obj
+    if program.command is not None:
+        if arguments:
+            context.fail(f"Got unexpected extra argument ({arguments[0]})")
+        _trace_command(program, path, expect_used=expect_used, times=times, **options)
+        return
+    if path is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    for name in ("expect_used", "times"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            fix = f'put the program after "--": gpumap trace {option} -- python SCRIPT'
+            raise QuestionError(f"{option} is of a COMMAND", fix)
     from gpumap.app.tracing import TraceRequest, trace_script
 
     argument = None
     if arguments and "->" in str(path) and not path.exists():
-        as_path = type(path)
-        argument = next(word for word in program.argv if as_path(word) == path)  # as it is typed
-        path, arguments = as_path(arguments[0]), arguments[1:]
+        argument = _typed(path, program)
+        path, arguments = type(path)(arguments[0]), arguments[1:]
     trace_script(program, TraceRequest(path, arguments, argument, **options))
+
+
+def _trace_command(program: Program, path: Path | None, **options: Any) -> None:
+    from gpumap.app.watching import TraceCommand, trace_command
+
+    if options.pop("perfetto") is not None:
+        fix = "omit it; of a script that uses gpumap: gpumap trace --perfetto FILE SCRIPT"
+        raise QuestionError("--perfetto is of a SCRIPT: of other programs no event is seen", fix)
+    argument = None if path is None else _typed(path, program)
+    trace_command(program, TraceCommand(argument, **options))
+
+
+def _typed(path: Path, program: Program) -> str:
+    """Return an argument as it was typed: a path would lose a slash."""
+    as_path = type(path)
+    return next(word for word in program.argv if as_path(word) == path)

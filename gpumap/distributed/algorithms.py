@@ -27,16 +27,57 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
+from math import fsum, inf
 from typing import TYPE_CHECKING
 
+from gpumap.errors import QuestionError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+
+SPLITS = ("balanced", "weighted", "keras", "drop")
 
 
 def balanced(total: int, parts: int) -> tuple[int, ...]:
     """Return `parts` whole numbers that sum up to `total`, the first ones larger by one at most."""
     each, more = divmod(total, parts)
     return (each + 1,) * more + (each,) * (parts - more)
+
+
+def split(
+    total: int, parts: int, policy: str = "balanced", rates: Sequence[float] | None = None
+) -> tuple[int, ...]:
+    """Return how many of `total` examples each of `parts` devices takes.
+
+    Args:
+        total: examples of a batch.
+        parts: devices.
+        policy: `balanced`: as even as can be, the first ones take one more; `weighted`: so that
+            all end as soon as can be at their `rates`; `keras`: the last one takes the remainder
+            too, as `multi_gpu_model` does; `drop`: it is left out, as in `make_parallel`.
+        rates: of `weighted`: examples per second of each device, or anything in proportion to it.
+
+    Raises:
+        QuestionError: there is no such policy, or the rates are not as many positive numbers.
+    """
+    if policy not in SPLITS:
+        raise QuestionError(f'no split is called "{policy}"', f"it is one of {', '.join(SPLITS)}")
+    if total < 0 or parts < 1:
+        said = f"{total} examples cannot be split over {parts} devices"
+        raise QuestionError(said, "give 0 examples or more, and 1 device or more")
+    if policy == "balanced":
+        return balanced(total, parts)
+    if policy != "weighted":
+        each, more = divmod(total, parts)
+        return (each,) * (parts - 1) + (each + (more if policy == "keras" else 0),)
+    if rates is None or len(rates) != parts or not all(0 < rate < inf for rate in rates):
+        said = f"weighted takes {parts} rates, one of each device"
+        raise QuestionError(said, "give a positive number for each device")
+    found = [int(total * (rate / fsum(rates))) for rate in rates]
+    for _ in range(total - sum(found)):  # to whoever ends first with one more
+        found[min(range(parts), key=lambda n: (found[n] + 1) / rates[n])] += 1
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
     """Yield each diagnosis that is no good news, with the exit code that it stands for."""
     for diagnosis in every:
         if diagnosis.findings:
-            yield diagnosis, exit_code(RULES[found.code].exit for found in diagnosis.findings)
+            yield diagnosis, exit_code(table()[one.code].rule.exit for one in diagnosis.findings)
 
 
 def _diagnosis(known: Evidence, named: Named) -> Diagnosis:

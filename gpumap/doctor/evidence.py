@@ -71,6 +71,7 @@ class Nvidia:
     driver: CudaDriver | None = None
     gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer
     nvml: str | None = None  # why not
+    code: int | None = None  # NVML's own, of nvml.h
     silent: str | None = None  # why there is no answer at all: it hung, or crashed
     hangs: bool = False
     forbidden: bool = False  # this user may not ask NVML

@@ -79,7 +79,7 @@ def _answer() -> Nvidia:
     try:
         return Nvidia(driver(), tuple(_gpus(gpus())))
     except NvmlUnavailable as error:
-        return Nvidia(driver(), nvml=error.reason, forbidden=error.forbidden)
+        return Nvidia(driver(), nvml=error.reason, code=error.status, forbidden=error.forbidden)
 
 
 def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:

@@ -18,14 +18,19 @@ _HEADINGS = {
     "2": "Device and driver",
     "3": "Machine",
     "4": "Work",
+    "5": "Frameworks",
 }
 
 
 def page(cause: Cause) -> Topic:
     """Return a cause as a topic."""
-    outcome = f"A name that it holds for is {cause.rule.verdict}."
+    outcome = f"{_whose(cause)} that it holds for is {cause.rule.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
     return Topic(cause.code, "diagnosis", cause.key, text, _fix(cause))
+
+
+def _whose(cause: Cause) -> str:
+    return "A framework" if cause.code.startswith("GM5") else "A name"
 
 
 def _fix(cause: Cause) -> str:
@@ -52,9 +57,10 @@ def document() -> str:
     for number, heading in _HEADINGS.items():
         parts.append(f"## GM{number}: {heading}")
         for cause in (one for one in table().values() if one.code[2] == number):
+            outcome = f"{_whose(cause)} that it holds for is *{cause.rule.verdict}*."
             parts += [
                 f"### {cause.code} {cause.key}",
-                f"Says: {_plain(cause.text)}. A name that it holds for is *{cause.rule.verdict}*.",
+                f"Says: {_plain(cause.text)}. {outcome}",
                 cause.meaning,
                 f"How doctor knows: {cause.how}",
                 f"Fix: {_fix(cause)}",

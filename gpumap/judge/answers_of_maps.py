@@ -136,6 +136,8 @@ def _distinct(found: Iterable[Device]) -> int:
 
 # --- doctor
 
+_UNTOLD = ("GM409", "GM535", "GM537")  # causes by which nothing is known of the device
+
 
 def doctor(report: Report) -> Headline:
     """Answer whether each name's device is used, and why not."""
@@ -145,6 +147,11 @@ def doctor(report: Report) -> Headline:
         return said(report, "untrusted", (first, "The CPU works."))
     bad = [each for each in found if each.findings]
     if not bad:
+        if found[0].interpreter is not None:
+            listed = ", ".join(middle(each.name or "") for each in found)
+            return said(
+                report, "good", (f"{listed} {'uses' if len(found) == 1 else 'use'} the GPU.",)
+            )
         used = [middle(each.name or "the map") for each in found]
         listed = f": {', '.join(used)}" if len(found) <= _FEW else ""
         text = f"{capital(every(len(found)))} are used{listed}."
@@ -156,11 +163,14 @@ def doctor(report: Report) -> Headline:
 def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
     finding = worst.findings[0]
     level: Level = "failed" if worst.verdict == "not used" else "below"
-    if finding.code == "GM409" or finding.cause == "no-time":
+    if finding.code in _UNTOLD or finding.cause == "no-time":
         level = "untrusted"
     whose = middle(worst.name) if worst.name is not None else "The map"
     how = {"not used": "not used", "partly": "used in part"}.get(worst.verdict, worst.verdict)
     first = f"{whose} is {how}: {finding.text} ({finding.code})."
+    if worst.interpreter is not None:
+        likely = "likely " if finding.certainty == "likely" else ""
+        first = f"{whose} uses no GPU: {likely}{finding.text} ({finding.code})."
     if level == "untrusted":
         first = f"{whose}: cannot tell; {finding.text} ({finding.code})."
     more = (f"{counted(others, 'other name')} has causes too.",) * (others == 1)

@@ -20,6 +20,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.judge.uses import utilisation
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _FEWEST = 5  # comparisons of a self-test
 def compare(report: Report) -> Headline:
     """Answer whether a report is slower than its baseline; a regression stands before doubts."""
     verdicts = [verdict for verdict in report.verdicts if verdict.rule != "limit"]
+    if report.settings.get("interleaved"):
+        return _sides(report, verdicts)
     known = any(verdict.value is not None for verdict in verdicts)
     unlike = _of(verdicts, "missing") or _of(verdicts, "new") if report.exit_code else []
     if unlike or not known:
@@ -56,6 +59,42 @@ def compare(report: Report) -> Headline:
         text = "No verdict: the baseline is of another machine (--other-machine)."
         return said(report, "untrusted", (text,))
     return _not_slower(report, [verdict for verdict in verdicts if verdict.value is not None])
+
+
+def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
+    """Answer which of two interleaved commands is slower, and by how much."""
+    known = [verdict for verdict in verdicts if verdict.value is not None]
+    if not known or (report.exit_code and len(known) < len(verdicts)):
+        return _incomparable(report, _of(verdicts, "missing") or _of(verdicts, "new"))
+    if slower := sorted(_of(known, "regression"), key=_ratio, reverse=True):
+        return said(report, "below", _differs(slower, "slower"), _about(slower[0]))
+    unclear = _of(known, "inconclusive")
+    worst = max(unclear or known, key=_ratio)
+    about = f"{_named(worst)}, {_by_interval(worst)}"
+    if unclear:
+        text = f"Inconclusive: {len(unclear)} of {counted(len(known), 'metric')} cannot exclude "
+        text += f"that B is {_threshold(known)} slower than A ({about})."
+        return said(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
+    if faster := sorted(_of(known, "improvement"), key=_ratio):
+        return said(report, "good", _differs(faster, "faster"), _about(faster[0]))
+    text = f"B is not slower than A by {_threshold(known)} (worst: {about})."
+    return said(report, "good", (text,), _about(worst))
+
+
+def _differs(found: Sequence[Verdict], how: str) -> tuple[str, ...]:
+    """Return by how much B differs from A in the first of some metrics, and how many there are."""
+    by, more = percent(abs((found[0].value or 1.0) - 1.0)), len(found) - 1
+    first = f"B is {by} {how} than A ({_by_interval(found[0])}): {_named(found[0])}."
+    return (first, f"{counted(more, 'other metric')} too.") if more else (first,)
+
+
+def _by_interval(verdict: Verdict) -> str:
+    """Return the interval of that share: ``CI 10 % to 14 %``, signed where it has both signs."""
+    ends = [(end or 1.0) - 1.0 for end in (verdict.low, verdict.high)]
+    both = min(ends) < 0.0 < max(ends)
+    low, high = sorted(ends if both else map(abs, ends))
+    sign = "+" if both else ""
+    return f"CI {low * 100:{sign}.2g} % to {high * 100:{sign}.2g} %"
 
 
 def _of(verdicts: Sequence[Verdict], word: str) -> list[Verdict]:
@@ -273,6 +312,8 @@ def trace(report: Report) -> Headline:
     """Answer whether a program used its devices."""
     from gpumap.judge.traces import HOST, summary
 
+    if report.utilisation is not None:
+        return utilisation(report, report.utilisation)
     if report.errors and report.exit_code != 0:
         follows = "What was recorded until then follows." if report.traces else ""
         text = sentence(capital(report.errors[0].diagnostic.message))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench.registry import find
 from gpumap.escape import printable
+from gpumap.model import FEWEST, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ _ROUNDING = 1e-9  # of a figure that is computed once more
 _BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
 _WHOLE = ("ok", "no", "inconclusive")  # statuses of a run that came to its end
 _NOTHING = "nothing"  # where one side has no value
+SIDES = ("base", "new")
+Sides = tuple[str, str]
 
 
 def contradiction(report: Report) -> str | None:
@@ -42,8 +45,8 @@ def _contradictions(
 ) -> Iterator[str]:
     if row.samples is None:
         return
-    taken = row.samples.seconds
-    each = [seconds * row.samples.iterations_per_sample for seconds in taken]
+    taken = _judged(row).seconds
+    each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
@@ -69,10 +72,18 @@ def _contradictions(
 def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
     if reference is None or reference.samples is None or row.samples is None:
         return None
-    over = dict(zip(reference.samples.blocks, reference.samples.seconds, strict=True))
-    pairs = zip(row.samples.blocks, row.samples.seconds, strict=True)
-    ratios = [other / s for block, s in pairs if (other := over.get(block)) is not None]
+    over, under = _judged(reference), _judged(row)
+    if over.blocks != under.blocks and min(len(over.blocks), len(under.blocks)) >= FEWEST:
+        return median(over.seconds) / median(under.seconds)
+    each = dict(zip(over.blocks, over.seconds, strict=True))
+    pairs = zip(under.blocks, under.seconds, strict=True)
+    ratios = [other / s for block, s in pairs if (other := each.get(block)) is not None]
     return median(ratios) if ratios else None
+
+
+def _judged(row: Measurement) -> Samples:
+    """Return the samples that a row's metrics are of."""
+    return row.judged or Samples()
 
 
 def _same(figure: Estimate, ends: Sequence[float | None]) -> bool:
@@ -112,29 +123,29 @@ def unlike(base: Report, *, simulated: bool) -> str | None:
     return "one is simulated and the other is real"
 
 
-def machines(base: Report, new: Report) -> tuple[str, ...]:
+def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return what tells that two reports are of different machines; nothing if they are of one.
 
     That is the processor, its cores, and the device that each name is. Versions of libraries,
     drivers, Python and the system may differ: whether a new one is slower is what users ask.
     """
-    found = fingerprints(base.fingerprint, new.fingerprint)
-    return found + tuple(_differences(*_shared(_devices(base), _devices(new))))
+    found = differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
+    return (*found, *differences(*_shared(_devices(base), _devices(new)), sides))
 
 
 def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
     """Return what tells two machines apart by their fingerprints alone."""
-    return tuple(_differences(_machine(base), _machine(new)))
+    return tuple(differences(_machine(base), _machine(new)))
 
 
-def surroundings(base: Report, new: Report) -> tuple[str, ...]:
+def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return which versions, links and variables differ that steer placement or speed."""
     before, after = (
         {name: value for name, value in report.environment.items() if value is not None}
         for report in (base, new)
     )
-    versions = _differences(_versions(base.fingerprint), _versions(new.fingerprint))
-    return (*versions, *_differences(before, after))
+    versions = differences(_versions(base.fingerprint), _versions(new.fingerprint), sides)
+    return (*versions, *differences(before, after, sides))
 
 
 def _machine(found: Fingerprint | None) -> dict[str, str]:
@@ -167,11 +178,14 @@ def _shared(a: dict[str, str], b: dict[str, str]) -> tuple[dict[str, str], dict[
     return {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
+) -> Iterator[str]:
+    """Yield each key whose values differ, with both of them."""
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            yield f"{printable(key)}: {_value(old)} in base, {_value(new)} in new"
+            yield f"{printable(key)}: {_value(old)} in {sides[0]}, {_value(new)} in {sides[1]}"
 
 
 def _value(value: str | None) -> str:

@@ -82,7 +82,9 @@ class Comparison:
     remarks: tuple[str, ...]
 
 
-def compare(base: Report, new: Report, threshold: float, level: float = LAST) -> Comparison:
+def compare(
+    base: Report, new: Report, threshold: float, level: float = LAST, *, interleaved: bool = False
+) -> Comparison:
     """Return what changed from base to new.
 
     Args:
@@ -90,8 +92,10 @@ def compare(base: Report, new: Report, threshold: float, level: float = LAST) ->
         new: the report that is judged.
         threshold: the change that counts, as a share.
         level: one-sided error of a pass, and of any false alarm among all metrics.
+        interleaved: blocks of one number were taken right after each other.
     """
     pairs, alone = joined(base, new)
+    pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
     verdicts = (*map(judge.verdict, pairs), *map(_lonely, alone))
     return Comparison(verdicts, (*_remarks(pairs, threshold), *_unread(left_out(new))))
@@ -142,15 +146,17 @@ def pooled(new: Report, fresh: Report) -> Report:
 
 
 def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
-    if again is None or again.samples is None or again.status != "ok":
+    before, after = row.judged, again.judged if again is not None else None
+    if again is None or after is None or again.status != "ok":
         return row
-    if row.samples is None:
+    if before is None:
         return again if out_of_time(row) else row
-    first = max(row.samples.blocks, default=-1) + 1
+    first = max(before.blocks, default=-1) + 1
     samples = replace(
-        row.samples,
-        seconds=row.samples.seconds + again.samples.seconds,
-        blocks=row.samples.blocks + tuple(first + block for block in again.samples.blocks),
+        before,
+        seconds=before.seconds + after.seconds,
+        blocks=before.blocks + tuple(first + block for block in after.blocks),
+        cpu=(),  # they are undisturbed already
     )
     return replace(row, samples=samples)
 
@@ -214,7 +220,7 @@ def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
     for what, factor in _controls(pairs, threshold).items():
         yield f"the machine changed: the control product on {what} takes {factor:.2f} times as long"
     raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.controlled}
-    if raw:
+    if raw and not pairs[0].interleaved:
         yield f"{_counted(len(raw))} no control product in both reports"
     yield from dict.fromkeys(said for pair in pairs if (said := pair.sampled_otherwise()))
     for which, sides in (("base", [p.base for p in pairs]), ("new", [p.new for p in pairs])):
@@ -230,7 +236,7 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
         before, after = pair.base.control, pair.new.control
         if before is None or after is None or printable(before.case.names[0]) in found:
             continue
-        sides = (located(side.samples.seconds) for side in (before, after) if side.samples)
+        sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):

@@ -145,7 +145,8 @@ def _doubts(
         return "Its speed-up is above what these devices can give", (longer_, idle)
     if _CEILING in row.flags:
         return "It is faster than this hardware can be", (longer_, idle)
-    if (busy := _contention(report, row)) is not None:
+    sound = "undisturbed" in row.metrics and "cpu" not in row.flags  # CPU times are second best
+    if not sound and (busy := _contention(report, row)) is not None:
         return busy, (longer_, idle) if thin else (idle,)
     if figure is not None and figure.high - figure.low > _WIDE * abs(figure.value) and not thin:
         return "The samples differ too much", (longer_, idle)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import (
     ENDS,
+    LIMIT,
     About,
     fix,
     interval,
     judged,
     longer,
+    percent,
     roughly,
     said,
     sentence,
@@ -26,9 +28,9 @@ from gpumap.judge.phrases import (
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import Headline, Report
+    from gpumap.model import Headline, Measurement, Report
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _MAPS = ("check", "devices", "doctor")
@@ -116,7 +118,18 @@ def _measured(report: Report) -> Iterator[Headline]:
             yield said_no[0]
         else:
             yield from gates
-            yield spec.headline(report, rows)
+            yield _by_what(spec.headline(report, rows), rows)
+
+
+def _by_what(found: Headline, rows: Sequence[Measurement]) -> Headline:
+    """Return a headline that says that disturbed samples are left out of its row, if some are."""
+    row = next((row for row in rows if row.case.id == found.row), None)
+    share = row.metrics.get("undisturbed") if row else None
+    if row is None or share is None or share.value >= 1.0:
+        return found
+    by = "CPU time" if "cpu" in row.flags else f"the undisturbed {percent(share.value)} of samples"
+    text = f"{found.text} By {by}."
+    return found._replace(text=text) if len(text) <= LIMIT else found
 
 
 def _gates(report: Report) -> Iterator[Headline]:

@@ -13,13 +13,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import in_sweep, is_control, specified
-from gpumap.judge.verdict import change, located
+from gpumap.judge.verdict import Change, change, located
 from gpumap.model import Measurement, Samples, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.verdict import Change
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
@@ -44,14 +43,14 @@ class Row:
             names.append(SPEEDUP)
         return tuple(names)
 
-    def series(self, metric: str, *, relative: bool) -> list[float]:
+    def series(self, metric: str, *, relative: bool = False) -> dict[int, float]:
         """Return what is judged of a figure, one number for each block; none: it is not there."""
         own = _by_block(self.row)
         if metric == SPEEDUP:
-            return _over(_sums(self.references), own) if self.references else []
+            return _over(_sums(self.references), own) if self.references else {}
         if relative and self.control is not None:
             return _over(own, _by_block(self.control))
-        return list(own.values())
+        return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,7 @@ class Pair:
     metric: str
     base: Row
     new: Row
+    interleaved: bool = False  # blocks of one number were taken right after each other
 
     @property
     def controlled(self) -> bool:
@@ -72,15 +72,19 @@ class Pair:
     def change(self, level: float, *, relative: bool = False) -> Change | None:
         """Return how much worse it became; None where either run has too few blocks to tell.
 
+        Of interleaved runs it is the median of one ratio for each shared block: what both saw of
+        the machine is in none of them.
+
         Args:
             level: one-sided error of the interval at either end.
             relative: to the control product, block by block.
         """
-        before, after = (
-            located(side.series(self.metric, relative=relative), level)
-            for side in (self.base, self.new)
-        )
-        found = change(before, after)
+        both = [side.series(self.metric, relative=relative) for side in (self.base, self.new)]
+        each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
+        if each is not None:
+            found: Change | None = Change(each.value, each.low, each.high)
+        else:  # too few blocks in which neither was disturbed; or two runs
+            found = change(*(located(list(one.values()), level) for one in both))
         return -found if found is not None and self.metric == SPEEDUP else found
 
     def sampled_otherwise(self) -> str | None:
@@ -208,7 +212,7 @@ def _otherwise(one: Samples, other: Samples) -> bool:
 
 def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one round for each block."""
-    samples = row.samples or Samples()
+    samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
 
@@ -219,7 +223,9 @@ def _sums(rows: Sequence[Measurement]) -> dict[int, float]:
     return {block: math.fsum(each[block] for each in every) for block in shared}
 
 
-def _over(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
+def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:
     """Return over/under for each shared block; none at all where a time is no time."""
-    pairs = [(over[block], under[block]) for block in over if block in under]
-    return [a / b for a, b in pairs] if all(a > 0.0 < b for a, b in pairs) else []
+    shared = [block for block in over if block in under]
+    if not all(over[block] > 0.0 < under[block] for block in shared):
+        return {}
+    return {block: over[block] / under[block] for block in shared}

@@ -31,6 +31,7 @@ LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # what me
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
+_STDOUT = 1  # a process that has it from this one has its stdin, too
 _BECOMING = 60.0  # seconds that an exec may take: the program may be on a slow network
 _STEPS = 4096  # bytes, more than a child says
 _LOOK = 0.002  # seconds between two looks at a child that should have ended
@@ -198,7 +199,8 @@ def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
     for each in (*handled, *_PYTHONS):
         signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # type: ignore[arg-type]
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if out != _STDOUT:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
     if order.cores and not pin(order.cores):

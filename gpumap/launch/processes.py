@@ -22,6 +22,7 @@ from gpumap.machine.orphans import adopt
 if TYPE_CHECKING:
     from gpumap.launch.child import Order
     from gpumap.launch.lines import Sink
+    from gpumap.launch.watching import Watch
 
     Output = tuple[Sink, bytes | None]  # where lines go, and with which prefix
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ _AGAIN = 0.02  # seconds until one looks again for what is left
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when nobody is left who could write one
 _SIGNALLED = 128
+_STREAMS = (1, 2)
 _LONGEST = 3600.0  # seconds of a wait: poll cannot take those of a month
 
 
@@ -80,14 +82,14 @@ class Process:
     name: str
     pid: int
     started: Started
-    streams: tuple[Stream, Stream]  # stdout, stderr
+    streams: tuple[Stream, ...]  # stdout, stderr; none: those of this process
     code: int | None = None  # below 0: minus the signal that ended it
 
     @property
     def last(self) -> list[bytes]:
         """Return the last lines of its stderr; if it has none, of its stdout."""
-        out, err = self.streams
-        return err.last or out.last
+        out, err = (stream.last for stream in self.streams) if self.streams else ([], [])
+        return err or out
 
 
 @dataclass(slots=True)
@@ -103,9 +105,12 @@ class Ending:
 class Run:
     """Starts processes, passes on what they print, and ends them all."""
 
-    def __init__(self, token: str, *, grace: float, limit: float | None) -> None:
+    def __init__(
+        self, token: str, *, grace: float, limit: float | None, watch: Watch | None = None
+    ) -> None:
         """Let `token` be what their environments have; give them `grace` s to end by themselves."""
         self._token = token
+        self._watch = watch
         self._grace = grace
         self._limit = limit
         self._signals = Signals()
@@ -130,6 +135,8 @@ class Run:
         self._remains = Remains(self._token, os.getpid(), [self._keeper.pid])
         if self._limit is not None:
             self._deadline = time.monotonic() + self._limit
+        if self._watch:
+            self._watch.begin()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -146,12 +153,20 @@ class Run:
         adopt(orphans=False)
         self._signals.__exit__()
 
-    def start(self, name: str, order: Order, out: Output, err: Output) -> Process:
+    def start(
+        self, name: str, order: Order, out: Output | None = None, err: Output | None = None
+    ) -> Process:
         """Start a process; where "affinity" or "exec" failed it has ended.
+
+        Without outputs it has those of this process, and its stdin.
 
         Raises:
             OSError: the system has no room for it.
         """
+        if out is None or err is None:
+            started = start(order, *_STREAMS)
+            process = self._alive[started.pid] = Process(name, started.pid, started, ())
+            return process
         pipes = os.pipe()
         try:
             others = os.pipe()
@@ -195,6 +210,8 @@ class Run:
         for descriptor in writable:
             poll.register(descriptor, select.POLLOUT)
         happened = poll.poll(self._pause())
+        if self._watch and any(descriptor in readable for descriptor, _ in happened):
+            self._watch.hide()
         for descriptor, _ in happened:
             if descriptor in readable:
                 self._read(readable[descriptor])
@@ -209,7 +226,8 @@ class Run:
 
     def _pause(self) -> float | None:
         """Return how many ms one may wait at most."""
-        times = [at for at in (self._kill_at, self._deadline) if at is not None]
+        due = self._watch.due if self._watch and self._alive else None
+        times = [at for at in (self._kill_at, self._deadline, due) if at is not None]
         pauses = [max(0.0, at - time.monotonic()) for at in times if not self._clear]
         if self._clear:
             pauses.append(_DRAINED)
@@ -244,11 +262,13 @@ class Run:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, spent = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if not pid:
                 return
+            if self._watch:
+                self._watch.reaped(pid, spent.ru_utime + spent.ru_stime)
             process = self._alive.pop(pid, None)  # else an orphan
             if process is None:
                 continue
@@ -273,6 +293,8 @@ class Run:
 
     def _advance(self, now: float) -> None:
         """Do what is due."""
+        if self._watch and self._alive and now >= self._watch.due:
+            self._watch.look()
         if self._clear:
             return
         if self._ending is None:

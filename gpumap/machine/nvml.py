@@ -10,7 +10,7 @@ import os
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
@@ -49,6 +49,11 @@ _ANSWERS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClock
 # Without a version in the name, pynvml raises an error of another tree with an older driver.
 _PROCESSES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 
+# nvml.h: NVML_FI_DEV_PCIE_COUNT_TX_BYTES and ..._RX_BYTES, the device's view; what an answer is
+# that has 64 bits: NVML_SUCCESS, and NVML_VALUE_TYPE_UNSIGNED_LONG (2) or ..._LONG_LONG (3).
+_COUNTERS = (197, 198)
+_WIDE = ((0, 2), (0, 3))
+
 # The codes of nvml.h, nvmlReturn_t.
 _NO_PERMISSION = 4
 _PROBLEMS = {
@@ -79,9 +84,10 @@ class NvmlUnavailable(AbsentError):
 
     code = "nvml-unavailable"
 
-    def __init__(self, reason: str, fix: str | None = None, *, forbidden: bool = False) -> None:
+    def __init__(self, reason: str, fix: str | None = None, *, status: int | None = None) -> None:
         super().__init__(reason, hint=fix)
-        self.forbidden = forbidden
+        self.status = status  # of nvml.h; None: its library was not reached
+        self.forbidden = status == _NO_PERMISSION
         self.reason = reason
         self.fix = fix
 
@@ -144,8 +150,7 @@ def opened(library: Any = None) -> Iterator[Any]:
         finally:
             library.nvmlShutdown()
     except library.NVMLError as error:
-        forbidden = getattr(error, "value", 0) == _NO_PERMISSION
-        raise NvmlUnavailable(*_problem(error), forbidden=forbidden) from error
+        raise NvmlUnavailable(*_problem(error), status=getattr(error, "value", None)) from error
 
 
 def _pynvml() -> Any:
@@ -250,6 +255,19 @@ class GpuUse:
     processes: tuple[GpuProcess, ...] | None
 
 
+class GpuLook(NamedTuple):
+    """A device at one moment; what its driver does not tell is None."""
+
+    busy: float | None  # share of time in which any kernel ran, for whomever
+    shares: Mapping[int, float]  # of processes that used its multiprocessors since the last look
+    processes: Mapping[int, int | None] | None  # those that have it open: bytes
+    used: int | None  # bytes, by all of them
+    power: float | None
+    throttle: tuple[str, ...]
+    sent: int | None  # bytes over PCIe since the driver was loaded
+    received: int | None
+
+
 class Gpus:
     """NVML, kept open on the CUDA devices of a map; without NVML there is nothing to tell.
 
@@ -294,6 +312,37 @@ class Gpus:
                 yield GpuUse(device, None, None)
             else:
                 yield GpuUse(device, self._busy(handle), self._processes(handle))
+
+    def look(self, since: int) -> dict[str, GpuLook]:
+        """Return each device that answers; shares are of the time after `since`, in microseconds.
+
+        What kernels and copies did between two looks is in NVML's own samples, some per second.
+        """
+        return {id_: self._looked(handle, since) for id_, handle in self._handles.items()}
+
+    def _looked(self, handle: Any, since: int) -> GpuLook:
+        memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
+        power = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
+        listed = self._first(_PROCESSES, handle)
+        shares: dict[int, float] = {}
+        for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
+            shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
+        return GpuLook(
+            self._busy(handle),
+            shares,
+            None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed},
+            memory.used if memory else None,
+            None if power is None else power / 1e3,
+            self._reasons(handle) or (),
+            *self._moved(handle),
+        )
+
+    def _moved(self, handle: Any) -> tuple[int | None, int | None]:
+        """Return the bytes sent and received over PCIe, where their counters do not wrap."""
+        fields = ask(self._nvml, "nvmlDeviceGetFieldValues", handle, list(_COUNTERS)) or ()
+        known = {f.fieldId: f.value.ullVal for f in fields if (f.nvmlReturn, f.valueType) in _WIDE}
+        sent, received = (known.get(number) for number in _COUNTERS)
+        return sent, received
 
     def _found(self) -> Iterator[tuple[str, Any]]:
         for device in self._devices:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple, Self
 
+UNDISTURBED = 0.98  # share of a sample in which its threads ran, at least
+FEWEST = 6  # such samples, of which there is an interval
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 # Unit and meaning of each metric; and of what is computed, and not measured.
 METRICS: dict[str, tuple[Unit, str]] = {
     "time": ("s", "Time of one iteration."),
     "rate": ("FLOP/s", "Operations a second."),
+    "time_observed": ("s", "time of all samples, the disturbed ones too."),
+    "speedup_observed": ("1", "speedup by all samples, the disturbed ones too."),
+    "undisturbed": ("1", "Share of the samples that no other process disturbed."),
     "bandwidth": ("B/s", "Bytes moved a second."),
     "bus_bandwidth": (
         "B/s",
@@ -41,6 +46,8 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "update": ("s", "The optimizer, per 5120 examples."),
     "moved": ("B", "Bytes that workers exchange, per 5120 examples."),
     "loss": ("1", "On held-out examples, after the requested number of training examples."),
+    "staleness": ("1", "Updates by other workers that an asynchronous exchange has missed, mean."),
+    "in_flight": ("1", "Messages under way when the steps of an iteration end, mean."),
     "fetch": ("s", "Time that copying the results to the host adds per iteration; below 0: none."),
 }
 COMPUTED: dict[str, tuple[Unit, str]] = {

@@ -26,6 +26,7 @@ from gpumap.model.types import (
     Word,
 )
 
+Certainty = Literal["certain", "likely"]
 DoctorVerdict = Literal["used", "partly", "not used"]
 ExampleOutcome = Literal["faster", "equal", "slower", "unclear"]
 EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two times are then equal
@@ -47,6 +48,7 @@ class Finding(Struct, frozen=True):
         text: What shows it.
         fix: What fixes it.
         figures: What was measured, each figure with its unit.
+        certainty: Of a framework's cause: certain, if the facts alone prove it; else likely.
     """
 
     code: DoctorCode
@@ -54,6 +56,7 @@ class Finding(Struct, frozen=True):
     text: str
     fix: str
     figures: Mapping[Word, Estimate] = field(default_factory=dict)
+    certainty: Certainty | None = None
 
 
 class Example(Struct, frozen=True):
@@ -100,14 +103,15 @@ class Diagnosis(Struct, frozen=True):
     A map that cannot be read has one without a name.
 
     Attributes:
-        name: Of the map; null: the map cannot be read.
-        requested: The device as the map asks for it.
+        name: Of the map, or the framework; null: the map cannot be read.
+        requested: The device as the map asks for it; null for a framework.
         verdict: Whether the device is used.
         evidence: What was read and measured, in words.
         findings: The causes that hold, the one to be fixed first at the start; none: the name is
             used.
         figures: What was measured, each figure with its unit.
         examples: Workloads of Theano's users.
+        interpreter: Of a framework: the Python that was asked; null: it is a name of the map.
     """
 
     name: str | None
@@ -117,6 +121,7 @@ class Diagnosis(Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     figures: Mapping[Word, Estimate] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
+    interpreter: str | None = None
 
 
 class Verdict(Struct, frozen=True):

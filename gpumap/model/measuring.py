@@ -1,14 +1,15 @@
-"""What was measured, what follows from several sizes, and what programs did by their contexts."""
+"""What was measured, and what follows from several sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from statistics import median
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
-from gpumap.model.devices import Binding, Case, Reason
-from gpumap.model.figures import Estimate, LimitOrigin, Unit
+from gpumap.model.devices import Case, Reason
+from gpumap.model.figures import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
 from gpumap.model.types import (
     Correlation,
     Count,
@@ -27,7 +28,8 @@ Cause = Literal[
     "serialised", "synchronisation", "too-little-work", "unexplained",
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
-Policy = Literal["visible", "strict"]
+_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
+_WAKING = 2e-4  # seconds in which threads hand a round to each other
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
@@ -74,6 +76,71 @@ class Samples(
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def ran(self) -> tuple[float, ...]:
+        """Return the share of each sample in which its threads ran; nothing where none is known.
+
+        Of each device's own thread while it worked, and of all CPU time: what is left of a sample
+        beside the devices' spans takes one thread at least, but for the moment to wake it.
+        """
+        names, cpu = self.intervals.keys(), self.cpu
+        if not names or names != self.worked.keys() or len(cpu) != len(self.seconds):
+            return ()
+        if median(cpu) < _SLICE:
+            return ()
+        return tuple(map(self._ran, range(len(self.seconds))))
+
+    def _ran(self, n: int) -> float:
+        spans = [(self.worked[name][n], *self.intervals[name][n]) for name in self.intervals]
+        whole = max(stop for _, _, stop in spans) - min(start for _, start, _ in spans)
+        due = sum(stop - start for _, start, stop in spans) + max(
+            self.seconds[n] - whole - _WAKING, 0.0
+        )
+        shares = [self.cpu[n] / due] if due > 0.0 else []
+        shares += [cpu / (stop - start) for cpu, start, stop in spans if stop - start >= _SLICE]
+        return min((1.0, *shares))
+
+    @property
+    def undisturbed(self) -> Samples:
+        """Return the samples whose threads ran all the time; of too few, the CPU times of all.
+
+        That is what preemption shows, never the time itself. Where nothing is known, or nothing was
+        preempted, these are all samples as they are.
+        """
+        kept = self._kept
+        if len(kept) == len(self.ran):
+            return self
+        if self.by_cpu:
+            return structs.replace(self, seconds=tuple(map(self._cpu, range(len(self.seconds)))))
+
+        def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(values[n] for n in kept) if values else ()
+
+        return structs.replace(
+            self,
+            seconds=only(self.seconds),
+            blocks=only(self.blocks),
+            queue=only(self.queue),
+            cpu=only(self.cpu),
+            worked={name: only(each) for name, each in self.worked.items()},
+            intervals={name: only(each) for name, each in self.intervals.items()},
+            phases={name: only(each) for name, each in self.phases.items()},
+        )
+
+    @property
+    def _kept(self) -> list[int]:
+        return [n for n, share in enumerate(self.ran) if share >= UNDISTURBED]
+
+    @property
+    def by_cpu(self) -> bool:
+        """Return whether too few samples are undisturbed, so that CPU times stand for all."""
+        return len(self._kept) < min(FEWEST, len(self.ran))
+
+    def _cpu(self, n: int) -> float:
+        """Return the CPU time of the busiest device, and of what no device's thread did."""
+        each = [worked[n] for worked in self.worked.values()]
+        return max(each) + max(self.cpu[n] - sum(each), 0.0)
 
 
 class SampleMark(Struct, frozen=True):
@@ -218,6 +285,13 @@ class Measurement(Struct, frozen=True):
     explanation: Explanation | None = None
     route: str | None = None
 
+    @property
+    def judged(self) -> Samples | None:
+        """Return the samples that its metrics are of: undisturbed ones, if it says their share."""
+        if self.samples is not None and "undisturbed" in self.metrics:
+            return self.samples.undisturbed
+        return self.samples
+
 
 class Line(
     Struct,
@@ -351,137 +425,3 @@ class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}
     def decided(self) -> bool:
         """Return whether any size was looked at: else nothing is known, and not that it loses."""
         return bool(self.metrics)
-
-
-class TraceEvent(
-    Struct,
-    frozen=True,
-    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
-):
-    """What a program did on a device, or moved: seconds since its context was opened.
-
-    A device that cannot tell when its queue came to a place leaves both times None.
-
-    Attributes:
-        name: The operation; or upload, download, copy.
-        device: A name of the map; cpu for host memory; two names with -> between for a copy from
-            one to the other.
-        kind: What it is.
-        nbytes: Of what it made or moved.
-        shape: Of the same.
-        implicit: Whether the program did not request it: an operand was elsewhere.
-        start: Since the context was opened, when the device's queue came to it; null: the device
-            cannot tell.
-        stop: The same, of its end.
-        line: The line of the program that caused it, as script.py:12; null: not known.
-    """
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    nbytes: Natural
-    shape: tuple[Natural, ...]
-    implicit: bool
-    start: Number | None
-    stop: Number | None
-    line: str | None = None
-
-
-class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
-    """Events of one sort at one place.
-
-    Attributes:
-        name: As the events have it.
-        device: A name of the map; cpu for host memory; two names with -> between for a copy from
-            one to the other.
-        kind: What it is.
-        implicit: Whether the program did not request it: an operand was elsewhere.
-        count: How many events.
-        nbytes: Of what they made or moved, together.
-        seconds: Their times together; null where one is unknown.
-    """
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    implicit: bool
-    count: Natural
-    nbytes: Natural
-    seconds: Positive | None
-
-
-class Moved(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
-    """Events together.
-
-    Attributes:
-        count: How many events.
-        nbytes: Of what they made or moved, together.
-        seconds: Their times together; null where one is unknown.
-    """
-
-    count: Natural
-    nbytes: Natural
-    seconds: Positive | None
-
-
-class Busy(Struct, frozen=True, rename={"seconds": "busy_s"}):
-    """How long a device, or the host, worked.
-
-    Attributes:
-        device: Its id; or host.
-        names: What the map calls it.
-        events: How many it took part in.
-        seconds: How long at least one of them ran; null where a time is unknown.
-        share: The same over span_s; null where that is not known.
-    """
-
-    device: str
-    names: tuple[str, ...]
-    events: Natural
-    seconds: Positive | None
-    share: Share | None
-
-
-class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
-    """What the events of a trace come to.
-
-    Attributes:
-        span: From the start of the first event to the end of the last one; null: no event has a
-            time.
-        overlap: The time in which every device that computed was computing, over that of the one
-            which computed least; null for one device, and where a time is unknown.
-        untimed: Events without times.
-        ran: What ran where, in the order of the first event of each.
-        moved: All implicit transfers together.
-        busy: Each device of the map, and the host if it did something.
-    """
-
-    span: Positive | None
-    overlap: Share | None
-    untimed: Natural
-    ran: tuple[Ran, ...]
-    moved: Moved
-    busy: tuple[Busy, ...]
-
-
-class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_s"}):
-    """What a program did by one context.
-
-    Attributes:
-        number: Its number, in the order of opening.
-        bindings: Its map.
-        policy: What it does with operands that are elsewhere: moves them, or refuses.
-        opened: Since the first context was opened; null: on a clock of its own, which is
-            scripted.
-        closed: Whether the program closed it.
-        entries: Its map.
-        summary: What the events come to.
-        events: Everything, in the order of queueing.
-    """
-
-    number: Count
-    bindings: tuple[Binding, ...]
-    policy: Policy
-    opened: Number | None
-    closed: bool
-    events: tuple[TraceEvent, ...] = ()

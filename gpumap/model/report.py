@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
     from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
-    from gpumap.model.measuring import BreakEven, Fit, Measurement, Trace
+    from gpumap.model.measuring import BreakEven, Fit, Measurement
+    from gpumap.model.programs import Trace, Utilisation
     from gpumap.model.types import Code, Moment, Number, Positive, Sentence, SomeId, Word
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
@@ -96,6 +97,8 @@ class Report(NamedTuple):
             it never did.
         traces: What a program did on its devices, one for each context that it opened; empty but
             for `trace`.
+        utilisation: What a program did with the devices of the map, seen from outside; null but
+            for `trace -- COMMAND`.
         prediction: What more devices would give, computed and not measured; null but for `predict`.
         published: A published table, and what follows from its cells; null but for `predict
             --from`.
@@ -132,6 +135,7 @@ class Report(NamedTuple):
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
     traces: tuple[Trace, ...] = ()  # one for each context of a program
+    utilisation: Utilisation | None = None  # of a program that was looked at from outside
     prediction: Prediction | None = None
     published: Published | None = None
     diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Flag = Literal[
     "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
-    "over-ceiling", "impossible", "superlinear",
+    "over-ceiling", "impossible", "superlinear", "cpu",
 ]  # fmt: skip
 Route = Literal["host-to-device", "device-to-host", "peer", "staged", "same"]
 Phase = Literal["input", "transfer", "compute", "sync", "comm", "update"]
@@ -333,8 +333,8 @@ Report = of(
     "Report",
     "schema_version kind tool argv started ended elapsed status exit_code headline simulated "
     "settings map devices backends fingerprint environment machine measurements plans fits "
-    "break_evens verdicts selftest errors notes accepted traces diagnoses ranks prediction "
-    "published digest",
+    "break_evens verdicts selftest errors notes accepted traces diagnoses ranks utilisation "
+    "prediction published digest",
     model.Report,
     rename={"elapsed": "elapsed_s"},
     schema_version=Literal[2],

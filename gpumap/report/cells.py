@@ -24,7 +24,7 @@ _RATIO = "speed-up"
 _FLAGGED = 4  # rows that a flag's line names
 _NOISY = 0.05  # half of an interval, as a share of its figure
 # Flags that say what bounds a figure; the others question it.
-_FACTS = ("shared-hardware", "launch-bound", "power-capped")
+_FACTS = ("shared-hardware", "launch-bound", "power-capped", "cpu")
 
 
 def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:

@@ -110,11 +110,19 @@ def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
         yield from _break_even(decision, keys)
     for trace in report.traces:
         yield from _trace(trace)
+    if report.utilisation is not None:
+        yield from map(_use, report.utilisation.uses)
     yield from _prediction(report.prediction)
     yield from _published(report.published)
     yield from (line for found in report.diagnoses for line in _diagnosis(found))
     yield from map(_verdict, report.verdicts)
     yield from map(_error, report.errors)
+
+
+def _use(use: model.Use) -> Line:
+    busy = {"metric": "busy", "value": number(use.busy), "unit": "1"}
+    names = {"record": "use", "names": text(use.name), "devices": text(use.device)}
+    return {**names, "status": use.verdict, "reason": text(use.why), **busy}
 
 
 def _headline(found: model.Headline | None) -> Iterator[Line]:

@@ -25,6 +25,8 @@ def head(found: Diagnosis) -> str:
 
 def whose(found: Diagnosis) -> str:
     """Return the entry that a diagnosis is of."""
+    if found.interpreter is not None:
+        return f"{printable(found.name or '')} of {printable(found.interpreter)}"
     if found.name is None:
         return "the map"
     return f"{printable(found.name)}->{printable(found.requested or '')}"
@@ -41,7 +43,8 @@ def lines(found: Diagnosis) -> Iterator[str]:
 
 def cause(finding: Finding) -> str:
     """Return a cause in a line, its code first."""
-    return f"{finding.code} {finding.cause}: {printable(finding.text)}"
+    likely = " (likely)" if finding.certainty == "likely" else ""
+    return f"{finding.code} {finding.cause}{likely}: {printable(finding.text)}"
 
 
 def tables(found: Iterable[Diagnosis]) -> Iterator[Table]:

@@ -38,7 +38,8 @@ GAP = Part("", "gap")  # a blank line, which a terminal does without
 
 def render(report: Report, style: Style) -> str:
     """Return the report as plain text."""
-    return "".join(f"{line}\n" for line in lines(parts(report, verbose=style.verbose), room(style)))
+    text = "".join(f"{line}\n" for line in lines(parts(report, verbose=style.verbose), room(style)))
+    return text if text.strip() else ""  # of a wrong question
 
 
 def parts(report: Report, *, verbose: bool) -> Iterator[Part | Table]:

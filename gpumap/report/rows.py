@@ -34,7 +34,7 @@ def told(report: Report) -> bool:
     foreseen = report.prediction or report.published
     cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
     measured = report.measurements or report.verdicts or report.selftest
-    return bool(measured or report.traces or foreseen or cut)
+    return bool(measured or report.traces or report.utilisation or foreseen or cut)
 
 
 def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -104,6 +104,11 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
         from gpumap.report import trace
 
         yield from trace.tables(report)
+    if report.utilisation is not None:
+        from gpumap.report import uses
+
+        refs = {device.id: str(device.ref) for device in report.devices}
+        yield uses.table(report.utilisation, refs)
     if report.prediction or report.published:
         from gpumap.report import forecasts
 
@@ -241,6 +246,11 @@ def _footer(report: Report) -> Iterator[str]:
         f"seed {settings['seed']}; {_verified(report)}"
     )
     yield from _ranges(report)
+    kept = [row.metrics["undisturbed"].value for row in report.measurements
+              if "undisturbed" in row.metrics]  # fmt: skip
+    if any(share < 1.0 for share in kept):
+        least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
+        yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
     yield from _stopped(report)
     if report.status not in _STOPPED and any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models

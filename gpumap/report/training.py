@@ -46,6 +46,14 @@ def _moved(row: Measurement) -> str:
     return units.memory(round(row.metrics["moved"].value)) if _moves(row) else "-"
 
 
+def _stale(row: Measurement) -> str:
+    """Return how stale exchanges are, and how many messages were under way at the end."""
+    if "staleness" not in row.metrics:
+        return "-"
+    stale, under_way = (row.metrics[name].value for name in ("staleness", "in_flight"))
+    return f"{stale:.3g}, {under_way:.2g} in flight"
+
+
 def _loss(row: Measurement) -> str:
     return f"{row.metrics['loss'].value:.4f}" if "loss" in row.metrics else "-"
 
@@ -154,6 +162,7 @@ COLUMNS = (
     "efficiency",
     Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
     Column("moved", cell=_moved, verbose=True),
+    Column("stale", cell=_stale, verbose=True),
     Column("loss", cell=_loss),
     "error",
     "n",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpumap.distributed.algorithms import balanced
+from gpumap.distributed.algorithms import split
 from gpumap.lazy_numpy import Array
 from gpumap.training.optimizers import Chosen, Optimizer
 from gpumap.training.steps import Course
@@ -54,6 +54,18 @@ class Params:
     learn: int = 0  # examples, after which the loss is told
     seed: int = 1
     start: Array | None = None  # parameters to begin with
+    split: str = "balanced"  # of a batch over the devices
+    rates: tuple[float, ...] = ()  # of each device, for a weighted split; none until measured
+
+    def parts(self, workers: int) -> tuple[int, ...]:
+        """Return the examples of a step that each worker has."""
+        policy = self.split if self.rates or self.split != "weighted" else "balanced"
+        return split(self.scaling.batch(workers), workers, policy, self.rates[:workers])
+
+    def most(self, workers: int) -> int:
+        """Return how many examples one of so many workers may be given at most."""
+        uneven = self.split in ("weighted", "keras")
+        return self.scaling.batch(workers) if uneven else self.scaling.examples
 
     def course(self, task: Task, rule: Chosen, workers: int, *, whole: bool) -> Course:
         """Return what so many workers do; a gradient alone needs no new batch for each step."""
@@ -61,7 +73,7 @@ class Params:
             task,
             task.data(EPOCH, self.seed),
             rule,
-            balanced(self.scaling.batch(workers), workers),
+            self.parts(workers),
             self.rate,
             self.warmup,
             self.linear,
@@ -108,6 +120,8 @@ class Spec:
     rule: str
     names: tuple[str, ...]
     whole: bool  # with exchange and update
+    rates: tuple[float, ...] = ()  # as Params has them, when they were measured
+    all: int = 1  # workers of the largest job of its group
 
 
 @dataclass(frozen=True)
@@ -120,6 +134,11 @@ class Job:
     optimizer: str
     algorithm: str
     most: int  # examples that a worker is ever given, in any job of its group
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether each of its workers goes at its own pace."""
+        return self.spec.whole and self.course.workers > 1 and self.course.rule.asynchronous
 
     @cached_property
     def initial(self) -> Array:
@@ -135,6 +154,7 @@ class Job:
 
 def job_of(params: Params, spec: Spec) -> Job:
     """Return what a training is in full."""
+    params = replace(params, rates=spec.rates)
     task = next(task for task in params.tasks if task.name == spec.network)
     rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
     return Job(
@@ -143,5 +163,5 @@ def job_of(params: Params, spec: Spec) -> Job:
         params,
         params.optimizer,
         params.algorithm,
-        params.scaling.examples,
+        params.most(max(spec.all, len(spec.names))),
     )

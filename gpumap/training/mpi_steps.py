@@ -16,6 +16,7 @@ from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.lazy_numpy import Array, np
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
+from gpumap.training.mpi_asynchronous import Apart
 from gpumap.training.mpi_workers import MpiTeam
 from gpumap.training.optimizers import Mean, partners
 from gpumap.training.steps import PHASES
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.optimizers import Exchange
+    from gpumap.training.steps import Account
     from gpumap.training.workers import Worker
 
 
@@ -66,6 +68,9 @@ class RankTraining:
         self._team = None if worker is None else MpiTeam(comm, worker, job.algorithm)
         if self._team is not None and job.spec.whole:
             self._team.prepare(steps.course_exchanges(job.course))
+        self._apart: Apart | None = None
+        if self._team is not None and job.asynchronous:
+            self._apart = Apart(job.course, comm, self._team)
         self._rule = job.course.rule.of(job.course.workers, job.course.seed)
         self._step = 0
         self._spent = dict.fromkeys(PHASES, 0.0)
@@ -79,21 +84,26 @@ class RankTraining:
             self._rule = self._course.rule.of(self._course.workers, self._course.seed)
             self._team.begin(self._job.initial)
             self._step = 0
+            if self._apart is not None:
+                self._apart.begin()
 
     def record(self) -> None:
         """Tell phases of what is run from now on."""
         self._spent = dict.fromkeys(PHASES, 0.0)
 
-    def phases(self) -> Mapping[str, float] | None:
-        """Return the seconds of this rank in each phase."""
-        return None if self._worker is None else dict(self._spent)
+    def phases(self) -> tuple[Mapping[str, float], Account | None] | None:
+        """Return the seconds of this rank in each phase, and how stale its exchanges were."""
+        account = None if self._apart is None else self._apart.account
+        return None if self._worker is None else (dict(self._spent), account)
 
     def run(self, rounds: int) -> None:
         """Take steps; the last one ends when all have taken it."""
         if self._worker is None:
             return
         self._since = time.perf_counter()
-        for _ in range(rounds):
+        if self._apart is not None:
+            self._apart.run(rounds, self._take_apart, self._spend)
+        for _ in range(0 if self._apart is not None else rounds):
             self._take(self._worker)
             self._step += 1
         self._comm.Barrier()
@@ -133,15 +143,35 @@ class RankTraining:
         Raises:
             Diverged: it is not a number.
         """
-        if self._team is None or self._worker is None or self._rank:
+        if self._team is None or self._worker is None:
             return None
-        found: Array = self._team.parameters()
+        found: Array = (self._apart or self._team).parameters()
+        if self._rank:
+            return None
         if not steps.finite(found):
             raise steps.diverged(str(self._worker.session.device.ref))
         return found
 
     def _take(self, worker: Worker) -> None:
-        x, y = self._inputs.of(self._step, self._rank)
+        """Take a step with all others."""
+        self._compute(worker, self._course.first(self._step, self._rank))
+        if self._job.spec.whole:
+            self._exchange(self._rule.before(self._step))
+            worker.update(self._course.rate_at(self._step))
+            worker.session.synchronize()
+            self._spend("update")
+            self._exchange(self._rule.after(self._step))
+
+    def _take_apart(self, first: int) -> None:
+        """Take a step on its own, on the examples from the place `first` on."""
+        assert self._worker is not None  # it runs
+        self._compute(self._worker, first)
+        self._worker.update(self._course.rate_at(first // self._course.batch))
+        self._worker.session.synchronize()
+        self._spend("update")
+
+    def _compute(self, worker: Worker, first: int) -> None:
+        x, y = self._inputs.at(first, self._rank)
         self._spend("input")
         worker.model.load(x, y)
         worker.session.synchronize()
@@ -152,12 +182,6 @@ class RankTraining:
             self._failure = self._failure or error
         worker.session.synchronize()
         self._spend("compute")
-        if self._job.spec.whole:
-            self._exchange(self._rule.before(self._step))
-            worker.update(self._course.rate_at(self._step))
-            worker.session.synchronize()
-            self._spend("update")
-            self._exchange(self._rule.after(self._step))
 
     def _exchange(self, wanted: Sequence[Exchange]) -> None:
         assert self._team is not None  # it has a worker
@@ -202,8 +226,8 @@ class RankTraining:
 class MpiTraining(steps.Training):
     """Rank 0's view of a training on all ranks."""
 
-    def __init__(self, ranks: MpiRanks, number: int) -> None:
-        self._ranks, self._number = ranks, number
+    def __init__(self, ranks: MpiRanks, number: int, account: Account | None) -> None:
+        self._ranks, self._number, self.account = ranks, number, account
 
     def poison(self) -> None:
         """Begin anew."""
@@ -219,8 +243,15 @@ class MpiTraining(steps.Training):
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""
-        found = [one for one in self._asked("phases") if one is not None]
+        answers = [one for one in self._asked("phases") if one is not None]
+        found, accounts = zip(*answers, strict=True)
+        if self.account is not None:
+            self.account.sum_up(accounts)
         return {phase: sum(one[phase] for one in found) / len(found) for phase in PHASES}
+
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each rank has computed since `record`."""
+        return [one[0]["compute"] for one in self._asked("phases") if one is not None]
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks; raises Diverged, by the name of the rank."""
@@ -268,7 +299,8 @@ class MpiWorkers:
 
     def training(self, job: Job) -> MpiTraining:
         """Take memory for a job on every rank."""
-        return MpiTraining(self._ranks, self._ranks.make(job.spec))
+        account = steps.Account() if job.asynchronous else None
+        return MpiTraining(self._ranks, self._ranks.make(job.spec), account)
 
     def played(self, work: Round, job: Job) -> Round:  # noqa: ARG002 - the contract's
         """Return the round: what ranks exchange is on the host, and real."""

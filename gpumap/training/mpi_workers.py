@@ -55,7 +55,7 @@ class MpiTeam:
         """Take part in `comm`, of the ranks that train."""
         self._comm, self._worker, self._algorithm = comm, worker, algorithm
         self._rank = int(comm.Get_rank())
-        self._weights = Landing(worker.model.weights)
+        self.weights = Landing(worker.model.weights)
         self._gradient = Landing(worker.model.gradient)
         self._sums: dict[str, MpiExchange | NativeExchange] = {}
         self._room: Array | None = None
@@ -88,7 +88,7 @@ class MpiTeam:
             elif isinstance(one, Meet):
                 self._keep_centre()
             else:
-                self._taking()
+                self.room()
 
     def exchange(self, wanted: Exchange, shares: Sequence[float]) -> None:
         """Do an exchange, and return when this rank's part of it is over."""
@@ -101,7 +101,7 @@ class MpiTeam:
 
     def parameters(self) -> Array:
         """Return what was trained: the centre's parameters, or this rank's own; waits."""
-        found: Array = self._weights.fetch() if self._centre is None else self._centre
+        found: Array = self.weights.fetch() if self._centre is None else self._centre
         return found.copy()
 
     def _mean(self, wanted: Mean, share: float) -> None:
@@ -113,7 +113,7 @@ class MpiTeam:
         landing.put()
 
     def _landing(self, wanted: Mean) -> Landing:
-        return self._gradient if wanted.of == "gradients" else self._weights
+        return self._gradient if wanted.of == "gradients" else self.weights
 
     def _sum(self, wanted: Mean) -> MpiExchange | NativeExchange:
         if wanted.of not in self._sums:
@@ -126,43 +126,43 @@ class MpiTeam:
         if self._rank == 0:
             self._keep(wanted)
         elif self._rank == wanted.worker:
-            array = self._weights.fetch()
+            array = self.weights.fetch()
             self._comm.Send(array, 0)
             self._comm.Recv(array, 0)
-            self._weights.put()
+            self.weights.put()
 
     def _keep(self, wanted: Meet) -> None:
         """Let a worker meet the centre, which rank 0 has."""
         assert self._centre is not None  # it was prepared
         if wanted.worker == 0:
-            training.elastic(self._weights.fetch(), self._centre, wanted.share)
-            self._weights.put()
+            training.elastic(self.weights.fetch(), self._centre, wanted.share)
+            self.weights.put()
             return
-        came = self._taking()
+        came = self.room()
         self._comm.Recv(came, wanted.worker)
         training.elastic(came, self._centre, wanted.share)
         self._comm.Send(came, wanted.worker)
 
     def _push(self, wanted: Push) -> None:
         if self._rank == wanted.sender:
-            self._comm.Send(self._weights.fetch(), wanted.receiver)
+            self._comm.Send(self.weights.fetch(), wanted.receiver)
         elif self._rank == wanted.receiver:
-            came = self._taking()
+            came = self.room()
             self._comm.Recv(came, wanted.sender)
-            training.blend(self._weights.fetch(), came, wanted.share)
-            self._weights.put()
+            training.blend(self.weights.fetch(), came, wanted.share)
+            self.weights.put()
 
-    def _taking(self) -> Array:
+    def room(self) -> Array:
         """Return where this rank takes in what others send."""
         if self._room is None:
-            self._room = np.empty(self._weights.array.shape, np.float32)
+            self._room = np.empty(self.weights.array.shape, np.float32)
         return self._room
 
     def _keep_centre(self) -> None:
         """Let rank 0 have a centre, which begins as it is now."""
         if self._rank == 0 and self._centre is None:
-            self._taking()
-            self._centre = self._weights.fetch().copy()
+            self.room()
+            self._centre = self.weights.fetch().copy()
 
 
 def _digest(array: Array) -> str:

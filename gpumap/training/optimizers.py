@@ -19,9 +19,9 @@ A rule says which exchanges stand before the update of a step and which behind i
 has the parameters does them. Every worker draws the same numbers: all know who pushes to whom, and
 in which order, so that no one has to ask.
 
-Here all rules run in lock-step: a worker meets the centre, or takes what is pushed to it, at a step
-that both agree on, and waits for the other one there. The published easgd and gosgd are
-asynchronous: no worker waits, and a fast one takes more steps than a slow one.
+In lock-step (`easgd-lockstep`, `gosgd-lockstep`) a worker meets the centre, or takes what is pushed
+to it, at a step that both agree on, and waits for the other one there. As published, `easgd` and
+`gosgd` are asynchronous (`gpumap.training.asynchronous`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def partners(exchange: Exchange, workers: int) -> tuple[int, ...]:
     return (exchange.sender, exchange.receiver)
 
 
-RULES = ("bsp", "easgd", "gosgd")
+RULES = ("bsp", "easgd", "gosgd", "easgd-lockstep", "gosgd-lockstep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,16 @@ class Chosen:
     alpha: float = ALPHA
     tau: int = TAU
     chance: float = CHANCE
+
+    @property
+    def kind(self) -> str:
+        """Return bsp, easgd or gosgd."""
+        return self.name.removesuffix("-lockstep")
+
+    @property
+    def asynchronous(self) -> bool:
+        """Return whether each worker goes at its own pace."""
+        return self.name in ("easgd", "gosgd")
 
     def of(self, workers: int, seed: int) -> Rule:
         """Return the rule for so many workers."""
@@ -117,10 +127,10 @@ class Rule:
         chosen, workers = self.chosen, range(self._workers)
         if self._workers == 1:
             return []
-        if chosen.name == "easgd":
+        if chosen.kind == "easgd":
             met = workers if (step + 1) % chosen.tau == 0 else ()
             return [Meet(worker, chosen.alpha) for worker in met]
-        if chosen.name == "gosgd":
+        if chosen.kind == "gosgd":
             pushing = [worker for worker in workers if self._random.random() < chosen.chance]
             return [self._push(sender) for sender in pushing]
         return self._means("parameters")

@@ -172,10 +172,13 @@ class Course:
         """Return the rate of a step."""
         return scaled(self.rate, self.workers if self.linear else 1, step, self.warmup)
 
-    def input(self, step: int, worker: int) -> tuple[Any, Any]:
-        """Return a worker's part of the batch of a step."""
-        start = step * self.batch + sum(self.counts[:worker])
-        return self.data.batch(self.data.numbers(start, start + self.counts[worker]))
+    def first(self, step: int, worker: int) -> int:
+        """Return where a worker's part of the batch of a step begins, in lock-step."""
+        return step * self.batch + sum(self.counts[:worker])
+
+    def part(self, first: int, worker: int) -> tuple[Any, Any]:
+        """Return as many examples as a worker has in a step, from the place `first` on."""
+        return self.data.batch(self.data.numbers(first, first + self.counts[worker]))
 
     @property
     def together(self) -> bool:
@@ -204,13 +207,44 @@ class Inputs:
         self._course = course
         self._kept: dict[int, tuple[Any, Any]] = {}
 
-    def of(self, step: int, worker: int) -> tuple[Any, Any]:
-        """Return a worker's part of the batch of a step."""
+    def at(self, first: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's examples for a step, those from the place `first` on."""
         if not self._course.kept:
-            return self._course.input(step, worker)
+            return self._course.part(first, worker)
         if worker not in self._kept:
-            self._kept[worker] = self._course.input(0, worker)
+            self._kept[worker] = self._course.part(self._course.first(0, worker), worker)
         return self._kept[worker]
+
+
+@dataclass
+class Account:
+    """How stale exchanges of an asynchronous training were, and how many were under way.
+
+    An exchange of easgd is as stale as the meetings of others since the worker's own last one, one
+    of gosgd as the steps that all workers together have begun since the parameters were sent.
+    """
+
+    exchanges: int = 0
+    stale: float = 0.0  # of all exchanges
+    runs: int = 0
+    under_way: int = 0  # messages, at the ends of all runs
+
+    def exchanged(self, stale: float) -> None:
+        """Count an exchange."""
+        self.exchanges += 1
+        self.stale += stale
+
+    def ended(self, under_way: int) -> None:
+        """Count a run, at whose last step so many messages were under way."""
+        self.runs += 1
+        self.under_way += under_way
+
+    def sum_up(self, parts: Sequence[Account]) -> None:
+        """Become the sum of what each worker has counted of the same runs."""
+        self.runs = parts[0].runs
+        self.exchanges = sum(part.exchanges for part in parts)
+        self.stale = sum(part.stale for part in parts)
+        self.under_way = sum(part.under_way for part in parts)
 
 
 class Training(Round):
@@ -218,6 +252,7 @@ class Training(Round):
 
     phased = True
     steps = 1
+    account: Account | None = None  # of one that is asynchronous
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
         """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
@@ -235,6 +270,10 @@ class Training(Round):
 
     def parameters(self) -> Array:
         """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
+        raise NotImplementedError
+
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each worker has computed in lock-step since `record`."""
         raise NotImplementedError
 
 
@@ -266,7 +305,7 @@ class LocalTraining(Training):
             if len(self._steps) >= _AHEAD:
                 last = {n: mark for _, marks in self._steps[-_AHEAD] for n, mark in marks.items()}
                 for mark in last.values():
-                    _at(mark)  # waits
+                    at(mark)  # waits
             self._steps.append(self._take(self._step))
             self._step += 1
 
@@ -282,11 +321,19 @@ class LocalTraining(Training):
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a worker in each phase."""
         parts = [
-            (phase, {number: _at(mark) for number, mark in marks.items()})
+            (phase, {number: at(mark) for number, mark in marks.items()})
             for step in self._steps
             for phase, marks in step
         ]
         return phases(parts, self._began, self._course.workers)
+
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each worker has computed in lock-step since `record`."""
+        steps = [dict(step) for step in self._steps]
+        return [
+            sum(at(step["compute"][n]) - at(step["transfer"][n]) for step in steps)
+            for n in range(self._course.workers)
+        ]
 
     def check(self) -> Check:
         """Return whether every worker's gradient is right.
@@ -321,7 +368,7 @@ class LocalTraining(Training):
         moved: dict[int, Mark] = {}
         computed: dict[int, Mark] = {}
         for number, worker in enumerate(workers):
-            x, y = self._inputs.of(step, number)
+            x, y = self._inputs.at(self._course.first(step, number), number)
             made[number] = worker.session.mark()
             worker.model.load(x, y)
             moved[number] = worker.session.mark()
@@ -369,7 +416,7 @@ def course_exchanges(course: Course) -> list[Exchange]:
         return []
     if course.rule.name == "bsp":
         return [Mean(course.rule.average)]
-    if course.rule.name == "easgd":
+    if course.rule.kind == "easgd" and not course.rule.asynchronous:
         return [Meet(worker, course.rule.alpha) for worker in range(n)]
     return [Push((worker + 1) % n, worker, 0.5) for worker in range(n)]
 
@@ -378,7 +425,8 @@ def _words(number: int, worker: Worker) -> str:
     return f"{worker.name} (worker {number}, {worker.session.device.ref})"
 
 
-def _at(mark: Mark) -> float:
+def at(mark: Mark) -> float:
+    """Return the host time at which a mark was reached; waits for it."""
     found: float | None = mark.session.at(mark)
     assert found is not None  # a session that runs kernels has a clock
     return found

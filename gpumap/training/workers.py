@@ -94,10 +94,10 @@ class LocalTeam:
             if isinstance(exchange, Mean):
                 self._sum(exchange)
             elif isinstance(exchange, Meet):
-                self._room(0)
+                self.room(0)
                 self._centre()
             else:
-                self._room(exchange.receiver)
+                self.room(exchange.receiver)
 
     def _mean(self, wanted: Mean, shares: Sequence[float]) -> frozenset[Any]:
         """Sum up; a gradient is the worker's share of the whole batch's, parameters get theirs."""
@@ -120,19 +120,19 @@ class LocalTeam:
         if wanted.worker == 0:
             session.run("elastic", weights, centre, wanted.share, size=size)
             return frozenset()
-        room = self._room(0)
+        room = self.room(0)
         there = send(weights, room)
         session.run("elastic", room, centre, wanted.share, size=size)
         return frozenset((there, send(room, weights)))
 
     def _push(self, wanted: Push) -> frozenset[Any]:
-        receiver, room = self.workers[wanted.receiver], self._room(wanted.receiver)
+        receiver, room = self.workers[wanted.receiver], self.room(wanted.receiver)
         route = send(self.workers[wanted.sender].model.weights, room)
         weights = receiver.model.weights
         receiver.session.run("blend", weights, room, wanted.share, size=weights.shape[0])
         return frozenset((route,))
 
-    def _room(self, number: int) -> Buffer:
+    def room(self, number: int) -> Buffer:
         """Return where a worker takes in the parameters of another one."""
         if number not in self._rooms:
             worker = self.workers[number]

@@ -15,7 +15,6 @@ from tables import table
 from benchmarks.gpu import judge
 
 PROGRAMS = table(__file__)
-
 pytestmark = needs_standin
 LIMIT = 300
 
@@ -100,9 +99,7 @@ def test_a_command_measures_nothing_and_verifies_all(measured, command):
 
 @pytest.mark.timeout(LIMIT)
 @pytest.mark.parametrize(
-    ("devices", "command"),
-    PROGRAMS["wrong_bytes"],
-    ids=["dot", "chain", "h2d", "d2d"],
+    ("devices", "command"), PROGRAMS["wrong_bytes"], ids=["dot", "chain", "h2d", "d2d"]
 )
 def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     """Though it is the lowest of an operand, or a second copy flips it back."""

@@ -14,7 +14,6 @@ from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
 
 TABLES = table(__file__)
-
 MACHINE = topology.read()
 
 

@@ -117,7 +117,7 @@ def test_a_block_that_fails_fails_the_product(culprit):
 
     def block(rows):
         if rows == first:
-            running.wait(10)
+            running.wait(60)
             raise KeyError("block")
         running.set()
         threading.Event().wait(0.02)
@@ -134,7 +134,7 @@ def test_a_wait_does_not_block_who_queues_it():
     """The worker waits, not the thread; two sessions that wait in turn do not lock each other."""
     gate = threading.Event()
     with opened() as one, opened() as two:
-        one._queue(lambda: gate.wait(10) and None)
+        one._queue(lambda: gate.wait(60) and None)
         first = one.mark()
         two.wait(first)
         second = two.mark()
@@ -149,7 +149,7 @@ def test_a_copy_waits_for_what_its_target_still_does():
     gate = threading.Event()
     with opened() as one, opened() as two:
         source, target = sent(one, np.ones(4, "f4")), two.empty((4,), "float32")
-        two._queue(lambda: gate.wait(10) and None)
+        two._queue(lambda: gate.wait(60) and None)
         two.upload(np.zeros(4, "f4"), target)
         one.copy(source, target)
         time.sleep(0.05)  # long enough for a copy that does not wait

@@ -22,7 +22,6 @@ from gpumap.machine import topology
 from gpumap.model import Probe
 
 PROGRAMS = table(__file__)
-
 MACHINE = topology.read()
 CC = shutil.which("cc")
 REMOVE = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"

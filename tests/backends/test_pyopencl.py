@@ -25,7 +25,6 @@ from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.table import KERNELS
 
 PROGRAMS = table(__file__)
-
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -274,5 +273,5 @@ def test_a_copy_waits_for_what_its_target_still_does(parts):
     one.synchronize()
     two.synchronize()
     two.gemm(factor, factor, target)
-    one.copy(source, target)
+    assert one.copy(source, target) in ("same", "peer")  # in one context: not by way of the host
     assert (got(target) == 1).all()

@@ -18,7 +18,7 @@ NOISE = st.fixed_dictionaries({
 })  # fmt: skip
 RATES = st.sampled_from([2.0**31, 2.0**31, 2.0**29])
 BLOCKS = st.sampled_from([1, 2, 5, 6, 7, 20])
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 def measured(benchmark, here, blocks):

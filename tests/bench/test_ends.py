@@ -100,8 +100,6 @@ def nothing(target, before):
 
 
 FAULTS = {"flip": flipped(0), "short": short, "nothing": nothing}
-
-
 _shift, _differ = (KERNELS[name].reference for name in ("shift", "differ"))
 
 

@@ -435,3 +435,18 @@ def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is()
     assert [seen.blocks for seen in blocks] == list(range(1, 41))
     assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20
     assert [seen.taken[row.case.id].seconds for seen in blocks] == list(row.samples.seconds)
+
+
+def test_the_turns_of_another_process_are_not_of_the_budget():
+    """However long they take, as many blocks are taken: a wait before all, and before each."""
+    here, settings, waits = world(gpu(0)), replace(SETTINGS, budget=2.0, blocks=10_000), []
+    settings = replace(settings, whole=True)
+    (alone,) = Runner(dot_on(here, ONE), here.clock, settings, Silent()).run()
+    here = world(gpu(0))
+    turn = partial(here.clock.sleep, 1.5)
+    settings = replace(settings, turn=lambda: (waits.append(0), turn()))
+    (row,) = Runner(dot_on(here, ONE), here.clock, settings, Silent()).run()
+    assert (row.stop.why, alone.stop.why) == ("budget", "budget")
+    assert len(waits) == 1 + row.stop.n
+    assert abs(row.stop.n - alone.stop.n) <= 1  # a rounding
+    assert alone.stop.n > 100

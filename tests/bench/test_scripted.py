@@ -90,7 +90,8 @@ def allreduce(here):
 
 
 def train(here, params=None):
-    rules = tuple(Chosen(name, tau=2, chance=0.5) for name in RULES)
+    in_step = (name for name in RULES if name not in ("easgd", "gosgd"))  # whose pace data change
+    rules = tuple(Chosen(name, tau=2, chance=0.5) for name in in_step)
     params = params or TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
@@ -107,7 +108,7 @@ def test_it_takes_as_long_as_with_data(kind, more):
     assert METHOD in light - plain
     for before, after in rows:
         assert (before.case.id, before.status) == (after.case.id, after.status)
-        drawn = more.get("noise") or before.case.params.get("rule") == "gosgd"
+        drawn = more.get("noise") or "gosgd" in str(before.case.params.get("rule"))
         if before.samples is None or drawn:  # whose draws come in another order
             continue
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
@@ -126,13 +127,6 @@ def test_a_copy_that_goes_wrong_is_wrong_at_the_same_byte(fault, where):
         assert (after.status, after.reason) == (before.status, before.reason)
         assert after.check.first_bad_offset == before.check.first_bad_offset
         assert after.status == "failed"
-
-
-def test_what_goes_wrong_later_is_told():
-    here = opened(gpu(0, fault="wrong-product", fault_after=12))
-    (row,) = rows_on(here, dot_on(here, Params((256,), cases=("one",))), QUICK)
-    assert (row.status, row.reason.code, row.check.method) == ("failed", "wrong-data", METHOD)
-    assert row.samples is not None
 
 
 @pytest.mark.parametrize("fault", ["wrong-product", "flip"])

@@ -8,7 +8,6 @@ from gpumap.bench.figures import Figures, overlap, per_time, ratio
 from gpumap.model import Case, Estimate, Group, Samples, Work
 
 TABLES = table(__file__)
-
 BLOCKS = tuple(range(6))
 
 

@@ -18,7 +18,6 @@ MANY = Case("dot", "many", {}, BINDINGS, Work(), against=ONE.id)
 SOLO = Case("dot", "solo", {}, BINDINGS[:1], Work())
 CONTROL = Case("control", "product", {}, BINDINGS[:1], Work())
 GROUP = Group((SOLO, ONE, MANY, CONTROL))
-
 QUIET = replace(SETTINGS, precision=0.02)
 times, ratios = (partial(Standing, ratios=each) for each in (False, True))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from standin import ROOT
 
-from benchmarks.gpu import judge, record, software, steps, suite
+from benchmarks.gpu import judge, record, steps, suite
 from benchmarks.gpu.markdown import figure, markdown
 from benchmarks.gpu.process import Done
 
@@ -91,17 +91,6 @@ def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
         assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
 
 
-@pytest.mark.parametrize(
-    ("code", "simulated", "word"),
-    [("GM406", True, judge.PASSED), ("GM406", False, judge.FAILED), ("GM205", True, judge.FAILED)],
-)
-def test_only_a_device_can_be_slow(code, simulated, word):
-    """What stands in for one may be partly used for want of speed, and for nothing else."""
-    found = [{"findings": [{"code": "GM401"}, {"code": code}]}, {"findings": []}]
-    assert judge.diagnosed(report(code=1, diagnoses=found, simulated=simulated)).word == word
-    assert judge.diagnosed(report(diagnoses=[], simulated=simulated)).word == judge.PASSED
-
-
 def left_out(code, **params):
     return report(row(), {**skipped(code), "params": params})
 
@@ -146,13 +135,6 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
     verdict = judge.raced(Done(code, 1.0, out))
     assert verdict.word == word
     assert len(verdict.found["contests"]) == (1 if out else 0)
-
-
-@pytest.mark.parametrize(("time", "word"), [(1.01, judge.PASSED), (1.2, judge.MOVED)])
-def test_contests_are_repeated(time, word):
-    before = judge.raced(Done(0, 1.0, contest())).found["contests"]
-    assert judge.raced_again(Done(0, 1.0, contest(time=time)), before).word == word
-    assert judge.raced_again(Done(0, 1.0, contest()), []).word == judge.FAILED
 
 
 NAME = {"name": "a", "device": "cuda:0"}
@@ -238,52 +220,6 @@ def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, w
     if not more:
         assert tests["on"] == {"cupy": 1, "numpy": 1}
     assert tests["passed"] == 3
-
-
-def test_tests_that_were_killed_leave_those_that_had_passed(tmp_path):
-    """Pytest writes its file at its end; its lines are there before, or its last words."""
-    out = "t.py::test_a[cupy-cuda0] PASSED [ 1%]\nt.py::test_b[cupy-cuda0] FAILED\nt.py::test_c"
-    tests = suite.judged(Done(None, 1.0, out), tmp_path / "none.xml", "cupy", {}).found["tests"]
-    assert (tests["tests"], tests["passed"], tests["failed"]) == (2, 1, 1)
-    assert tests["on"] == {"cupy": 1}
-    verdict = suite.judged(Done(4, 1.0, "usage error"), tmp_path / "none.xml", "cupy", {})
-    assert (verdict.word, "usage error" in verdict.why[0]) == (judge.FAILED, True)
-
-
-def test_a_test_file_that_lacks_a_library_is_left_out(tmp_path):
-    (tmp_path / "test_a.py").write_text("from hypothesis import given")
-    (tmp_path / "test_b.py").write_text("import pytest\nh = pytest.importorskip('hypothesis')")
-    lacking = [need for need in software.NEEDS if need.name == "hypothesis"]
-    left_out = software.ignored_tests(tmp_path, lacking)
-    assert left_out == {str(tmp_path / "test_a.py"): "hypothesis: not installed"}
-
-
-TOOLS = {
-    "intel-cmplr-lib-rt", "intel-opencl-rt", "pocl-binary-distribution", "hatchling", "matplotlib",
-    "mkdocs-material", "selenium", "mypy", "pytest-xdist", "ruff", "types-psutil", "types-tabulate",
-}  # fmt: skip
-
-
-def test_every_library_of_the_project_has_a_reason():
-    """What packs, draws or checks, and what drives no GPU, is not listed; the rest is."""
-    named = {name for need in software.NEEDS for name in (need.name, *need.also)}
-    assert set(software.least_versions(ROOT / "pyproject.toml")) - TOOLS <= named
-
-
-def test_what_is_missing_is_told_with_what_it_is_for(tmp_path):
-    for name, version in (("click", "8.1.7"), ("cupy_cuda12x", "14.2.0")):
-        folder = tmp_path / f"{name}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
-    found = software.found({"click": "8.2"}, [str(tmp_path)])
-    text = software.listed(found, "3.12.1")
-    assert "click             MISSING (8.1.7 is too old: 8.2 or newer) gpumap: the command" in text
-    assert "cupy-cuda13x      14.2.0       device: CUDA devices" in text
-    assert "pytest            MISSING      tests: the tests of the backends" in text
-    assert "numpy" in {need.name for need in software.missing(found, software.CORE)}
-    # 8.10 is after 8.2
-    every = ("8.2", "8.2.0"), ("8.10", "8.2"), ("8.1.9", "8.2"), ("9rc1", "9")
-    assert [software.older(*pair) for pair in every] == [False, False, True, False]
 
 
 def setup(tmp_path, count=1):

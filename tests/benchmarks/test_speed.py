@@ -6,7 +6,7 @@ import sys
 import pytest
 from tables import table
 
-from benchmarks.speed import contest, growth, peers, pytorch
+from benchmarks.speed import contest, peers, pytorch
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.contest import Contest, held
 from gpumap.model import Kind
@@ -37,20 +37,6 @@ def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     assert (result.ratio.value, result.missed) == (pytest.approx(ratio), missed)
 
 
-def test_the_sides_take_turns():
-    """Every other pair is in reverse, behind the calls that do not count."""
-    said = []
-    work = Contest("", "", lambda: said.append("ours") or 1.0, lambda: said.append("theirs") or 1.0)
-    held(work, 3)
-    assert said == ["ours", "theirs"] * 2 + ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
-    # a sample is as many calls as take its time; they are waited for once
-    said = []
-    timed = contest.sampled(lambda: said.append("call"), lambda: said.append("wait"), 0.0)
-    said.clear()
-    assert timed() > 0
-    assert said == ["call", "wait"]
-
-
 def test_a_peer_multiplies_when_it_is_asked_to():
     """In a process of its own, which ends with its stdin; one that cannot start is no figure."""
     with peers.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
@@ -61,13 +47,6 @@ def test_a_peer_multiplies_when_it_is_asked_to():
         peers.Peer("nobody", 8, sys.executable, {})
 
 
-def test_rows_that_are_added_are_rows(tmp_path):
-    many = growth._with_rows(growth._measured(tmp_path), 30)
-    ids = [row["id"] for row in many["measurements"]]
-    assert len(set(ids)) == len(ids) == 30
-    assert all(f"size={n}]" in id_ for n, id_ in enumerate(ids, 1))
-
-
 def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     out = tmp_path / "speed.md"
@@ -76,14 +55,6 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     said = capsys.readouterr().out
     assert said.count("of its cost") == 2
     assert out.read_text().endswith(said)
-
-
-def test_a_library_that_is_not_here_is_named(capsys, monkeypatch):
-    monkeypatch.setattr(pytorch, "missing", lambda: "torch: not installed.")
-    assert asked_for(monkeypatch, "--only", "pytorch") == 0
-    out = capsys.readouterr().out
-    assert "- torch: not installed.\n" in out
-    assert "## Pytorch" not in out
 
 
 def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
@@ -104,12 +75,3 @@ def test_a_wrong_option_is_told_before_anything_is_measured(options, told, capsy
     said = capsys.readouterr()
     assert (end.value.code, said.out) == (2, "")
     assert f"python -m benchmarks.speed: error: {told}" in said.err
-
-
-def test_without_a_device_nothing_is_measured(capsys, monkeypatch):
-    pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-    monkeypatch.setenv("OCL_ICD_VENDORS", "/nowhere")
-    assert asked_for(monkeypatch, "--only", "launches", "--pairs", "1") == 3
-    said = capsys.readouterr()
-    assert said.err.startswith("no OpenCL device: ")
-    assert ("\n  fix: " in said.err, said.out) == (True, "")

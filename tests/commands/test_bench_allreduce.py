@@ -136,12 +136,12 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
 @needs_mpi
 def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
     """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
-    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
     stands_still = ("sh", "-c", "kill -STOP $$")
     command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
     code, _, err = ended(started(gpumap, command))
     assert code == 128 + signal.SIGKILL
-    said = "error: the time limit of 5 s was reached: MPI waits for a rank that does not come"
+    said = "error: the time limit of 20 s was reached: MPI waits for a rank that does not come"
     assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
@@ -183,8 +183,8 @@ def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
     """By its process: it has not said yet which name is its."""
     # of two ranks the second one stops itself as soon as MPI has started
     stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
-    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "5s")
+    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
     command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
     code, _, err = ended(started(gpumap, command))
     assert code == 124
-    assert re.search(r"limit of 5 s was reached.*; no answer from process \d+, stopped\n", err)
+    assert re.search(r"limit of 20 s was reached.*; no answer from process \d+, stopped\n", err)

@@ -10,7 +10,6 @@ from shell import timely
 from tables import table
 
 TEXTS = table(__file__)
-
 TWO = "a->cuda0;b->cuda1"
 CORES = "a->cpu0;b->cpu1"
 FAST = {"rate": 2**34, "bandwidth": 2**34}

@@ -11,9 +11,7 @@ from tables import table
 from gpumap.backends import load
 
 TEXTS = table(__file__)
-
 TWO = "dev0->cuda0;dev1->cuda1"
-CARD = "opencl0:0"  # the hardware of cuda0
 DEVICES = TEXTS["devices"]
 
 
@@ -51,9 +49,9 @@ def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found)
 
 
 def test_a_device_that_hangs_is_named(fake):
-    answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "1s")
+    answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "5s")
     assert answer.code == 124
-    assert "the time limit of 1 s was reached while opening b (cuda5)" in answer.err
+    assert "the time limit of 5 s was reached while opening b (cuda5)" in answer.err
 
 
 @pytest.mark.parametrize(("text", "code"), [
@@ -97,14 +95,6 @@ def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, 2)
     assert [entry["device"] for entry in found["entries"]] == ["cuda:0", "cuda:1"]
     assert "theano-silent" in {note["code"] for note in found["notes"]}
-
-
-def test_a_map_file_that_is_none(gpumap):
-    """Exit 2; never a traceback, never a wait."""
-    os.mkfifo(gpumap.folder / "m")
-    answer = gpumap("check", "--map-file", "m")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: cannot read the map file {gpumap.folder}/m: it is a FIFO")
 
 
 def test_two_reports_to_one_file_are_refused(gpumap):

@@ -11,7 +11,6 @@ from shell import Answer
 from tables import table
 
 TABLE = table(__file__)
-
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / ".pre-commit-hooks.yaml"
 TWO = "dev0->cuda0;dev1->cuda1"

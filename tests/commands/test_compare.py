@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import signal
-import time
 
 import click
 import pytest
 import saved_reports
 from scripts import RATE, asked, report, script
-from shell import Shell
+from shell import LIMIT, Shell, until
 from tables import table
 
 from gpumap.app import interrupts
@@ -19,7 +18,6 @@ from gpumap.cli import group
 from gpumap.errors import QuestionError
 
 TABLE = table(__file__)
-
 TWO = "a->cuda0;b->cuda1"
 PRODUCT = 2.0**-12
 RATIO = pytest.approx(1.276, rel=3e-3)  # of the slow launches
@@ -274,8 +272,8 @@ def test_every_option_that_judges_or_writes_is_left_away():
         commands = [group.get_command(context, name) for name in again.COMMANDS]
     commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
     named = {p.name for command in commands for p in command.params}
-    assert named >= again._LEFT_AWAY
-    assert named - again._LEFT_AWAY == {
+    assert named >= again.LEFT_AWAY
+    assert named - again.LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
         "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm", "wire",
         "tensors", "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
@@ -289,10 +287,9 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
     pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
     given = ("compare", "base.json", "new.json", "--confirm", "--format", "json")
     process = pair.start([pair.command, *given])
-    while not log.exists() and process.poll() is None:
-        time.sleep(0.02)
+    until(log.exists, process)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=LIMIT)
     found = json.loads(out)
     assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
 
@@ -301,7 +298,7 @@ def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
     """A run that ends ignores it, so that its report is written; but this may take long."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in interrupts.ENDING}
     try:
-        with pytest.raises(KeyboardInterrupt), again._interruptible():
+        with pytest.raises(KeyboardInterrupt), again.interruptible():
             signal.raise_signal(signal.SIGINT)
         assert {signal.getsignal(number) for number in interrupts.ENDING} == {signal.SIG_IGN}
     finally:
@@ -314,7 +311,7 @@ def test_a_time_limit_that_is_none_is_not_believed(limit):
     """A report may be edited."""
     made = type("Report", (), {"settings": {"timeout_s": limit}})
     expected = 1 if limit is True else again._LIMIT
-    assert again._limit(made) == expected + again._GRACE
+    assert again._limit(made) == expected + again.GRACE
 
 
 @pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [

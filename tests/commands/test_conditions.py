@@ -12,10 +12,8 @@ from shell import LIMIT
 from tables import table
 
 TEXTS = table(__file__)
-
 PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
-FULL = "error: cannot write the result: No space left on device\n"
 
 
 def reported(text):

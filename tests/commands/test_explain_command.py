@@ -1,7 +1,5 @@
 """`gpumap explain`: words of a report, looked up. The causes have tests/judge/test_explain.py."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

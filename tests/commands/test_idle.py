@@ -16,7 +16,6 @@ from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
 TABLE = table(__file__)
-
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")
 IDLE = Others(0.1, 2, ())
 # Several threads: on a machine that is busy anyway it must be among those that take most.

@@ -11,12 +11,10 @@ from tables import table
 from gpumap.machine import blas
 
 TEXTS = table(__file__)
-
 START = TEXTS["start"]
 LOST = TEXTS["lost"]
 CLEANING = TEXTS["cleaning"]
 WANTED = TEXTS["wanted"]
-
 TWICE = TEXTS["twice"]
 
 

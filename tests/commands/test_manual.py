@@ -1,7 +1,5 @@
 """The man pages are read back as what the commands say; the lists of docs/commands.md are true."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

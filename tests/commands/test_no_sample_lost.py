@@ -10,7 +10,6 @@ SIZE = 256  # a product takes 2**-6 s: a sample is one round
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
 HANG = 120  # commands that go well: the next is in a block
-
 UNEVEN = [
     {},
     {"noise": 0.02, "autocorrelation": 0.9, "period": 0.1},

@@ -85,13 +85,3 @@ def test_a_question_that_cannot_be_answered(gpumap, arguments):
     answer = gpumap("predict", *arguments)
     assert (answer.code, answer.out) == (2, "")
     assert re.match("(note: .*\n)?error: .*\n  (fix|see): ", answer.err), answer.err
-
-
-def test_a_variable_gives_way_to_an_option(gpumap):
-    """What is typed is meant: also where the variable is of a rival, or of another command."""
-    options = ("--bytes", "1MB", "--devices", "2", "--algorithm", "ring")
-    typed = gpumap("predict", *LINK, *options)
-    beside = gpumap("predict", *LINK, *options, GPUMAP_NETWORK="vgg16", GPUMAP_DTYPE="float64")
-    table = gpumap("predict", "--from", "theano-mpi", GPUMAP_BYTES="1MB", GPUMAP_LATENCY="1s")
-    assert typed.code == beside.code == table.code == 0
-    assert typed.out == beside.out

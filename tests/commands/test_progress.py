@@ -14,7 +14,6 @@ from gpumap.bench.base import Seen, Settings
 from gpumap.model import Case, Group, Plan, Work, replace
 
 TABLE = table(__file__)
-
 SETTINGS = Settings(budget=60.0, timeout=600.0)
 GROUP, LATER = (Group((Case("dot", "one", {"size": n}, (), Work()),)) for n in (64, 128))
 QUIET = Output(quiet=True)
@@ -55,12 +54,6 @@ class Clock:
 def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot", "--size", "64")):
     program = Program(argv, {}, ".", io.StringIO(), stderr)
     return Progress(program, output, settings, clock.now, clock.wait)
-
-
-LOOKING, FIRST, SECOND = (
-    "bench dot: looking for devices", "measuring dot 64, group 1 of 2",
-    "measuring dot 128, group 2 of 2",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(("end", "ended", "doing", "seconds"), TABLE["logs"])

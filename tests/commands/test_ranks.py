@@ -1,7 +1,5 @@
 """The ranks of several processes, as rank 0 judges what they say: names, nodes, refusals."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpumap.app.mpi_job import Answer, named, nodes, refuse

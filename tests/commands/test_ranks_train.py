@@ -16,7 +16,8 @@ CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
 BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
-THREE = ("--rule", "bsp,easgd,gosgd", "--sweep", "width=16", "--batch", "64", "--tau", "4")
+LOCKSTEP = "bsp,easgd-lockstep,gosgd-lockstep"
+THREE = ("--sweep", "width=16", "--batch", "64", "--tau", "4")
 
 
 def ranks(gpumap, *arguments):
@@ -34,8 +35,19 @@ def losses(found):
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     """By each rule the same losses, up to the order of sums, and every row is verified."""
-    given = (*THREE, "--average", average, "--learn", "4096", "--rate", "0.01", *ENDS)
-    given += ("--format", "json")
+    given = (
+        *THREE,
+        "--rule",
+        LOCKSTEP,
+        "--average",
+        average,
+        "--learn",
+        "4096",
+        "--rate",
+        "0.01",
+        *ENDS,
+    )
+    given += (*ENDS, "--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err
     there = json.loads(out)
@@ -43,7 +55,7 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     assert local.code == 0, local.err
     here = json.loads(local.out)
     assert losses(there) == pytest.approx(losses(here), rel=1e-3)
-    assert set(losses(there)) == {("bsp", 1), ("bsp", 2), ("easgd", 2), ("gosgd", 2)}
+    assert set(losses(there)) == {("bsp", 1), *((rule, 2) for rule in LOCKSTEP.split(","))}
     assert all(loss < np.log(2) for loss in losses(there).values())
     for found, comm, algorithm in ((there, "mpi", "native"), (here, "local", "ring")):
         rows = asked(found)
@@ -53,6 +65,21 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
         assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
     moved = [[row["metrics"].get("moved") for row in asked(found)] for found in (there, here)]
     assert moved[0] == moved[1]
+
+
+def test_ranks_at_their_own_pace_learn_too(gpumap):
+    """Who takes which step is chance, and so is the loss; how stale exchanges are is reported."""
+    given = (*THREE, "--rule", "easgd,gosgd", "--chance", "0.2", "--learn", "4096", "--rate")
+    code, out, err = ended(ranks(gpumap, *given, "0.01", *ENDS, "--format", "json"))
+    assert code == 0, err
+    rows = {row["params"]["rule"]: row for row in asked(json.loads(out)) if len(row["names"]) == 2
+            and row["case"] == "step"}  # fmt: skip
+    assert set(rows) == {"easgd", "gosgd"}
+    for row in rows.values():
+        assert (row["status"], row["check"]["passed"]) == ("ok", True)
+        assert row["metrics"]["loss"]["value"] < np.log(2)
+        assert row["metrics"]["staleness"]["value"] > 0.0
+    assert rows["easgd"]["metrics"]["in_flight"]["value"] == 0.0
 
 
 def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):

@@ -134,15 +134,6 @@ def test_the_same_name_twice_is_told_apart(reports):
     ]  # fmt: skip
 
 
-def test_a_hostile_file_name_does_no_harm(reports):
-    name = "\x1b[31m[bold]\n|\u202e.json"
-    (reports.folder / name).write_text((reports.folder / "first.json").read_text())
-    answer = reports("report", "first.json", name, "--format", "rich", COLUMNS="200")
-    assert answer.code == 0
-    assert answer.out.replace("\n", "").isprintable()
-    assert r"\x1b[31m[bold]\n|\u202e.json" in answer.out
-
-
 def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     """Of ten thousand rows nobody reads more than some; the other formats have all of them."""
     tree = written("dot").tree

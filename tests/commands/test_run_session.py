@@ -5,17 +5,15 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from mpi_jobs import tmpdir
 from ranks import ROOT, measures, mpirun, needs_mpi
-from shell import BIN, LIMIT
+from shell import BIN, LIMIT, until
 from tables import table
 
 TABLE = table(__file__)
-
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
 EXAMPLE = TABLE["example"]
 TWO = "RULE=BSP\nDEVICES=cpu0,cpu1\n"
@@ -24,7 +22,6 @@ TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 ENDS = ("--budget", "12s", "--precision", "50%")
 SHORT = ("--preset", "mlp-small", *ENDS, "--timeout", "60s", "--format", "plain")
 OWN = Path(__file__).parents[2] / "examples" / "own_network.py"
-
 two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core alone is usable")
 
 
@@ -138,13 +135,6 @@ def test_variables_are_for_whom_they_concern(gpumap, session):
     assert not (gpumap.folder / "d").exists()
 
 
-def test_a_file_that_is_no_session(gpumap):
-    """Exit 2 at once: no FIFO is waited for."""
-    os.mkfifo(gpumap.folder / "f")
-    answer = gpumap("run", "--cfg", "f")
-    assert (answer.code, answer.out) == (2, "")
-
-
 @two_cores
 @pytest.mark.parametrize(("text", "words", "shown"), [
     ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),
@@ -213,10 +203,7 @@ def test_the_process_becomes_the_training(gpumap):
     (gpumap.folder / "s.cfg").write_text("RULE=BSP\nDEVICES=cpu0\n")
     given = ("run", "--cfg", "s.cfg", "--quiet", "--", "--budget", "60s")
     process = gpumap.start([gpumap.command, *given])
-    end = time.monotonic() + LIMIT
-    while not measures(process.pid):
-        assert time.monotonic() < end, "it never measured"
-        time.sleep(0.02)
+    until(lambda: measures(process.pid), process)
     assert b"\0bench\0train\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=LIMIT)

@@ -5,17 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from textwrap import dedent
 
 import pytest
 from report_schema import validate
 from scripts import script as devices
-from shell import LIMIT
+from shell import LIMIT, until
 from tables import table
 
 TEXTS = table(__file__)
-
 OPEN = TEXTS["open"]
 ONE = """
 with gpumap.open("a->cpu0") as context:
@@ -79,13 +77,6 @@ def test_hostile_names_are_harmless(run):
     assert r"ValueError: \x1b[2J\u202e[bold]" in error
 
 
-def test_an_interrupt_before_any_context_is_said(run):
-    """There is nothing else to show."""
-    answer = run("raise KeyboardInterrupt")
-    assert (answer.code, answer.err) == (130, "")
-    assert "stopped early (interrupted)" in answer.out
-
-
 @pytest.mark.parametrize(("options", "text", "count"), [
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
     (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
@@ -116,10 +107,7 @@ def test_tables_are_capped(traces):
     assert (len(found), len(found[0]["events"])) == (25, 301)
 
 
-@pytest.mark.parametrize(
-    "end",
-    TEXTS["a_script_ends_as_by_python_alone"],
-)
+@pytest.mark.parametrize("end", TEXTS["a_script_ends_as_by_python_alone"])
 def test_a_script_ends_as_by_python_alone(run, gpumap, end):
     """What it prints is the same and comes first; 0 stays 0, and whatever else there is is 1."""
     answer = run(f"import sys\n{ONE}\n{end}", "--output", "report.json")
@@ -354,13 +342,11 @@ def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
     assert answer.err.count("Traceback") == alone.err.count("Traceback")
 
 
-def started(gpumap, *options, end="time.sleep(60)"):
-    (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\nimport os, time\nos.mkdir('begun')\n{end}\n")
+def started(gpumap, *options, end="os.mkdir('begun')\ntime.sleep(600)"):
+    (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\nimport os, time\n{end}\n")
     command = [gpumap.command, "trace", *options, "s.py"]
     process = gpumap.start(command, stdin=subprocess.PIPE, text=True)
-    while not (gpumap.folder / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+    until((gpumap.folder / "begun").exists, process)
     return process
 
 
@@ -380,24 +366,13 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
 
 
 @pytest.mark.parametrize(("end", "code", "own"), [
-    ("try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')", 0, "caught\n"),
-    ("import threading\nthreading.Thread(target=time.sleep, args=(3,)).start()", 130, ""),
+    (TEXTS["catches"], 0, "caught\n"), (TEXTS["has_ended"], 130, ""),
 ], ids=["caught", "threads"])  # fmt: skip
 def test_an_interrupt_is_the_scripts_until_its_threads_are_waited_for(gpumap, end, code, own):
     """Who catches it ends as he says; where the script's text has ended, it is ours."""
     with started(gpumap, end=end) as process:
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, err) == (code, "")
     assert out.startswith(own)
     assert ("trace: what ran where" if code else "Mapped name a to device ") in out
-
-
-def test_a_reader_that_leaves_early(gpumap):
-    """Exit 141, and not a word."""
-    with started(gpumap, end="import sys\nsys.stdin.read()") as process:
-        process.stdout.close()
-        process.stdin.close()  # only now it goes on
-        code = process.wait(LIMIT)
-        assert (code, process.stderr.read()) == (141, "")

@@ -289,22 +289,6 @@ def test_a_fork_may_not_use_it(context):
     assert array.numpy().shape == (2,)
 
 
-@pytest.mark.parametrize(("a", "b"), [((0, 5), (5, 3)), ((3, 0), (0, 4)), ((3, 5), (5, 0))])
-def test_products_without_elements(context, a, b):
-    left = context.shared(np.ones(a, np.float32), target="dev0")
-    found = gpumap.dot(left, np.ones(b, np.float32)).numpy()
-    assert np.array_equal(found, np.ones(a, np.float32) @ np.ones(b, np.float32))
-
-
-def test_the_names_of_the_package():
-    """What `from gpumap import *` gives is there, and sorted."""
-    assert gpumap.__all__ == sorted(gpumap.__all__)
-    assert all(getattr(gpumap, name) is not None for name in gpumap.__all__)
-    assert sorted(gpumap.__all__) == dir(gpumap)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = gpumap.nothing
-
-
 def test_no_attribute_can_be_assigned(context):
     array = context.shared(PAIR, target="dev0")
     for name in ("context", "target", "shape", "dtype", "size", "nbytes", "ndim"):

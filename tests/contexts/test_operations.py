@@ -16,7 +16,6 @@ DEPTH = 4
 SIDE = 6
 REAL = "a->cpu0;b->opencl0:0.0;c->opencl0:0.1"
 FAKE = "a->cpu0;b->opencl0:0;c->cuda0"
-
 UNARY = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}  # errors must not explode
 BINARY = {"__add__": np.add, "__sub__": np.subtract, "__mul__": np.multiply,
           "maximum": np.maximum, "dot": np.matmul}  # fmt: skip

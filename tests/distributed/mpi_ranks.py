@@ -9,7 +9,6 @@ from gpumap.distributed.mpi import MpiExchange, NativeExchange, load
 
 LENGTHS = (0, 1, 7, 4096, 100_003)
 SEGMENTS = (None, 1000)
-
 comm = load().COMM_WORLD
 rank, ranks = comm.Get_rank(), comm.Get_size()
 checked = 0

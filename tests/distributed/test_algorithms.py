@@ -1,9 +1,12 @@
 """Every algorithm gives every rank the exact sum, in whatever order transfers happen to end."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpumap
 from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
 
 EVERY = st.sampled_from(list(ALGORITHMS))
@@ -102,7 +105,7 @@ def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
     assert execute(schedule(name, ranks, length, segment), values) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(EVERY, st.integers(2, 5), st.integers(0, 9), SEGMENTS, st.data())
 def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
     """What `needs` allows to be under way at once does no harm, and nothing waits for ever."""
@@ -166,3 +169,31 @@ def test_balanced_parts_differ_by_one_at_most(total, parts):
     assert (sum(counts), len(counts)) == (total, parts)
     assert max(counts) - min(counts) <= 1
     assert list(counts) == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(("policy", "found"), [
+    ("balanced", (3, 3, 2, 2)), ("keras", (2, 2, 2, 4)), ("drop", (2, 2, 2, 2)),
+])  # fmt: skip
+def test_policies_of_a_remainder(policy, found):
+    assert gpumap.split(10, 4, policy) == found
+    assert gpumap.split(256, 8, policy) == (32,) * 8
+
+
+@given(st.integers(0, 12), st.lists(st.integers(1, 9), min_size=1, max_size=4))
+def test_a_weighted_split_ends_as_soon_as_any(total, rates):
+    """Compared with every split there is."""
+    parts = len(rates)
+    found = gpumap.split(total, parts, "weighted", rates)
+    every = (each for each in product(range(total + 1), repeat=parts) if sum(each) == total)
+    best = min(max(n / rate for n, rate in zip(each, rates, strict=True)) for each in every)
+    assert sum(found) == total
+    assert max(n / rate for n, rate in zip(found, rates, strict=True)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("given_", [
+    (10, 0), (-1, 2), (10, 2, "fair"), (10, 2, "weighted"), (10, 2, "weighted", [1.0]),
+    (10, 2, "weighted", [1.0, 0.0]), (10, 2, "weighted", [1.0, float("nan")]),
+])  # fmt: skip
+def test_a_split_that_makes_no_sense_is_refused(given_):
+    with pytest.raises(gpumap.GpumapError):
+        gpumap.split(*given_)

@@ -2,17 +2,18 @@
 
 import importlib.util
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from mpi_jobs import tmpdir
 
-from gpumap.distributed.algorithms import schedule
-from gpumap.distributed.mpi import MpiExchange, load
+from gpumap.distributed.mpi import load
 from gpumap.errors import AbsentError
 
 RANKS = Path(__file__).with_name("mpi_ranks.py")
@@ -62,15 +63,59 @@ def test_an_mpi_library_that_cannot_be_loaded_is_said():
     assert len(done.stdout.splitlines()) == 1
 
 
-class Alone:
-    def Get_size(self):  # noqa: N802 - mpi4py's name
-        return 1
+def together(*arguments):
+    program = Path(__file__).with_name("asynchronous_ranks.py")
+    command = [*MPIRUN, "-n", "4", sys.executable, "-m", "mpi4py", str(program), *arguments]
+    env = os.environ | {"TMPDIR": tmpdir()}
+    return subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
-    def Get_rank(self):  # noqa: N802
-        return 0
+
+def ended(process):
+    out, err = process.communicate(timeout=LIMIT)
+    return process.returncode, out, err
 
 
-def test_one_rank_has_its_sum():
-    array = np.arange(8, dtype="f4")
-    MpiExchange(schedule("ring", 1, 8), Alone(), array).run()
-    assert array.tolist() == list(range(8))
+BETWEEN = pytest.mark.skipif(not HERE, reason="no mpirun or no mpi4py")
+RULES = pytest.mark.parametrize("rule", ["easgd", "gosgd"])
+
+
+@BETWEEN
+@RULES
+def test_ranks_of_uneven_pace_conserve_what_the_rule_conserves(rule):
+    """A rank that is delayed takes fewer steps; all examples are taken once, and all ends."""
+    code, out, err = ended(together("conserve", rule))
+    assert code == 0, err
+    steps = [int(each) for each in out.partition("]")[0].strip("[").split(", ")]
+    assert sum(steps) == 200 * 4
+    assert steps[0] > 2 * steps[-1] > 0
+    assert int(re.search(r"(\d+) exchanges", out)[1]) > 10
+
+
+@BETWEEN
+@RULES
+def test_ranks_learn_what_one_learns(rule):
+    """The median of ten seeds: the loss after equal epochs is within 1 % of one worker's."""
+    code, out, err = ended(together("learn", rule))
+    assert code == 0, err
+    assert float(out.split()[-1]) == pytest.approx(1.0, abs=0.01)
+
+
+@BETWEEN
+@RULES
+@pytest.mark.parametrize("what", ["delayed", "stopped", "killed"])
+def test_it_ends_on_time_with_a_rank_that_is(rule, what):
+    """The others take its steps: it ends with the one that a delayed or stopped rank is in."""
+    process = together("wait", rule)
+    rank = int(process.stdout.readline().split()[-1])
+    if what == "killed":
+        os.kill(rank, signal.SIGKILL)
+    elif what == "stopped":
+        os.kill(rank, signal.SIGSTOP)
+        time.sleep(2.0)
+        os.kill(rank, signal.SIGCONT)
+    code, out, err = ended(process)
+    assert (code == 0) == (what != "killed"), err
+    if what != "killed":
+        assert float(out.split()[-2]) >= 1.0

@@ -6,7 +6,6 @@ import pytest
 from tables import table
 
 TABLE = table(__file__)
-
 EXAMPLE_1 = TABLE["example_1"]
 EXAMPLE_2 = TABLE["example_2"]
 # A host that computes 1e8 operations a second, and a device that takes 5 us for each command.
@@ -63,19 +62,3 @@ def test_the_examples_on_a_core(gpumap):
             figure = one[side]
             assert 0.0 < figure["low"] <= figure["value"] <= figure["high"]
     assert example(found, "small")["found"]["code"] in ("GM401", "GM402", "GM406")
-
-
-@pytest.mark.parametrize(("name", "text"), [
-    ("train.py", "(" * 100_000), (".theanorc", "[global]\ncontexts = \x1b[2J->cuda0\n"),
-    (".theanorc", "\0" * 100), (".theanorc", "[global\n" * 1000),
-    ("gpumap.toml", "map = [[[[" * 10_000),
-])  # fmt: skip
-def test_a_hostile_file_ends_in_a_message(gpumap, name, text):
-    folder = gpumap.folder.parent / "home" if name == ".theanorc" else gpumap.folder
-    (folder / name).write_text(text)
-    more = ("--script", "train.py", "a->cuda0") if name == "train.py" else ()
-    answer = gpumap.fake(SLOW_HOST)("doctor", *more)
-    assert answer.code in (1, 2)
-    assert "Traceback" not in answer.err
-    assert "\x1b" not in answer.out + answer.err
-    assert answer.out + answer.err

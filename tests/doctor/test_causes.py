@@ -33,7 +33,6 @@ from gpumap.machine.tree import Tree
 from gpumap.model import replace
 
 TABLES = tables.table(__file__)
-
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
 SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)

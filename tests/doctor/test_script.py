@@ -8,7 +8,6 @@ from gpumap.doctor.script import LIMIT, UnreadProgram, read
 from gpumap.errors import SourceError
 
 TABLE = table(__file__)
-
 ARTICLE_1 = TABLE["article_1"]
 ARTICLE_2 = TABLE["article_2"]
 

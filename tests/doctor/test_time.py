@@ -19,7 +19,7 @@ HANGING = (
     f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n'
     + "".join(f'[[device]]\nref = "cuda{n}"\n{SOUND}' for n in (1, 2, 3))
 )  # fmt: skip
-LIMIT = 30.0  # seconds
+LIMIT = 100.0  # seconds
 
 
 class Clock:
@@ -86,13 +86,13 @@ def test_a_device_that_hung_is_not_tried_again(gpumap):
 
 
 def quiet(log):
-    """Wait until a log has something, and for a second nothing more: its device hangs."""
+    """Wait until a log has something, and for five seconds nothing more: its device hangs."""
     size, since, end = 0, time.monotonic(), time.monotonic() + LIMIT
     while time.monotonic() < end:
         now = log.stat().st_size if log.exists() else 0
         if now != size:
             size, since = now, time.monotonic()
-        elif size and time.monotonic() - since > 1.0:
+        elif size and time.monotonic() - since > 5.0:
             return
         time.sleep(0.05)
     raise AssertionError(f"{size} bytes of log")
@@ -102,7 +102,7 @@ def quiet(log):
 def test_an_interrupt_loses_nothing(gpumap, form):
     """What is known by then is in the report, and the text says that it was interrupted."""
     gpumap.fake(f'log = "commands.log"\n{HANGING}')
-    command = [gpumap.command, "doctor", "i->cuda1;h->cuda0", "--format", form]
+    command = [gpumap.command, "doctor", "i->cuda1;h->cuda0", "--timeout", "90s", "--format", form]
     with subprocess.Popen(
         command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, text=True
     ) as process:

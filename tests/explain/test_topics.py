@@ -1,7 +1,5 @@
 """The table of topics is closed: it has every word of a report, and none that does not exist."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -16,6 +14,7 @@ from report_schema import SCHEMA
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.bench_train import train as train_command
+from gpumap.distributed.algorithms import SPLITS
 from gpumap.errors import Exit
 from gpumap.explain.lookup import KINDS, named, nearest, table, typed
 from gpumap.judge import ceilings, explain, transfers
@@ -110,6 +109,7 @@ def parameters():
     (family,) = train.SPEC.families
     (input_,) = (param for param in train_command.params if param.name == "input_")
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
+    training |= {*SPLITS} - {"balanced"}  # the default is in no id
     copying = {*transfer._MEMORIES, *transfer._MODES}
     return found | copying | {*allreduce.COMMS} | training | {*input_.type.choices}
 

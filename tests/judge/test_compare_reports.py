@@ -398,3 +398,24 @@ def test_a_control_in_no_time_makes_no_relative_verdict(lost):
     new = report(first, failed if lost else bad)
     assert only(one(), new).relative is only(new, one()).relative is None
     assert only(new, one()).verdict == "pass"
+
+
+def test_interleaved_blocks_are_compared_one_by_one():
+    """A drift that both felt in the same blocks hides 8 % from two medians, and not from ratios."""
+    felt = [1.0 + 0.02 * n for n in range(40)]
+    base, new = (report(row("one", noisy(each, machine=felt))) for each in (0.01, 0.0108))
+    apart, together = compare(base, new, 0.05), compare(base, new, 0.05, interleaved=True)
+    assert [v.verdict for v in apart.verdicts] == ["inconclusive"]
+    (found,) = together.verdicts
+    assert (found.verdict, found.reason, found.relative) == ("regression", None, None)
+    assert (found.low, found.value, found.high) == (pytest.approx(1.08),) * 3
+
+
+def test_blocks_that_one_side_alone_has_are_not_of_the_comparison():
+    """One side ends first; the other's last blocks would be of another time."""
+    base, new = (report(row("one", noisy(0.01, blocks=n))) for n in (20, 40))
+    late = new.measurements[0]
+    seconds = (*late.samples.seconds[:20], *(10 * s for s in late.samples.seconds[20:]))
+    late = replace(late, samples=replace(late.samples, seconds=seconds))
+    (found,) = compare(base, replace(new, measurements=(late,)), 0.05, interleaved=True).verdicts
+    assert (found.verdict, found.value) == ("pass", pytest.approx(1.0))

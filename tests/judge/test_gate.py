@@ -20,7 +20,6 @@ from gpumap.model import replace
 from gpumap.model.figures import UNITS
 
 TABLE = table(__file__)
-
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
 OPERATORS = st.sampled_from([">=", "<=", ">", "<"])

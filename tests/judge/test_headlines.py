@@ -258,10 +258,7 @@ def test_cpu_contention_is_no_conclusion():
     row = product("many", "ok", 1.9, 0.01, bound=tuple(devices))
     busy = replace(row, around=Around(1.0, 0.0, 0.0, 2))
     found = headline(made(measurements=(product("one", "ok"), busy), notes=()))
-    assert (found.level, "Other processes used 1.00 cores" in found.text) == (
-        "untrusted",
-        True,
-    )
+    assert (found.level, "Other processes used 1.00 cores" in found.text) == ("untrusted", True)
 
 
 def test_a_machine_without_a_gpu_is_below():

@@ -15,7 +15,6 @@ from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render
 
 TABLE = table(__file__)
-
 METRICS = SCHEMA["$defs"]["Metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
 KEYED = st.dictionaries(st.sampled_from(("memory", "mode", "pattern")), st.sampled_from("xyz"))

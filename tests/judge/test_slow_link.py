@@ -9,7 +9,6 @@ from tables import table
 from gpumap.model import LinkState
 
 TABLE = table(__file__)
-
 GEN5 = {"speed": 32e9, "max_speed": 32e9, "width": 16, "max_width": 16}
 FINE = LinkState(node=0, nodes=(0,), core_node=0, translated=False, translated_by="seen", **GEN5)
 HEAD = "less than 30% of PCIe 5 x16. "
@@ -44,10 +43,6 @@ def test_the_figures():
     figures = {k: v.value for k, v in told(FINE, share=0.2, seconds=MB / 12e9).figures.items()}
     assert figures == pytest.approx({"bandwidth": 12e9, "ceiling": 60e9, "share": 0.2})
     assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
-
-
-SILENT = "cannot be checked here: "
-APART = "checked: the device is near node 0, and "
 
 
 @pytest.mark.parametrize(("topic", "state", "said"), TABLE["reasons"])

@@ -17,7 +17,6 @@ from commands.scripts import report
 from tables import table
 
 PROGRAMS = table(__file__)
-
 ROOT = Path(__file__).parents[2]
 LIMIT = 300  # seconds; it is a thousand times as slow as a device
 NO_OCLGRIND = "oclgrind: not installed (Debian: apt-get install oclgrind)"

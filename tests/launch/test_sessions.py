@@ -16,7 +16,6 @@ from gpumap.launch.assignments import assignments
 from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session, is_here, read
 
 TABLES = table(__file__)
-
 HERE = "this.cluster"
 
 

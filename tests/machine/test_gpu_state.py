@@ -28,8 +28,6 @@ TOLD = FOUND | {
     "DeviceGetTemperature h0 0": 61,
     "DeviceGetCurrentClocksEventReasons h0": 0x4,
 }
-
-
 STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power cap",))
 
 

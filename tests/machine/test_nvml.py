@@ -9,8 +9,6 @@ from gpumap.extras import NVML, pip
 from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable, gpus
 
 INSTALLED = importlib.util.find_spec("pynvml") is not None
-
-
 ANSWERS = {
     "DeviceGetHandleByIndex 0": 0,
     "DeviceGetHandleByIndex 1": 1,

@@ -44,13 +44,6 @@ def test_desktop(desktop):
     assert [cpu.index for cpu in read(desktop.status("1,3,8").root).physical] == [1, 3, 8]
 
 
-def test_clusters(clusters):
-    """A package may hold several nodes; a node of memory alone takes no processor."""
-    cpus = read(clusters.root).cpus
-    assert [cpu.package for cpu in cpus] == [0] * 8 + [1] * 8
-    assert [cpu.numa_node for cpu in cpus] == [n for n in range(8) for _ in range(2)]
-
-
 def test_container(desktop):
     """Only what the cpuset leaves is there, the quota is told, memory ends at the group's limit."""
     desktop.status("2,3,6-7").file("proc/self/cgroup", "0::/")

@@ -189,34 +189,6 @@ def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     assert [(left, right) for left, right in edges if left < 0 or right > PHONE] == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_shadow_is_where_a_table_goes_on(browser, pages, scheme):
-    """Its first column stays; what is cut off has a sign."""
-    browser.open(pages("dot"), PHONE, scheme)
-    found = browser.evaluate("""
-        const region = document.querySelector('[aria-labelledby=tables] .scroll');
-        const head = region.querySelector('tbody th');
-        region.scrollLeft = 50;
-        const page = getComputedStyle(document.body).backgroundColor;
-        const style = getComputedStyle(region);
-        return [region.scrollWidth > region.clientWidth, style.backgroundImage.includes(page),
-            style.backgroundAttachment, head.getBoundingClientRect().left -
-            region.getBoundingClientRect().left]""")
-    assert found == [True, True, "local, local, scroll, scroll", 0]
-
-
-def test_charts_follow_the_scheme(browser, pages):
-    seen = {}
-    for scheme in SCHEMES:
-        browser.open(pages("dot"), scheme=scheme)
-        seen[scheme] = browser.evaluate(
-            "const text = document.querySelector('svg text[style*=\"--ink\"]');"
-            "return [getComputedStyle(text).fill, getComputedStyle(document.body).color]"
-        )
-    assert all(text == page for text, page in seen.values())
-    assert seen["light"] != seen["dark"]
-
-
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("end", ["passed", "limit missed", "copies", "trace", "doctor", "trained"])
 def test_hostile_text_does_nothing(browser, tmp_path, hostile, end):

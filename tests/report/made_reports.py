@@ -292,6 +292,20 @@ def traced(names=("a", "b"), text="x"):
     return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)
 
 
+def watched(names=("a", "b"), text="x"):
+    """What a program did with two devices, looked at from outside: one is not known."""
+    a, b = names
+    uses = (
+        model.Use(
+            a, "cuda:0", "used", None, ("nvml",), 0.5, 1.0, 8, 4, 2, 612.0, (text,), 0.0, 0.5
+        ),
+        model.Use(b, "cuda:1", "unknown", "no-driver"),
+    )
+    found = model.Utilisation((text, text), -11, 2.0, 20, 1.5, 0.5, 1 << 20, uses)
+    errors = (problem("program", f"the program ended with {text}", 1, text),)
+    return made("no", 1, kind="trace", names=names, text=text, utilisation=found, errors=errors)
+
+
 def foreseen(names=("a", "b"), text="x"):
     """What more devices would give, and a table that says what they gave others."""
     prediction = predicted(
@@ -329,6 +343,6 @@ ENDS = {
 OTHERS = {
     "errors only": errors_only, "dry run": dry_run, "copies": copies, "selftest": proved,
     "check": checked, "ranks": joined, "devices": listed, "trace": traced, "predict": foreseen,
-    "doctor": diagnosed,
+    "doctor": diagnosed, "program": watched,
 }  # fmt: skip
 EVERY = ENDS | OTHERS

@@ -21,7 +21,7 @@ from gpumap.judge.select import Selector
 from gpumap.model import Estimate, Samples, replace
 from gpumap.model import replace as changed
 from gpumap.report import Style, beside, html, rows
-from gpumap.report.beside import OverTime, Saved, SideBySide
+from gpumap.report.beside import OverTime, Saved
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
@@ -142,17 +142,6 @@ def test_every_colour_stands_out(scheme, ground):
     words_ = ("ink", "soft", "accent", "good", "unclear", "bad")
     assert [name for name in words_ if contrast(name) < 4.5] == []
     assert [f"s{n}" for n in range(1, 7) if contrast(f"s{n}") < 3.0] == []
-
-
-@pytest.mark.parametrize(("count", "fields"), [(2, 2), (4, 12), (12, 132), (20, 240)])
-def test_a_matrix_has_a_field_for_each_pair(count, fields):
-    _, tree = page(made_reports.matrix(count))
-    figure = next(
-        f for f in tree.iter("figure") if words(f.find("figcaption/h3")).startswith("From")
-    )
-    drawn = [words(text) for text in figure.iter("text")]
-    assert sum(bool(re.fullmatch(r"[\d.]+", text)) for text in drawn) == fields
-    assert "in the fields: GB/s" in words(figure)
 
 
 def test_many_names_leave_room_for_what_tells_rows_apart():
@@ -337,15 +326,6 @@ def test_a_row_over_time_is_drawn_with_its_intervals():
     same, moved = (over_time([1.5, 1.5, 1.5], hashes=hashes)[0] for hashes in ("xxx", "xxy"))
     assert ("another machine" in same, "another machine" in moved) == (False, True)
     assert "the last 12 are named here" in over_time([1.5] * 28)[0]
-
-
-def test_side_by_side_each_row_says_what_it_is_of():
-    """Also where the one above it is of the same."""
-    runs = [Saved(f"{n}.json", f"{n}.json", made_reports.passed()) for n in range(2)]
-    tree = ET.fromstring(beside.render(SideBySide(runs), "html", Style()))  # noqa: S314
-    heads = [words(row[0]) for row in tree.iter("tr")][1:]
-    assert len(heads) == 3
-    assert all(heads)
 
 
 def test_without_jinja_the_message_has_the_fix(monkeypatch):

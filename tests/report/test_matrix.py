@@ -114,7 +114,7 @@ def test_sixty_four_names_stay_readable():
     """Of more than 12 there is the range of all pairs; JSON has every one."""
     found = list(matrix.tables(every(64)))
     assert [(table.title, table.rows) for table in found] == [
-        ("device to device, 400000 bytes, fake, sync", ()),
+        ("device to device, 400000 bytes, fake, sync", ())
     ]
     assert found[0].remarks == (
         "4032 of 4032 pairs measured: by route 4032 peer",

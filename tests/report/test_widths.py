@@ -167,12 +167,3 @@ def test_devices_alone_are_one_line():
     assert "alone: 500 to 602 TFLOP/s; slowest gpu5 (0.83 of the fastest)" in text
     assert [line for line in text.splitlines() if line.startswith("  solo  ")] == []
     assert render("plain", found, Style(verbose=True)).count("solo") >= 8
-
-
-@pytest.mark.parametrize("form", NAMES)
-def test_long_names_stay_apart(form):
-    text = "\n".join(lines("plain", report("transfer", 2, form)))
-    places = [
-        line.split()[1] for line in text.splitlines() if line.startswith(("  h2d ", "  d2d "))
-    ]
-    assert len(places) == len({*places}) == 4

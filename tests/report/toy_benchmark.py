@@ -3,7 +3,6 @@
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 
 CASES = (CaseSpec("ping", about="a word there"), CaseSpec("pong", about="a word there and back"))
-
 SPEC = BenchmarkSpec(
     "toy",
     CASES,

@@ -18,7 +18,7 @@ from gpumap.training.checkpoints import _FIX, load, save
 from gpumap.training.network import Layer, Network
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
-FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def network(name="small", inputs=2):
@@ -194,14 +194,6 @@ def test_a_checkpoint_of_another_network_is_refused(path, task, said):
     assert refused(path, task) == (said, f"give one of {task.name}, or none")
     save(path, network("small\x1b[2J\n"), LEARNED, 1)
     assert "small\\x1b[2J\\n" in refused(path)[0]
-
-
-def test_what_is_no_file_is_refused_at_once(tmp_path):
-    """Nothing that is named keeps gpumap waiting; tests/test_files.py has more of it."""
-    path = tmp_path / "learned.npz"
-    assert "there is no such file" in refused(path)[0]
-    os.mkfifo(path)
-    assert "FIFO" in refused(path)[0]
 
 
 def test_what_cannot_be_written_is_said(path, monkeypatch):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sessions import got, opened, places
 
@@ -12,14 +12,7 @@ from gpumap.backends.fake.clock import Engine, FakeClock
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.backends.fake.session import FakeSession
 from gpumap.errors import Unsupported
-from gpumap.training.network import (
-    Layer,
-    Network,
-    Replica,
-    cross_entropy,
-    outputs,
-    reference,
-)
+from gpumap.training.network import Layer, Network, Replica, cross_entropy, outputs, reference
 
 SEED = 3
 EPS = 2.0**-23
@@ -112,21 +105,6 @@ def test_the_gradient_is_what_the_loss_changes_by(hidden):
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-8)
 
 
-@settings(deadline=None)
-@given(counts=st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any))
-def test_parts_of_a_batch_sum_up_to_it(counts):
-    net, total = network("tanh"), sum(counts)
-    parameters, x, y = drawn(net, total)
-    cut = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
-    parts = sum(reference(net, parameters, x[part], y[part], 1 / total) for part in cut)
-    out = outputs(net, parameters, x)
-    loss = sum(n / total * cross_entropy(out[part], y[part])
-               for n, part in zip(counts, cut, strict=True) if n)  # fmt: skip
-    whole = reference(net, parameters, x, y, 1 / total)
-    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-14)
-    assert cross_entropy(out, y) == pytest.approx(loss, rel=1e-12)
-
-
 def test_a_loss_is_finite_unless_an_output_is_not():
     """Certain and wrong is a large loss; what is no number makes none of it."""
     wrong, y = np.array([[0, 1]], np.float32), np.array([[1, 0]], np.float32)
@@ -203,19 +181,6 @@ def test_without_kernels_no_network_is_trained():
         assert raised.value.fixes
 
 
-def test_the_parameters_of_the_network_that_all_began_with():
-    """8000-4000-2000-500-300-1, counted by hand."""
-    widths = (8000, 4000, 2000, 500, 300, 1)
-    net = network("relu", widths)
-    assert net.parameters == 41_157_101
-    assert net.widths == widths
-    lines = [line.split() for line in net.about()]
-    assert sum(int(line[4].replace(",", "")) for line in lines) == net.parameters
-    assert lines[0][:5] == ["8000", "->", "4000", "relu", "32,004,000"]
-    assert lines[-1][:5] == ["300", "->", "1", "sigmoid", "301"]
-
-
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 20))
 def test_operations_are_those_of_each_product(widths, examples):
     """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product.

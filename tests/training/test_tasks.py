@@ -9,25 +9,19 @@ import pytest
 from sessions import got, opened
 from tables import table
 
-from gpumap.distributed.algorithms import schedule
-from gpumap.distributed.local import LocalExchange
 from gpumap.errors import Exit, QuestionError
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import OPTIMIZERS, Mean, Optimizer
 from gpumap.training.tasks import Own
-from gpumap.training.workers import LocalTeam, Worker
 
 TABLE = table(__file__)
-
 FIX = "a network of one's own has parameters, batch and gradients: see README"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
-EXAMPLES, RATE, STEPS = 12, 0.1, 5
+EXAMPLES = 12
 
 # The network of LAYERS, as someone who has never seen gpumap would write it.
 MLP = TABLE["mlp"]
-
 SIMPLE = TABLE["simple"]
 
 
@@ -85,37 +79,6 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
         assert got(model.weights).tobytes() == parameters.tobytes()
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_class_learns_what_the_same_network_of_layers_learns(mlp, sessions, optimizer):
-    learned = []
-    for task in (mlp, LAYERS):
-        workers = [
-            Worker(f"w{n}", task.model(s, EXAMPLES), Optimizer(optimizer, s, task.parameters))
-            for n, s in enumerate(sessions)
-        ]
-        team = LocalTeam(workers, lambda buffers: LocalExchange(
-            schedule("ring", 2, buffers[0].shape[0]), sessions, buffers
-        ))  # fmt: skip
-        data, half = mlp.data(100, 1), EXAMPLES // 2
-        team.begin(mlp.initial(1))
-        for step in range(STEPS):
-            for n, worker in enumerate(workers):
-                start = step * EXAMPLES + n * half
-                worker.model.load(*data.batch(data.numbers(start, start + half)))
-                worker.model.compute(1 / EXAMPLES)
-            team.exchange(Mean("gradients"), [0.5, 0.5])
-            for worker in workers:
-                worker.update(RATE)
-        for worker in workers:
-            worker.session.synchronize()
-        weights = [got(worker.model.weights) for worker in workers]
-        assert weights[0].tobytes() == weights[1].tobytes()
-        learned.append(weights[0])
-    began = mlp.initial(1)
-    assert far(learned[0], began) > 100 * ROUNDING
-    assert far(learned[0] - began, learned[1] - began) < 100 * ROUNDING
-
-
 def test_parameters_may_lie_in_any_way(module, sessions):
     """In Fortran's order, with gaps, with no dimension: by what they hold they are in C order."""
     own = Own(module_class(module, """
@@ -157,17 +120,6 @@ def test_a_gradient_may_be_of_another_float_or_a_list(module, sessions):
     found = Own(text).gradient(Own(text).initial(1), [0], [0], 1.0)
     assert (found.dtype, found.tolist()) == (np.float32, [0.5] * 6 + [0.25] * 2)
     used(text, sessions[0])
-
-
-def test_each_worker_has_an_object_of_its_own(mlp, sessions):
-    first, second = (mlp.model(session, EXAMPLES) for session in sessions)
-    x, y = mlp.data(100, 1).batch(np.arange(4))
-    first.put(mlp.initial(1))
-    second.put(LAYERS.initial(1))
-    for model in (first, second):
-        model.load(x, y)
-        model.compute(0.25)
-    assert far(got(first.gradient), mlp.gradient(mlp.initial(1), x, y, 0.25)) == 0.0
 
 
 def module_class(module, methods):

@@ -21,7 +21,6 @@ from collections import deque
 import numpy as np
 
 DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
-
 EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
@@ -53,8 +52,6 @@ class OutOfMemoryError(MemoryError):
 
 
 OutOfMemoryError.__module__ = "cupy.cuda.memory"
-
-
 _kind, _, _word = os.environ.get("GPUMAP_STANDIN_FAULT", "").partition(":")
 _PLANTED = _kind if not _word or _word in sys.orig_argv else ""
 

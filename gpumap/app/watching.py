@@ -1,0 +1,218 @@
+"""Programs that are looked at from outside while they run: `run --watch`, `trace -- COMMAND`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap import units
+from gpumap.app.inside import Inside
+from gpumap.app.launching import Job, Launching, found_program, inventory, tell
+from gpumap.app.program import Ended, columns
+from gpumap.app.recording import Recording
+from gpumap.cut import label
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.escape import printable
+from gpumap.judge.uses import sentences
+from gpumap.launch.child import TOKEN, Order
+from gpumap.launch.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.launch.processes import Ending
+    from gpumap.launch.sights import Sight
+    from gpumap.model import Binding, Resolution, Utilisation
+
+_MOST = 16  # names that are shown while a program runs
+_REDRAWN = 1.0  # seconds
+_GRACE = 5.0
+_NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
+_SEE = "the table says what was seen of each name"
+
+
+class Shown(NamedTuple):
+    """What a watched run shows: lines while it runs, the table; and whether all must be used."""
+
+    live: bool
+    quiet: bool
+    expect_used: bool
+
+
+class TraceCommand(NamedTuple):
+    """On which map a program is traced, and where the result goes."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    expect_used: bool
+    times: bool
+    output: Output
+
+
+def run_watched(
+    program: Program,
+    launching: Launching,
+    settings: tuple[str, float, float | None],
+    resolution: Resolution,
+    shown: Shown,
+) -> None:
+    """Run the processes of a map, and show on stderr what they do with their devices.
+
+    Raises:
+        Ended: they have ended, not well; or a name was not used, which was expected.
+    """
+    watch = Watch(resolution.bindings)
+    if shown.live and program.stderr.isatty():
+        _Live(program, watch, resolution.bindings)
+    try:
+        code = launching.go(*settings, watch)
+    finally:
+        watch.hide()
+    found = _utilisation(watch, program.command or (), None)
+    if not shown.quiet:
+        _, text = sentences(found)
+        tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
+    unused = _unused(found) if shown.expect_used and not code else None
+    if unused is not None:
+        tell(program, f"error: {printable(unused.message)} (--expect-used)\n")
+    if code or unused:
+        raise Ended(code or Exit.NO)
+
+
+def trace_command(program: Program, asked: TraceCommand) -> None:
+    """Run a program as a shell would, and report what it did with the devices of a map.
+
+    Raises:
+        Ended: with the program's own exit code, where it is not 0.
+    """
+    if not program.command:
+        raise QuestionError("no command is given", _NO_COMMAND)
+    path, env, own = found_program(program.command[0], program), dict(program.env), 0
+    settings = {"expect_used": asked.expect_used}
+    try:
+        with Recording("trace", program, asked.output, settings, time_limit=None) as record:
+            record.draft.resolution = _resolved(program, record, asked)
+            if record.draft.source and record.draft.source.origin != "default":
+                env["GPUMAP_CONTEXTS"] = record.draft.source.text
+            watch = Watch(record.draft.resolution.bindings)
+            devices = [binding.device for binding in record.draft.resolution.bindings]
+            with Inside(devices, times=asked.times) as inside:
+                env |= inside.variables(env)
+                watch.show = lambda: inside.look(watch.processes)
+                ending, code = _traced(program, path, env, watch)
+                counts, complete, notes = inside.counted()
+            found = _utilisation(watch, program.command, code).counted(counts, complete=complete)
+            record.draft.utilisation = found
+            record.draft.remarks += notes
+            own = ending.code if code else 0
+            _judge(record, ending, found, expect_used=asked.expect_used)
+    except Ended as ended:
+        raise Ended(own if own and ended.exit_code in (0, Exit.NO) else ended.exit_code) from ended
+
+
+def _resolved(program: Program, record: Recording, asked: TraceCommand) -> Resolution:
+    """Find the map and its devices; without one, those that a benchmark would take."""
+    from gpumap.machine.topology import read
+    from gpumap.resolve import default_map, resolve
+
+    found = inventory(program, read(), asked.backend)
+    where = asked.argument, asked.option, asked.map_file
+    return resolve(record.read_map(*where, lambda: default_map(found)), found)
+
+
+def _traced(
+    program: Program, path: str, env: dict[str, str], watch: Watch
+) -> tuple[Ending, int | None]:
+    """Return how a program ended, and its own code; None: it did not come to its end."""
+    token, outer = os.urandom(16).hex(), env.get(TOKEN, "")
+    env[TOKEN] = f"{outer}:{token}" if outer else token
+    order = Order(path, program.command or (), env)
+    launching = Launching(program, [Job("program", "", order)], quiet=True)
+    launching.to_our_streams()
+    ending = launching.run(token, _GRACE, None, watch)
+    if ending.why == "failed" and ending.process is not None:
+        return ending, ending.process.code
+    return ending, 0 if ending.why == "done" else None
+
+
+def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used: bool) -> None:
+    """Say in the report how the program ended, and whether what was expected is true."""
+    if ending.why == "interrupted":
+        record.draft.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
+    elif found.code:
+        end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
+        said = f"the program ended with {end}"
+        record.draft.refuse(Diagnostic("program", said, hint="its own output says why"))
+    elif expect_used and (unused := _unused(found)) is not None:
+        record.draft.refuse(unused)
+
+
+def _unused(found: Utilisation) -> Diagnostic | None:
+    names = [use.name for use in found.uses if use.verdict == "not-used"]
+    if not names:
+        return None
+    verb = "was" if len(names) == 1 else "were"
+    return Diagnostic("not-used", f"{', '.join(names)} {verb} not used", hint=_SEE)
+
+
+def _utilisation(watch: Watch, command: Sequence[str], code: int | None) -> Utilisation:
+    from gpumap.model import Utilisation
+
+    times = (round(each, 3) for each in (watch.elapsed, watch.cpu, watch.unseen))
+    elapsed, cpu, unseen = times
+    uses = watch.uses()
+    return Utilisation(tuple(command), code, elapsed, watch.looks, cpu, unseen, watch.memory, uses)
+
+
+def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
+    from gpumap.report.plain import table_lines
+    from gpumap.report.table import PIPED
+    from gpumap.report.uses import table
+
+    refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
+    room = min(columns(program.stderr) or PIPED, PIPED)
+    return "".join(f"{line}\n" for line in table_lines(table(found, refs), room))
+
+
+class _Live:
+    """A line for each name at the foot of a terminal, gone before anything else is written."""
+
+    def __init__(self, program: Program, watch: Watch, bindings: Sequence[Binding]) -> None:
+        self._program, self._watch = program, watch
+        self._bindings = bindings[:_MOST]
+        self._more = len(bindings) - len(self._bindings)
+        self._lines, self._drawn = 0, -_REDRAWN
+        watch.show, watch.hide = self._show, self._hide
+
+    def _show(self) -> None:
+        now = self._watch.elapsed
+        if self._lines and now - self._drawn < _REDRAWN:
+            return
+        wide = (columns(self._program.stderr) or 80) - 1
+        latest = self._watch.latest
+        lines = [label(_line(b, latest.get(b.name)), wide) for b in self._bindings]
+        lines += [f"... and {self._more} more"] if self._more else []
+        self._hide()
+        tell(self._program, "".join(f"{line}\n" for line in lines))
+        self._lines, self._drawn = len(lines), now
+
+    def _hide(self) -> None:
+        if self._lines:
+            tell(self._program, f"\x1b[{self._lines}A\r\x1b[J")
+            self._lines = 0
+
+
+def _line(binding: Binding, sight: Sight | None) -> str:
+    """Return what a device does now."""
+    start = f"{label(binding.name, 20)}  {binding.device.ref}"
+    if sight is None:
+        return start
+    share = "busy: cannot tell" if sight.share is None else f"{sight.share:4.0%} busy"
+    memory = () if sight.memory is None else (units.memory(sight.memory),)
+    power = () if sight.power is None else (f"{sight.power:.0f} W",)
+    return "  ".join((start, share, *memory, *power, *sight.throttle))

@@ -1,0 +1,216 @@
+"""Ask the user's interpreter: its packages by their metadata, then libraries in child processes.
+
+Nothing of it is imported into gpumap. Metadata is read from the folders that the interpreter names;
+a library may sleep, crash, print without end or fork: its process group ends at a time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.probe import run_child
+from gpumap.doctor.frameworks.facts import FRAMEWORKS, matching, tables
+from gpumap.errors import SourceError
+from gpumap.escape import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+STARTING = 5.0  # seconds for an interpreter to say what it is
+_MOST = 20_000  # entries of a folder that are read
+_HEAD = 1 << 16  # bytes of metadata
+_PRINTED = 40  # lines of a library's own that are kept, at its beginning and at its end
+_NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
+_QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An installed package, by its metadata."""
+
+    name: str
+    version: str
+    folder: str
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python of the user's, and what is installed for it."""
+
+    path: str
+    about: Mapping[str, Any]
+    packages: Mapping[str, Package] = field(default_factory=dict)
+    shadowed: tuple[str, ...] = ()  # installed twice, of which the first is used
+
+    def pip(self) -> str:
+        """Return the command that installs packages for it."""
+        if not self.about.get("has_pip") and shutil.which("uv"):
+            return f"UV_PYTHON={shlex.quote(self.path)} uv pip"
+        return shlex.join((self.path, "-m", "pip"))
+
+
+def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
+    """Return a Python and its packages.
+
+    Raises:
+        SourceError: there is none, or it does not answer as one.
+    """
+    path = shutil.which(python, path=env.get("PATH")) if os.sep not in python else python
+    place = f"cannot use the interpreter {printable(python)}"
+    full = Path(cwd) / (path or python)
+    if full.is_dir():
+        full = next((p for p in (full / "bin/python", full / "python") if p.exists()), full)
+    try:
+        child = run_child((str(full), "-I", "-c", _program(), "about"), env, STARTING)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "that is no path"
+        raise SourceError(f"{place}: {why}", "name a Python: --python .venv/bin/python") from error
+    about = _facts(child.answer)
+    if child.code is None or "paths" not in about:
+        why = (
+            f"it did not answer within {STARTING:g} s"
+            if child.code is None
+            else "it is no Python 3.7 or newer"
+        )
+        raise SourceError(f"{place}: {why}", "name a Python: --python .venv/bin/python")
+    paths = _paths(about)
+    found = list(installed(paths)) + list(conda(str(about.get("prefix", ""))))
+    packages: dict[str, Package] = {}
+    for each in found:
+        if each.name not in packages or " " in each.version:  # conda's has the build, too
+            packages[each.name] = each
+    twice = tuple(
+        p.name
+        for p in found
+        if p.folder != packages[p.name].folder and " " not in packages[p.name].version
+    )
+    return Interpreter(str(full), about, packages, twice)
+
+
+def _paths(about: Mapping[str, Any]) -> list[str]:
+    """Return the folders in which it finds packages, in its own order."""
+    first = [path for path in str(about.get("pythonpath") or "").split(os.pathsep) if path]
+    user = about.get("user_site")
+    known = about.get("paths")
+    own = [str(path) for path in known] if isinstance(known, list) else []
+    return list(dict.fromkeys([*first, *([str(user)] if user else []), *own]))
+
+
+def installed(paths: Iterable[str]) -> Iterator[Package]:
+    """Yield the packages of folders by their metadata; of a name the first is what is imported."""
+    for path in paths:
+        with suppress(OSError):
+            entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
+            for entry in entries:
+                if entry.endswith((".dist-info", ".egg-info")) and not entry.startswith("~"):
+                    yield _package(Path(path), entry)
+
+
+def _package(folder: Path, entry: str) -> Package:
+    """Return a package by its metadata; where that cannot be read, by the folder's name."""
+    stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
+    found: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
+    for name in ("METADATA", "PKG-INFO"):
+        with suppress(OSError), (folder / entry / name).open("rb") as file:
+            head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
+            for key, value in _NAME.findall(head):
+                found[key.lower()].append(value.strip())
+            break
+    name = re.sub(r"[-_.]+", "-", found["name"][-1]).lower()
+    return Package(name, found["version"][-1], str(folder), tuple(found["requires-dist"]))
+
+
+def conda(prefix: str) -> Iterator[Package]:
+    """Yield the packages of a conda environment, whose build is a part of their version."""
+    folder = Path(prefix, "conda-meta")
+    with suppress(OSError):
+        for entry in sorted(os.listdir(folder)[:_MOST]):  # noqa: PTH208 - names alone
+            parts = entry.removesuffix(".json").rsplit("-", 2)
+            if entry.endswith(".json") and len(parts) == 3:  # noqa: PLR2004 - name, version, build
+                yield Package(parts[0].lower(), f"{parts[1]} {parts[2]}", str(folder))
+
+
+def frameworks(found: Interpreter) -> tuple[str, ...]:
+    """Return the frameworks that are installed."""
+    patterns = {name: tables()["packages"][name].split() for name in FRAMEWORKS}
+    return tuple(
+        n for n, ps in patterns.items() if any(any(matching(p, found.packages)) for p in ps)
+    )
+
+
+def metadata(found: Interpreter, framework: str) -> dict[str, Any]:
+    """Return the facts that packages' metadata holds."""
+    names = {name for name in tables()["packages"][framework].split() if name in found.packages}
+    required = {r for name in names for r in _required(found.packages[name].requires)}
+    facts = {
+        "framework": framework,
+        "packages": {each.name: each.version for each in found.packages.values()},
+        "packages_complete": True,
+        "python": found.about.get("python"),
+        "prefix": found.about.get("prefix"),
+        "shadows": [name for name in found.shadowed if name in names],
+        "requires_missing": sorted(required - set(found.packages)),
+    }
+    return {key: value for key, value in facts.items() if value not in (None, [])}
+
+
+def _required(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the wheels with CUDA's libraries that a package needs on Linux."""
+    for line in lines:
+        requirement, _, marker = line.partition(";")
+        name = re.match(r"(nvidia|cuda)[\w.-]*", requirement.strip().lower())
+        if name and not re.search(r"extra|win32|Windows|aarch64|Darwin", marker):
+            yield re.sub(r"[-_.]+", "-", name[0])
+
+
+def asked(
+    found: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
+) -> Mapping[str, dict[str, Any]]:
+    """Return what each library says of itself, each in a child process of the interpreter."""
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        jobs = {name: pool.submit(_asked, found, name, env, limit) for name in names}
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def _asked(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+    command = (found.path, "-c", _program(), name)
+    try:
+        child = run_child(command, {**_QUIET, **env}, limit)
+    except OSError as error:
+        return {"ended": f"it could not be started: {error.strerror}"}
+    facts = _facts(child.answer)
+    lines = [line[:400] for line in child.errors.splitlines() if line.strip()]
+    facts["stderr"] = lines[:_PRINTED] + lines[_PRINTED:][-_PRINTED:]
+    if child.code is None:
+        facts["ended"] = f"{name} did not answer within {limit:.0f} s"
+    elif not facts.pop("done", False):
+        how = f"signal {-child.code}" if child.code < 0 else f"exit {child.code}"
+        facts["ended"] = f"{name} ended the process that asked ({how})"
+    return facts
+
+
+def _facts(answer: str) -> dict[str, Any]:
+    """Return the facts of whole lines; what is none is not believed."""
+    found: dict[str, Any] = {}
+    for line in answer.splitlines():
+        with suppress(ValueError, RecursionError):
+            each = json.loads(line)
+            if isinstance(each, dict):
+                found |= each
+    return found
+
+
+def _program() -> str:
+    return files("gpumap.doctor.frameworks").joinpath("child.py").read_text(encoding="utf-8")

@@ -1,0 +1,314 @@
+"""What the processes of a run do with named devices, looked at from outside while they run.
+
+Cores: ticks of each process and thread, to the core that it last ran on; of a process that is bound
+to the cores of a name all to that name. DRM devices: engine times of the files that the processes
+have open. CUDA devices: NVML, by process. A verdict is `not-used` only where work would have shown.
+
+    idle       an interval between two looks with less than 5 % of work
+    used       of cores: work of 0.25 s or of 1 % of the run, whichever is more, but of 20 % of the
+               run at most (to start an interpreter is no use of a core); of other devices: any
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpumap.launch.sights import Devices, Sight
+from gpumap.machine import usage
+from gpumap.model import Kind, Use
+from gpumap.model.programs import Seeing, Unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from gpumap.model import Binding
+    from gpumap.model.programs import UseVerdict
+
+SHORTEST = 0.1  # seconds between two looks
+# Of a core: more is not spent on looking, which then takes place less often. To wake up for a look
+# takes as much again: both together are 0.2 %.
+_SHARE = 0.001
+_TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
+_NEW = 0.25  # weight of the last look in what a look costs
+_IDLE = 0.05
+_WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
+_ORPHANS = 5  # looks, after which orphans are looked for
+_OPEN = 5  # looks at a file that is open, after which it would have shown work
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What was seen of a name's device so far."""
+
+    source: Seeing | None = None
+    why: Unseen | None = None
+    opened: int = 0  # looks at which it was open and idle
+    worked: float = 0.0  # seconds
+    known: float = 0.0  # seconds for which its share is known
+    peak: float | None = None
+    memory: int | None = None
+    power: float | None = None
+    throttle: dict[str, None] = field(default_factory=dict)
+    first: float | None = None
+    until: float = 0.0  # when it last worked
+    idle: float = 0.0
+    sent: int | None = None
+    received: int | None = None
+
+    def add(self, sight: Sight, began: float, ended: float) -> None:
+        """Take what was seen from one moment to another, in seconds since the start."""
+        self.source = sight.source
+        self.why = sight.why or self.why
+        self.opened += sight.why == "opened-idle"
+        self.throttle |= dict.fromkeys(sight.throttle)
+        self.memory = _larger(self.memory, sight.memory)
+        self.power = _larger(self.power, sight.power)
+        self.sent, self.received = sight.sent or self.sent, sight.received or self.received
+        if sight.share is None:
+            return
+        self.known += ended - began
+        self.worked += sight.share * (ended - began)
+        self.peak = max(self.peak or 0.0, sight.share)
+        if sight.share >= _IDLE:
+            self.first = began if self.first is None else self.first
+            self.idle = max(self.idle, began - self.until)
+            self.until = ended
+
+
+class Watch:
+    """Looks at processes and at the devices of a map; `look` does it, `due` says when to."""
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        root: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        library: object = None,
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            bindings: the names and their devices.
+            root: a recorded tree, or "" for the running system.
+            clock: replaces the time.
+            library: replaces the module `pynvml`.
+        """
+        self.show: Callable[[], None] | None = None  # done at each look
+        self.hide: Callable[[], None] = _nothing  # before others write
+        self.cost = 0.0  # seconds of CPU time of a look
+        self.looks, self.cpu, self.unseen, self.memory = 0, 0.0, 0.0, 0
+        self.latest: Mapping[str, Sight] = {}
+        self._root, self._clock = root, clock
+        self._bindings = tuple(bindings)
+        cpus = [b for b in self._bindings if b.device.kind is Kind.CPU and b.device.cores]
+        self._widths = {binding.name: len(binding.device.cores) for binding in cpus}
+        self._names: dict[int, list[str]] = {}  # of the names that have a core
+        for binding in cpus:
+            for core in binding.device.cores:
+                self._names.setdefault(core, []).append(binding.name)
+        self._sums = {binding.name: _Sum() for binding in bindings}
+        self._roots: dict[int, str | None] = {}
+        self._root_of: dict[int, int] = {}
+        self._before: dict[int, usage.Seen] = {}
+        self._only: dict[int, str | None] = {}  # of a process with one thread: the name it runs on
+        self._ticks: dict[int, int] = {}  # of the processes below each root
+        self._devices = Devices((binding.device for binding in bindings), root, library)
+        self._after_processors: dict[int, int] = {}
+        self._processors_for = 0.0
+        self._until: float | None = None  # when the last of the program's processes ended
+        self._ended: float | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin now: the processes that this one has started are none of the program's."""
+        self._own = usage.children(self._root, "self")
+        self._processors = usage.processors(self._root)
+        self._began = self._last = self.due = self._clock()
+
+    def add(self, pid: int, name: str | None) -> None:
+        """Look at a process and all that it starts; `name` has the cores that it is bound to."""
+        self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
+
+    @property
+    def processes(self) -> Collection[int]:
+        """Return the processes that lived at the last look."""
+        return self._before
+
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds from the start to now, or to `end`."""
+        return (self._clock() if self._ended is None else self._ended) - self._began
+
+    def look(self) -> None:
+        """Look once, and say when it is due again."""
+        spent, now = time.thread_time(), self._clock()
+        began, ended = self._last - self._began, now - self._began
+        processes = self._walk()
+        passed = max(ended - began, 1e-6)
+        sights = self._devices.look(processes, passed)
+        self.latest = self._cores(processes, passed) | {
+            b.name: sights[b.device.id] for b in self._bindings if b.device.id in sights
+        }
+        for name, sight in self.latest.items():
+            self._sums[name].add(sight, began, ended)
+        self._before, self._last = processes, now
+        self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
+        self.looks += 1
+        if self.show is not None:
+            self.show()
+        if self.looks > 1:  # the first one makes what the others have
+            self.cost += _NEW * (time.thread_time() - spent - self.cost)
+        self.due = now + max(SHORTEST, self.cost / _SHARE)
+
+    def reaped(self, pid: int, seconds: float) -> None:
+        """Take the CPU time of a process that has ended, and of what it has waited for."""
+        self.cpu += seconds
+        if pid in self._own or (pid not in self._roots and pid in self._root_of):
+            return  # of an orphan counts what was seen of it
+        if pid in self._roots:
+            self._until = self._clock()
+        rest = max(0.0, seconds - self._ticks.get(pid, 0) / usage.TICKS)
+        name = self._roots.get(pid) or self._only.get(pid)
+        if name is None:
+            self.unseen += rest
+        else:
+            sum_ = self._sums[name]
+            sum_.worked += rest / self._widths[name]
+            sum_.known = max(sum_.known, self.elapsed)
+            sum_.source = "proc"
+            last, now = self._last - self._began, self.elapsed
+            if rest >= max(_IDLE * (now - last) * self._widths[name], _TICKED):
+                sum_.first = last if sum_.first is None else sum_.first
+                sum_.idle, sum_.until = max(sum_.idle, last - sum_.until), now
+
+    def end(self) -> None:
+        """Look no more."""
+        if self._ended is None:
+            self._ended = self._until or self._clock()
+            self._after_processors = usage.processors(self._root)
+            self._processors_for = max(self._clock() - self._began, 1e-6)
+            self._devices.close()
+
+    def uses(self) -> tuple[Use, ...]:
+        """Return what was done with each name's device."""
+        return tuple(map(self._use, self._bindings))
+
+    # --- processes
+
+    def _walk(self) -> dict[int, usage.Seen]:
+        """Return the processes that live, below those that were added."""
+        waiting = [(pid, pid) for pid in self._roots]
+        if self.looks % _ORPHANS == 0:
+            orphans = usage.children(self._root, "self") - self._own - set(self._roots)
+            waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
+        waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
+        found: dict[int, usage.Seen] = {}
+        while waiting:
+            pid, top = waiting.pop()
+            if pid in found or pid in self._own:
+                continue
+            if (seen := usage.process(self._root, pid)) is not None:
+                found[pid] = seen
+                self._root_of[pid] = top
+                waiting += [(child, top) for child in seen.children]
+        return found
+
+    def _cores(self, processes: Mapping[int, usage.Seen], passed: float) -> dict[str, Sight]:
+        """Return what each name of cores got of their time."""
+        memory: dict[str, int] = {}
+        ticks = dict.fromkeys(self._widths, 0)
+        for pid, seen in processes.items():
+            before = self._before.get(pid)
+            before = before if before and before.start == seen.start else None
+            whole = max(0, seen.whole.ticks - (before.whole.ticks if before else 0))
+            top = self._root_of[pid]
+            self._ticks[top] = self._ticks.get(top, 0) + whole
+            if (name := self._roots.get(top)) is not None:
+                ticks[name] += whole
+                memory[name] = memory.get(name, 0) + seen.memory
+                continue
+            if pid == top:
+                self._only[pid] = self._on_one(pid) if len(seen.threads) == 1 else None
+            left = whole
+            for thread, spent in seen.threads.items():
+                last = before.threads.get(thread) if before else None
+                more = min(left, max(0, spent.ticks - (last.ticks if last else 0)))
+                left -= more
+                for name in self._names.get(spent.processor, ()) if more else ():
+                    ticks[name] += more
+            self.unseen += left / usage.TICKS
+        per_tick = 1.0 / usage.TICKS / passed
+        return {
+            name: Sight("proc", min(n * per_tick / self._widths[name], 1.0), memory.get(name))
+            for name, n in ticks.items()
+        }
+
+    def _on_one(self, pid: int) -> str | None:
+        """Return the only name whose cores a process may run on, if it may run on no others."""
+        cores = usage.affinity(self._root, pid)
+        names = {name for core in cores for name in self._names.get(core, ("",))}
+        return names.pop() or None if len(names) == 1 else None
+
+    # --- the end
+
+    def _use(self, binding: Binding) -> Use:
+        found, device = self._sums[binding.name], binding.device
+        elapsed = max(self.elapsed, 1e-6)
+        verdict, why = self._verdict(binding, found, elapsed)
+        share = min(found.worked / elapsed, 1.0) if found.known else None
+        first = found.first
+        return Use(
+            binding.name,
+            device.id,
+            verdict,
+            why,
+            (found.source,) if found.source else (),
+            None if share is None else round(share, 4),
+            None if found.peak is None else round(max(found.peak, share or 0.0), 4),
+            found.memory,
+            found.received,
+            found.sent,
+            found.power,
+            tuple(found.throttle),
+            None if first is None else round(first, 3),
+            round(max(found.idle, elapsed - found.until), 3) if found.known else None,
+            self._foreign(binding, share, elapsed),
+        )
+
+    def _verdict(
+        self, binding: Binding, found: _Sum, elapsed: float
+    ) -> tuple[UseVerdict, Unseen | None]:
+        if binding.name in self._widths:
+            seconds, share, most = _WORK
+            least = min(max(seconds, share * elapsed), most * elapsed)
+            worked = found.worked * self._widths[binding.name]
+            if worked >= least:
+                return "used", None
+            unclear = worked + self.unseen >= least
+            return ("unknown", "short-lived") if unclear else ("not-used", None)
+        if found.worked > 0.0:
+            return "used", None
+        counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
+        if found.why is not None and not (found.why == "opened-idle" and counted):
+            return "unknown", found.why
+        return ("not-used", None) if found.known else ("unknown", "too-short")
+
+    def _foreign(self, binding: Binding, share: float | None, elapsed: float) -> float | None:
+        """Return the share of its cores' time that others had."""
+        cores = binding.device.cores
+        before, after = self._processors, self._after_processors
+        known = binding.name in self._widths and set(cores) <= set(before) & set(after)
+        if share is None or not known:
+            return None
+        busy = sum(after[core] - before[core] for core in cores) / usage.TICKS / len(cores)
+        return round(min(max(busy - share * elapsed, 0.0) / self._processors_for, 1.0), 4)
+
+
+def _nothing() -> None:
+    """Hide nothing: nothing is shown."""
+
+
+def _larger(old: Any, new: Any) -> Any:
+    return new if old is None else old if new is None else max(old, new)

@@ -1,0 +1,257 @@
+"""What processes take of cores and of DRM devices (AMD's, Intel's), read from the kernel's files.
+
+Every function takes a root folder: "" for the running system, or a recorded tree. Formats: proc(5);
+https://docs.kernel.org/gpu/drm-usage-stats.html; https://docs.kernel.org/gpu/amdgpu/thermal.html;
+https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-driver-intel-xe-hwmon
+
+Files are read by number and split as bytes: to look ten times a second must cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap.machine.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_CHUNK = 1 << 16
+_FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
+_UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
+_UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
+_LOCAL = (b"vram", b"local")  # how drivers call memory of the device itself
+_MICRO = 1e6
+_NODES = ("/dev/dri/", "/dev/accel/")
+_COMPUTE = "/dev/kfd"  # of ROCm's programs: their work is in no drm-engine key
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+_NVIDIA = b"0x10de"
+_THROTTLE = (  # files that hold 1 while a reason does
+    "drm/card*/gt/gt*/throttle_reason_*",
+    "tile*/gt*/freq*/throttle/reason_*",
+)
+_REASON = re.compile(r"(?:throttle_)?reason_([a-z0-9_]+)")
+
+
+class Spent(NamedTuple):
+    """CPU time of a process or thread in ticks, and the processor it last ran on."""
+
+    ticks: int
+    processor: int
+
+
+class Seen(NamedTuple):
+    """A process at one moment."""
+
+    start: int  # with the id it is unique
+    whole: Spent
+    memory: int  # bytes that are resident
+    threads: dict[int, Spent]  # those that live
+    children: tuple[int, ...]
+
+
+class Client(NamedTuple):
+    """What one open DRM file says: busy nanoseconds, or cycles of so many, by engine."""
+
+    engines: dict[bytes, tuple[int, int | None]]  # busy; of how many, None: nanoseconds
+    capacity: dict[bytes, int]
+    memory: int
+
+
+class DrmUse(NamedTuple):
+    """What a process has open: each DRM client by device and id."""
+
+    clients: dict[tuple[str, int], Client]
+    hidden: bool  # its files may not be looked at
+    compute: bool  # it has AMD's compute driver open
+
+
+def read(path: str) -> bytes:
+    """Return the content of a file; nothing where there is none, or no permission."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        found = data = os.read(file, _CHUNK)
+        while len(data) == _CHUNK:
+            found += (data := os.read(file, _CHUNK))
+    except OSError:  # the process has ended
+        return b""
+    finally:
+        os.close(file)
+    return found
+
+
+def process(root: str, pid: int) -> Seen | None:
+    """Return a process, its threads and its children; None: it has ended."""
+    folder = f"{root}/proc/{pid}"
+    fields = _fields(read(f"{folder}/stat"))
+    if fields is None:
+        return None
+    whole = _spent(fields)
+    threads = {pid: whole}
+    if fields[_THREADS] != b"1":
+        ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
+        every = ((thread, _fields(read(f"{folder}/task/{thread}/stat"))) for thread in ids)
+        threads = {thread: _spent(found) for thread, found in every if found}
+    children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in threads)
+    pids = tuple(int(word) for word in children.split() if word.isdigit())
+    return Seen(int(fields[_START]), whole, int(fields[_RSS]) * _PAGE, threads, pids)
+
+
+def children(root: str, pid: int | str) -> set[int]:
+    """Return the children of a process, by all of its threads."""
+    folder = f"{root}/proc/{pid}/task"
+    every = (read(f"{folder}/{thread}/children") for thread in _names(folder))
+    return {int(word) for text in every for word in text.split() if word.isdigit()}
+
+
+def affinity(root: str, pid: int) -> set[int]:
+    """Return the processors on which the first thread of a process may run."""
+    if not root:
+        with suppress(OSError, AttributeError):
+            return os.sched_getaffinity(pid)  # a tenth of the time that the file takes
+    return set(Tree(Path(root or "/")).allowed("Cpus", str(pid)) or ())
+
+
+def processors(root: str) -> dict[int, int]:
+    """Return the ticks in which each processor worked, for whomever."""
+    found = {}
+    for line in read(f"{root}/proc/stat").splitlines():
+        if not line.startswith(b"cpu"):
+            break
+        name, *ticks = line.split()
+        if name != b"cpu" and len(ticks) > _STEAL and all(tick.isdigit() for tick in ticks):
+            idle = {_IDLE, _IOWAIT, _STEAL}
+            busy = (int(t) for n, t in enumerate(ticks[: _STEAL + 1]) if n not in idle)
+            found[int(name[3:])] = sum(busy)
+    return found
+
+
+def drm_use(root: str, pid: int) -> DrmUse:
+    """Return what a process has open of DRM devices; a client counts once, whoever shares it."""
+    folder = f"{root}/proc/{pid}/fd"
+    clients: dict[tuple[str, int], Client] = {}
+    compute = False
+    try:
+        numbers = os.listdir(folder)  # noqa: PTH208 - pathlib is slow
+    except OSError as error:
+        return DrmUse({}, isinstance(error, PermissionError), compute=False)
+    for number in numbers:
+        try:
+            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115 - as above
+        except OSError:  # closed in the meantime
+            continue
+        compute = compute or target == _COMPUTE
+        if target.startswith(_NODES):
+            clients |= _client(read(f"{root}/proc/{pid}/fdinfo/{number}"))
+    return DrmUse(clients, hidden=False, compute=compute)
+
+
+def _client(text: bytes) -> dict[tuple[str, int], Client]:
+    lines = (line.partition(b":") for line in text.splitlines() if line.startswith(b"drm-"))
+    keys = {key[4:]: value.split() for key, _, value in lines}
+    pdev, number = keys.get(b"pdev"), _number(keys.get(b"client-id"))
+    if not pdev or number is None:
+        return {}
+    capacity = {
+        key[16:]: max(_number(value) or 1, 1)
+        for key, value in keys.items()
+        if key.startswith(b"engine-capacity-")
+    }
+    engines: dict[bytes, tuple[int, int | None]] = {}
+    for key, value in keys.items():
+        busy = _number(value)
+        if busy is None or key.startswith(b"engine-capacity-"):
+            continue
+        if key.startswith(b"engine-"):
+            engines[key[7:]] = busy, None
+        elif key.startswith(b"cycles-") and b"total-" + key in keys:
+            engines.setdefault(key[7:], (busy, _number(keys[b"total-" + key])))
+    client = Client(engines, capacity, _memory(keys))
+    return {(pdev[0].decode(errors="replace").lower(), number): client}
+
+
+def _memory(keys: dict[bytes, list[bytes]]) -> int:
+    """Return the bytes that a client has of its device's memory; of the host's if it has none."""
+    for what in (b"resident-", b"memory-", b"total-"):
+        regions = {k[len(what) :]: _bytes(v) for k, v in keys.items() if k.startswith(what)}
+        if regions:
+            local = sum(size for region, size in regions.items() if region.startswith(_LOCAL))
+            return local or sum(regions.values())
+    return 0
+
+
+def _bytes(value: list[bytes]) -> int:
+    return (_number(value) or 0) * (_UNITS.get(value[1], 1) if value[1:] else 1)
+
+
+def _number(value: list[bytes] | None) -> int | None:
+    return int(value[0]) if value and value[0].isdigit() else None
+
+
+class Gauges:
+    """Files of a DRM device in sysfs that concern all of it, found once."""
+
+    def __init__(self, root: str, pci: str) -> None:
+        self._folder = f"{root}/sys/bus/pci/devices/{pci}"
+        where = Path(self._folder)
+        vendor = read(f"{self._folder}/vendor").strip()
+        # NVIDIA's own driver counts in NVML, not in the files that processes have open
+        self.there = bool(_names(f"{self._folder}/drm")) and vendor != _NVIDIA
+        hwmon = "hwmon/hwmon*/"
+        self._power = _first(where, f"{hwmon}power1_average", f"{hwmon}power1_input")
+        self._energy = _first(where, f"{hwmon}energy1_input") if not self._power else None
+        self._reasons = [str(file) for each in _THROTTLE for file in sorted(where.glob(each))]
+        self._last: tuple[float, int] | None = None
+
+    def busy(self) -> float | None:
+        """Return the share of time in which the device works, for whomever; AMD's alone tell."""
+        found = _number(read(f"{self._folder}/gpu_busy_percent").split())
+        return None if found is None else min(found / 100, 1.0)
+
+    def power(self, now: float) -> float | None:
+        """Return watts; of a counter of energy the mean since the last look."""
+        if self._power:
+            found = _number(read(self._power).split())
+            return None if found is None else found / _MICRO
+        energy = _number(read(self._energy).split()) if self._energy else None
+        last, self._last = self._last, None if energy is None else (now, energy)
+        if energy is None or last is None or now <= last[0] or energy < last[1]:
+            return None
+        return (energy - last[1]) / _MICRO / (now - last[0])
+
+    def throttled(self) -> Iterator[str]:
+        """Yield what holds the device back now."""
+        for file in self._reasons:
+            match = _REASON.fullmatch(file.rpartition("/")[2])
+            if match and read(file).strip() == b"1":
+                yield match[1].replace("_", " ")
+
+
+def _first(folder: Path, *patterns: str) -> str | None:
+    files = (str(file) for pattern in patterns for file in sorted(folder.glob(pattern)))
+    return next(files, None)
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)  # noqa: PTH208 - pathlib is slow
+    return []
+
+
+def _fields(stat: bytes) -> list[bytes] | None:
+    """Return the fields behind the name, which may hold blanks and brackets."""
+    fields = stat[stat.rfind(b")") + 1 :].split()
+    return fields if len(fields) >= _FIELDS else None
+
+
+def _spent(fields: list[bytes]) -> Spent:
+    return Spent(int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_PROCESSOR]))

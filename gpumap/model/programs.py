@@ -1,0 +1,278 @@
+"""What programs did on devices: by their contexts, and as far as it is seen from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct, structs
+
+from gpumap.model.devices import Binding
+from gpumap.model.types import Count, Natural, Number, Positive, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Policy = Literal["visible", "strict"]
+Seeing = Literal["proc", "nvml", "fdinfo", "opencl-layer"]
+Unseen = Literal[
+    "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
+    "compute-driver", "short-lived", "too-short",
+]  # fmt: skip
+_COUNTS = ("kernels", "bytes_to_device", "bytes_to_host", "waits")
+_OPENCL = "opencl:"  # how ids of its devices begin
+UseVerdict = Literal["used", "not-used", "unknown"]
+
+
+class TraceEvent(
+    Struct,
+    frozen=True,
+    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
+):
+    """What a program did on a device, or moved: seconds since its context was opened.
+
+    A device that cannot tell when its queue came to a place leaves both times None.
+
+    Attributes:
+        name: The operation; or upload, download, copy.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        nbytes: Of what it made or moved.
+        shape: Of the same.
+        implicit: Whether the program did not request it: an operand was elsewhere.
+        start: Since the context was opened, when the device's queue came to it; null: the device
+            cannot tell.
+        stop: The same, of its end.
+        line: The line of the program that caused it, as script.py:12; null: not known.
+    """
+
+    name: str
+    device: str
+    kind: Literal["operation", "transfer"]
+    nbytes: Natural
+    shape: tuple[Natural, ...]
+    implicit: bool
+    start: Number | None
+    stop: Number | None
+    line: str | None = None
+
+
+class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events of one sort at one place.
+
+    Attributes:
+        name: As the events have it.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        implicit: Whether the program did not request it: an operand was elsewhere.
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    name: str
+    device: str
+    kind: Literal["operation", "transfer"]
+    implicit: bool
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Moved(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
+    """Events together.
+
+    Attributes:
+        count: How many events.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; null where one is unknown.
+    """
+
+    count: Natural
+    nbytes: Natural
+    seconds: Positive | None
+
+
+class Busy(Struct, frozen=True, rename={"seconds": "busy_s"}):
+    """How long a device, or the host, worked.
+
+    Attributes:
+        device: Its id; or host.
+        names: What the map calls it.
+        events: How many it took part in.
+        seconds: How long at least one of them ran; null where a time is unknown.
+        share: The same over span_s; null where that is not known.
+    """
+
+    device: str
+    names: tuple[str, ...]
+    events: Natural
+    seconds: Positive | None
+    share: Share | None
+
+
+class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
+    """What the events of a trace come to.
+
+    Attributes:
+        span: From the start of the first event to the end of the last one; null: no event has a
+            time.
+        overlap: The time in which every device that computed was computing, over that of the one
+            which computed least; null for one device, and where a time is unknown.
+        untimed: Events without times.
+        ran: What ran where, in the order of the first event of each.
+        moved: All implicit transfers together.
+        busy: Each device of the map, and the host if it did something.
+    """
+
+    span: Positive | None
+    overlap: Share | None
+    untimed: Natural
+    ran: tuple[Ran, ...]
+    moved: Moved
+    busy: tuple[Busy, ...]
+
+
+class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_s"}):
+    """What a program did by one context.
+
+    Attributes:
+        number: Its number, in the order of opening.
+        bindings: Its map.
+        policy: What it does with operands that are elsewhere: moves them, or refuses.
+        opened: Since the first context was opened; null: on a clock of its own, which is
+            scripted.
+        closed: Whether the program closed it.
+        entries: Its map.
+        summary: What the events come to.
+        events: Everything, in the order of queueing.
+    """
+
+    number: Count
+    bindings: tuple[Binding, ...]
+    policy: Policy
+    opened: Number | None
+    closed: bool
+    events: tuple[TraceEvent, ...] = ()
+
+
+class Use(
+    Struct,
+    frozen=True,
+    rename={
+        "memory": "memory_bytes",
+        "power": "power_w",
+        "first": "first_use_s",
+        "idle": "longest_idle_s",
+        "computing": "kernel_s",
+        "copying": "copy_s",
+    },
+):
+    """What a program did with the device of a name; null: not seen.
+
+    Attributes:
+        name: The user's word.
+        device: The id of its device.
+        verdict: Whether the program used it; what could not be seen is unknown, never not-used.
+        why: Of unknown: why it could not be seen.
+        sources: Who was asked.
+        busy: Share of the run in which it worked for the program.
+        peak: The largest share between two looks.
+        memory: What the program took of its memory, at most.
+        bytes_to_device: What was copied to it.
+        bytes_to_host: What was copied from it.
+        power: Watts at most, of the whole device.
+        throttle: What held it back at any look.
+        first: When it first worked, in seconds since the start.
+        idle: The longest time in which it did not.
+        foreign: Share of the run in which it worked for other programs.
+        kernels: Kernels that ran on it.
+        waits: How often the program waited for it.
+        computing: Seconds in which its kernels ran, by its own clock.
+        copying: Seconds of its copies, by its own clock.
+    """
+
+    name: str
+    device: str
+    verdict: UseVerdict
+    why: Unseen | None = None
+    sources: tuple[Seeing, ...] = ()
+    busy: Share | None = None
+    peak: Share | None = None
+    memory: Natural | None = None
+    bytes_to_device: Natural | None = None
+    bytes_to_host: Natural | None = None
+    power: Positive | None = None
+    throttle: tuple[str, ...] = ()
+    first: Positive | None = None
+    idle: Positive | None = None
+    foreign: Share | None = None
+    kernels: Natural | None = None
+    waits: Natural | None = None
+    computing: Positive | None = None
+    copying: Positive | None = None
+
+
+class Utilisation(
+    Struct,
+    frozen=True,
+    rename={
+        "elapsed": "elapsed_s",
+        "cpu": "cpu_s",
+        "unseen": "unseen_cpu_s",
+        "memory": "memory_bytes",
+    },
+):
+    """What a program did with the devices of a map.
+
+    Attributes:
+        command: The program and its arguments.
+        code: What it ended with; minus the number of a signal; null: gpumap ended it, or it is
+            one of several processes.
+        elapsed: From its start to its end.
+        looks: How often devices and processes were looked at.
+        cpu: CPU time of all its processes.
+        unseen: Of it what cannot be told to be of one core: of processes that lived between looks.
+        memory: Resident memory of all its processes together, at most.
+        uses: What it did with each name's device.
+    """
+
+    command: tuple[str, ...]
+    code: Annotated[int, Meta(ge=-64, le=255)] | None
+    elapsed: Positive
+    looks: Natural
+    cpu: Positive
+    unseen: Positive
+    memory: Natural
+    uses: tuple[Use, ...]
+
+    def counted(self, counts: Mapping[str, Mapping[str, Any]], *, complete: bool) -> Utilisation:
+        """Return it with what a layer inside the program counted on OpenCL devices.
+
+        Args:
+            counts: by the device's id, as far as known: `kernels`, `bytes_to_device`,
+                `bytes_to_host`, `waits`, `computing` and `copying`.
+            complete: no process of the program ran without the layer, so what it did not count
+                there was not.
+        """
+        every = ((use, counts.get(use.device, {})) for use in self.uses)
+        uses = tuple(
+            _counted(use, found, complete=complete)
+            if found or (complete and use.device.startswith(_OPENCL))
+            else use
+            for use, found in every
+        )
+        return structs.replace(self, uses=uses)
+
+
+def _counted(use: Use, counts: Mapping[str, Any], *, complete: bool) -> Use:
+    known = {key: counts.get(key, 0 if complete else None) for key in _COUNTS}
+    verdict, why = use.verdict, use.why
+    if known["kernels"]:
+        verdict, why = "used", None
+    elif complete and verdict == "unknown":
+        verdict, why = "not-used", None
+    sources: tuple[Seeing, ...] = (*use.sources, "opencl-layer")
+    times = {key: counts.get(key) for key in ("computing", "copying")}
+    return structs.replace(use, verdict=verdict, why=why, sources=sources, **known, **times)

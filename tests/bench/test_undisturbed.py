@@ -1,0 +1,127 @@
+"""Undisturbed samples: left out by evidence of preemption, never by the time itself."""
+
+import math
+import random
+import sys
+from statistics import median
+
+import pytest
+
+from gpumap.bench.figures import quotient, ratio
+from gpumap.model import Estimate, Samples, replace
+from gpumap.saved import read
+
+BUSY = 0.010  # seconds of a sample that nothing disturbs
+
+
+def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
+    """Return samples whose threads lost so many seconds; in `waits` no thread ran."""
+    n = len(lost)
+    seconds = tuple(busy + each + waits for each in lost)
+    spans = tuple((float(k), k + busy + each) for k, each in enumerate(lost))
+    return Samples(
+        seconds, tuple(range(n)), queue=(0.0,) * n, cpu=(busy * len(names),) * n,
+        worked=dict.fromkeys(names, (busy,) * n), intervals=dict.fromkeys(names, spans),
+    )  # fmt: skip
+
+
+def test_what_nothing_disturbed_is_as_it_is():
+    found = taken(*[0.0] * 8)
+    assert found.ran == pytest.approx((1.0,) * 8)
+    assert found.undisturbed is found
+    assert not found.by_cpu
+
+
+def test_a_long_sample_whose_thread_ran_stays():
+    """What took long by itself is no less true."""
+    seconds = (*[BUSY] * 7, 5 * BUSY)
+    found = taken(*[0.0] * 8)
+    spans = {"a": tuple((0.0, each) for each in seconds)}
+    found = replace(found, seconds=seconds, cpu=seconds, worked={"a": seconds}, intervals=spans)
+    assert found.undisturbed is found
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b")])
+def test_preempted_samples_are_left_out_with_all_that_is_of_them(names):
+    found = taken(*[0.0, 0.005] * 6, names=names)
+    kept = found.undisturbed
+    assert kept.blocks == (0, 2, 4, 6, 8, 10)
+    assert set(kept.seconds) == {BUSY}
+    assert {len(kept.queue), len(kept.cpu), len(kept.worked["a"]), len(kept.intervals["a"])} == {6}
+    assert not found.by_cpu
+
+
+def test_one_preempted_device_of_several_is_enough():
+    found = taken(*[0.0] * 12, names=("a", "b"))
+    late = tuple(
+        (start, stop + 0.01 * (n % 2)) for n, (start, stop) in enumerate(found.intervals["b"])
+    )
+    found = replace(found, intervals={**found.intervals, "b": late})
+    assert found.undisturbed.blocks == (0, 2, 4, 6, 8, 10)
+
+
+def test_a_wait_beside_the_spans_is_seen():
+    """A fetch behind them takes a thread too: where none ran, one was preempted."""
+    assert taken(*[0.0] * 6, waits=0.002).ran == pytest.approx((10 / 11.8,) * 6)
+    assert taken(*[0.0] * 6, waits=0.0001).ran == pytest.approx((1.0,) * 6)  # a wake-up
+
+
+@pytest.mark.parametrize("clean", [0, 5])
+def test_of_too_few_the_cpu_times_of_all_count(clean):
+    found = taken(*[0.0] * clean, *[0.004] * (9 - clean), names=("a", "b"))
+    assert found.by_cpu
+    assert found.undisturbed.seconds == pytest.approx((BUSY,) * 9)
+    assert found.undisturbed.blocks == found.blocks
+
+
+@pytest.mark.parametrize(
+    "unknown", [{"cpu": (0.0009,) * 9}, {"worked": {}}, {"cpu": ()}, {"intervals": {}}]
+)
+def test_without_evidence_nothing_is_left_out(unknown):
+    """Short rounds, scripted devices, GPUs, all cores at once: no thread tells whether it ran."""
+    found = replace(taken(*[0.005] * 9), **unknown)
+    assert (found.ran, found.by_cpu) == ((), False)
+    assert found.undisturbed is found
+
+
+def test_separate_medians_hold_the_ratio_in_95_of_100_runs():
+    """Each side keeps other blocks: at least 93 of 100, by 400 runs of 12 and 20 samples."""
+    rng, held = random.Random(1), 0  # noqa: S311 - noise, not a secret
+    for _ in range(400):
+        over, under = (
+            {start + n: seconds * math.exp(rng.gauss(0.0, 0.03)) for n in range(count)}
+            for start, seconds, count in ((0, 2.0, 12), (100, 1.0, 20))
+        )
+        found = ratio(over, under, 0.95)
+        held += found.low <= 2.0 <= found.high
+    assert held >= 0.93 * 400
+
+
+def test_a_ratio_of_too_few_has_no_interval():
+    few = Estimate.without_interval(2.0, "s")
+    assert quotient(few, Estimate(1.0, 0.9, 1.1, "s")) == Estimate.without_interval(2.0, "1")
+    assert quotient(few, Estimate(0.0, 0.0, 0.0, "s")) is None
+
+
+def test_a_real_run_beside_a_busy_process_is_judged_by_what_it_says(gpumap):
+    """Whatever the machine does: the metrics follow from the samples, and compare believes them."""
+    given = ("--size", "768", "--cases", "one", "--budget", "4s", "--map", "a->cpu0")
+    busy = gpumap.start([sys.executable, "-c", "while True: pass"])
+    try:
+        gpumap("bench", "dot", *given, "--output", "json=r.json", GPUMAP_BACKEND="numpy")
+    finally:
+        busy.kill()
+        busy.communicate()
+    found = read(gpumap.folder / "r.json")
+    rows = [row for row in found.measurements if row.case.name == "one" and row.status == "ok"]
+    for row in rows:
+        share = row.metrics["undisturbed"].value
+        assert share == sum(ran >= 0.98 for ran in row.samples.ran) / len(row.samples.seconds)
+        assert row.metrics["time_observed"].value == median(row.samples.seconds)
+        assert row.metrics["time"].value == median(row.samples.undisturbed.seconds)
+        assert ("cpu" in row.flags) == row.samples.by_cpu
+        assert share < 1.0 or row.metrics["time"] == row.metrics["time_observed"]
+        text, by = found.headline.text, (" of samples.", " By CPU time.")["cpu" in row.flags]
+        assert found.headline.row != row.case.id or text.endswith(by) == (share < 1.0)
+    if rows:  # a machine may be too busy for any
+        assert "cannot be compared" not in gpumap("compare", "r.json", "r.json").err

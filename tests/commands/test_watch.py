@@ -1,0 +1,259 @@
+"""`gpumap trace [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
+
+import json
+import os
+import re
+import shutil
+import sys
+
+import pytest
+from shell import BIN, on_a_terminal
+
+PYTHON = sys.executable
+TWO = "dev0->cpu0;dev1->cpu1"
+FIRST, *OTHERS = sorted(os.sched_getaffinity(0))
+# Works for 1.5 s on one core.
+ONE = f"""
+import os, sys, time
+os.sched_setaffinity(0, {{{FIRST}}})
+end = time.monotonic() + 1.5
+while time.monotonic() < end: pass
+"""
+WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\n"
+
+two_cores = pytest.mark.skipif(not OTHERS, reason="one core alone may be used")
+
+
+@pytest.fixture(autouse=True)
+def found(gpumap):
+    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
+
+
+def traced(gpumap, code, *options, map_=TWO):
+    """Trace a program of Python's; return the answer and what its report says of use."""
+    command = [map_, *options, "--output", "r.json", "--", PYTHON, "-c", code]
+    answer = gpumap("trace", *command)
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    return answer, report
+
+
+def verdicts(report):
+    return {use["name"]: use["verdict"] for use in report["utilisation"]["uses"]}
+
+
+@two_cores
+def test_a_program_that_uses_one_of_two_cores(gpumap):
+    answer, report = traced(gpumap, ONE)
+    assert (answer.code, report["exit_code"]) == (0, 0)
+    assert answer.out.startswith("dev1 was not used. ")
+    assert (report["headline"]["level"], verdicts(report)) == (
+        "below", {"dev0": "used", "dev1": "not-used"}
+    )  # fmt: skip
+    first, second = report["utilisation"]["uses"]
+    assert first["busy"] > second["busy"]
+    assert second["first_use_s"] is None
+
+
+@two_cores
+def test_expect_used_makes_code_0_a_1_and_no_other(gpumap):
+    answer, report = traced(gpumap, ONE, "--expect-used")
+    assert (answer.code, report["errors"][0]["code"]) == (1, "not-used")
+    assert "error: dev1 was not used" in answer.err
+    answer, report = traced(gpumap, f"{ONE}\nsys.exit(7)", "--expect-used")
+    assert answer.code == 7
+    assert (report["exit_code"], report["utilisation"]["code"]) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ("os._exit(3)", 3, "exit code 3"),
+        ("os.kill(os.getpid(), 9)", 137, "signal 9"),
+        ("os.abort()", 134, "signal 6"),
+    ],
+)
+def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
+    program = f"import os, time; os.sched_setaffinity(0, {{{FIRST}}})\n{WORK}{end}"
+    answer, report = traced(gpumap, program, map_="dev0->cpu0")
+    assert answer.code == code
+    assert answer.out.startswith(f"The program ended with {said} after ")
+    assert verdicts(report) == {"dev0": "used"}
+    assert report["utilisation"]["cpu_s"] >= 0.5
+    assert report["headline"]["level"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        f"import os, sys, time\nif os.fork(): sys.exit(os.wait()[1])\n{WORK}",
+        f"import os, sys as s; os.execv(s.executable, ['python', '-c', {f'import time{WORK}'!r}])",
+        f"import subprocess as s, sys\ns.run([sys.executable, '-c', {f'import time{WORK}'!r}])",
+        f"import threading, time\nt = threading.Thread(target=exec, args=({WORK!r}, globals()))\n"  # noqa: ISC004
+        "t.start(); t.join()",
+    ],
+    ids=["fork", "exec", "subprocess", "thread"],
+)
+def test_what_a_program_starts_is_the_programs(gpumap, start):
+    answer, report = traced(gpumap, start, map_="all->cpu")
+    assert (answer.code, verdicts(report)) == (0, {"all": "used"})
+    assert report["utilisation"]["cpu_s"] >= 0.5
+
+
+@two_cores
+def test_children_too_short_to_be_seen_leave_it_open(gpumap):
+    """A hundred of them take time on some core: neither may be called unused."""
+    code = "import subprocess\nfor _ in range(300): subprocess.run(['true'])"
+    _, report = traced(gpumap, code)
+    found = report["utilisation"]
+    assert "not-used" not in verdicts(report).values() or found["unseen_cpu_s"] < 0.25
+
+
+def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):
+    """Its stdin is ours, and its bytes are not changed."""
+    command = [gpumap.command, "trace", "a->cpu0", "--", "cat"]
+    process = gpumap.start(command, stdin=-1)
+    out, _ = process.communicate(b"no newline at the end of this: ", timeout=60)
+    assert out.startswith(b"no newline at the end of this: ")
+    assert process.returncode == 0
+
+
+def test_a_command_without_a_map_has_the_default_one(gpumap):
+    answer = gpumap("trace", "--format", "json", "--", "true")
+    report = json.loads(answer.out)
+    assert (answer.code, report["map"]["source"]) == (0, "default")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["trace", "--"], "no command is given"),
+        (["trace", TWO, "b->cpu0", "--", "true"], "unexpected extra argument (b->cpu0)"),
+        (["trace", "--perfetto", "x", "--", "true"], "--perfetto is of a SCRIPT"),
+        (["trace", "--expect-used", "x.py"], "--expect-used is of a COMMAND"),
+        (["trace"], "Missing argument"),
+    ],
+)
+def test_a_wrong_question_starts_nothing(gpumap, line, said):
+    answer = gpumap(*line)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_words_after_a_script_are_its_own(gpumap):
+    (gpumap.folder / "s.py").write_text("import sys; print(sys.argv[1:])")
+    answer = gpumap("trace", "s.py", "--", "true")
+    assert answer.out.splitlines()[0] in ("['--', 'true']", "['true']")
+    assert answer.code == 1  # it opened no context
+
+
+def test_what_the_program_left_is_ended(gpumap):
+    """As `run` does it: a daemon that a program leaves does not outlive the trace."""
+    code = (
+        "import os, sys\nif not os.fork():\n os.setsid()\n open('pid', 'w').write(str(os.getpid()))"
+        "\n os.execvp('sleep', ['sleep', '600'])\nimport time\n"
+        "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)"
+    )
+    answer, _ = traced(gpumap, code, map_="a->cpu0")
+    pid = int((gpumap.folder / "pid").read_text())
+    assert answer.code == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+# --- run --watch
+
+
+SLEEPER = f"import os, time\nif os.environ['GPUMAP_NAME'] == 'dev1': time.sleep(1)\nelse:{WORK}"
+RUN = ["--", PYTHON, "-c", SLEEPER.replace("else:\n", "else:\n ").replace("\nwhile", "\n while")]
+
+
+@two_cores
+@pytest.mark.parametrize("option", ["--watch", "--expect-used"])
+def test_run_ends_with_a_table_on_stderr(gpumap, option):
+    answer = gpumap("run", option, TWO, *RUN)
+    assert (answer.code, answer.out) == (int(option == "--expect-used"), "")
+    assert "dev1 was not used. " in answer.err
+    assert re.search(r"^  dev1  cpu1 +no ", answer.err, re.MULTILINE)
+    assert "\x1b" not in answer.err
+    assert ("error: dev1 was not used (--expect-used)" in answer.err) is bool(answer.code)
+
+
+def test_the_code_of_a_process_that_fails_is_that_of_the_run(gpumap):
+    answer = gpumap("run", "--watch", "--expect-used", "a->cpu0", "--", "sh", "-c", "exit 9")
+    assert answer.code == 9
+
+
+def test_quiet_leaves_the_code_alone(gpumap):
+    answer = gpumap("run", "--watch", "--quiet", "a->cpu0", "--", "sh", "-c", "echo x")
+    assert (answer.code, answer.out, answer.err) == (0, "[a] x\n", "")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
+    name = "a[red]界" + "n" * 60
+    code, text = on_a_terminal(
+        gpumap, "run", "--watch", f"{name}->cpu0", "--", PYTHON, "-c",
+        f"import time\nprint('begun', flush=True){WORK}", columns=columns, both=True,
+    )  # fmt: skip
+    assert code == 0
+    assert re.search(r"cpu0 +\d+% busy", text)
+    assert "\x1b[1A\r\x1b[J" in text
+    live = [line for line in text.splitlines() if "% busy" in line]
+    assert max(len(line.rpartition("\x1b[J")[2]) for line in live) < columns
+    assert text.index("begun") < text.index("use of devices in")
+
+
+OPENCL = """
+import numpy as np, pyopencl as cl
+context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
+queue, a = cl.CommandQueue(context), np.ones(1 << 16, "float32")
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, a.nbytes)
+source = "__kernel void f(__global float *x) { x[get_global_id(0)] += 1.0f; }"
+kernel = cl.Kernel(cl.Program(context, source).build(), "f")
+for _ in range(20):
+    cl.enqueue_copy(queue, buffer, a)
+    kernel(queue, a.shape, None, buffer)
+    cl.enqueue_copy(queue, a, buffer)
+"""
+
+
+def counted(gpumap, *command):
+    """Trace a program on the first OpenCL device; return its report, use and notes on the layer."""
+    answer = gpumap("devices", "--backend", "pyopencl")
+    if answer.code:
+        pytest.skip(answer.err)
+    gpumap("trace", "a->opencl0:0", "--times", "--output", "r.json", "--", *command)
+    report = json.loads((gpumap.folder / "r.json").read_text())
+    notes = [n for n in report["map"]["notes"] if n["code"] == "opencl-layer"]
+    return report["utilisation"]["uses"][0], notes
+
+
+def test_kernels_and_bytes_of_an_opencl_program_are_counted(gpumap):
+    use, notes = counted(gpumap, PYTHON, "-c", OPENCL)
+    size = 20 * (1 << 18)
+    known = [use[key] for key in ("verdict", "kernels", "bytes_to_device", "bytes_to_host")]
+    assert (known, notes) == (["used", 20, size, size], [])
+    assert use["kernel_s"] > 0.0
+
+
+def test_an_opencl_device_without_a_kernel_was_not_used(gpumap):
+    listed = "import pyopencl as cl; cl.get_platforms()[0].get_devices()"
+    use, notes = counted(gpumap, PYTHON, "-c", listed)
+    assert (use["verdict"], use["kernels"], notes) == ("not-used", 0, [])
+
+
+def test_an_opencl_program_that_hides_from_the_layer_is_cannot_tell(gpumap):
+    hidden = OPENCL + "import time; time.sleep(1.0)"
+    command = ["env", "-u", "GPUMAP_LAYER_FOLDER", PYTHON, "-c", hidden]
+    use, (note,) = counted(gpumap, *command)
+    assert (use["verdict"], note["severity"]) == ("unknown", "warning")
+
+
+def test_without_a_compiler_an_opencl_program_is_seen_from_outside_alone(gpumap):
+    bare = gpumap.folder / "bin"
+    bare.mkdir()
+    (bare / "ld").symlink_to(shutil.which("ld") or "/usr/bin/ld")  # what PoCL needs
+    gpumap.env.update(PATH=str(bare), GPUMAP_CACHE_DIR=str(gpumap.folder / "cache"))
+    use, (note,) = counted(gpumap, PYTHON, "-c", OPENCL)
+    assert (use["verdict"], use["kernels"]) == ("unknown", None)
+    assert "no C compiler" in note["message"]

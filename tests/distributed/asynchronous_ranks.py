@@ -1,0 +1,130 @@
+"""What each rank does in the tests of asynchronous training: learn, or exchange and conserve.
+
+asynchronous_ranks.py learn RULE      losses of ten seeds over that of one worker
+asynchronous_ranks.py conserve RULE   nothing is learned, and ranks begin with other parameters
+asynchronous_ranks.py wait RULE       as `conserve`; a rank waits to be stopped or killed
+"""
+
+import os
+import sys
+import time
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+
+from gpumap.backends import load as backend
+from gpumap.backends.base import Host
+from gpumap.distributed.mpi import load
+from gpumap.machine import topology
+from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.mpi_steps import RankTraining
+from gpumap.training.network import Layer, Network
+from gpumap.training.optimizers import Chosen
+from gpumap.training.steps import held_out
+
+NET = Network("line", 8, (Layer(1, "sigmoid"),))
+COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
+mode, rule = sys.argv[1:3]
+comm = load().COMM_WORLD
+rank, ranks = comm.Get_rank(), comm.Get_size()
+
+
+def training(session, workers, seed, rate):
+    names = tuple("abcdefgh"[:workers])
+    chosen = Chosen(rule, tau=2, chance=0.02 if mode == "learn" else 0.25)
+    params = Params((NET,), (chosen,), Scaling("weak", EACH), "sgd", rate, linear=True, seed=seed)
+    job = job_of(params, Spec("line", rule, names, whole=True))
+    job = replace(job, course=replace(job.course, data=NET.data(COUNT, seed)))
+    part = comm.Split(0 if rank < workers else 1, rank)
+    return RankTraining(job, part, job.worker("a", session) if rank < workers else None), job
+
+
+def paced(own, seconds, taken=None):
+    take = own._take_apart
+
+    def slowly(first):
+        time.sleep(seconds)
+        if taken is not None:
+            taken.append(first)
+        take(first)
+
+    own._take_apart = slowly
+
+
+def learned(session, workers, seed, rate):
+    own, job = training(session, workers, seed, rate)
+    if workers > 1:
+        paced(own, 0.006)  # on two cores four ranks are not alike
+    own.poison()
+    own.run(EPOCHS * COUNT // (EACH * workers))
+    found = own.parameters()
+    return None if found is None else held_out(job.course, found)
+
+
+def learn(session):
+    """A center takes as much part as a worker: the rate is that of one worker more."""
+    more = (ranks + 1) / ranks if rule == "easgd" and ranks > 1 else 1.0
+    ratios = []
+    for seed in range(10):
+        several, one = (learned(session, n, seed, r) for n, r in ((ranks, RATE * more), (1, RATE)))
+        ratios.append((several or 1.0) / (one or 1.0))
+    return f"ratio {median(ratios):.5f}"
+
+
+def conserve(session):
+    """The sum of all parameters, by weight, is before and after; ranks take uneven steps."""
+    own, _ = training(session, ranks, 1, 1e-30)
+    own.poison()
+    given = np.random.default_rng(rank).integers(-(2**10), 2**10, NET.parameters)
+    own._worker.model.put(given.astype(np.float32))
+    own._worker.session.synchronize()
+    own._apart.begin()
+    taken = []
+    paced(own, 0.004 * rank, taken)
+    weighted = 1.0 if rule == "easgd" else 1 / ranks
+    before = comm.allreduce(given * weighted)
+    if rank == 0 and rule == "easgd":
+        before = before + given
+    before = comm.bcast(before)
+    for _ in range(2):
+        own.record()
+        own.run(100)
+        weights = own._team.weights.fetch().astype(np.float64)
+        now = comm.allreduce(weights * (1.0 if rule == "easgd" else own._apart.weight))
+        if rule == "easgd":
+            now = now + comm.bcast(own._apart.center)
+        assert abs(now - before).max() <= 1e-4 * 2**10, (now, before)
+        assert abs(comm.allreduce(own._apart.weight) - 1.0) < 1e-12
+    firsts = sorted(each for every in comm.allgather(taken) for each in every)
+    assert firsts == list(range(0, 200 * ranks * EACH, EACH))  # every example once
+    steps, account = comm.gather(len(taken)), own.phases()[1]
+    exchanges, under_way = comm.reduce(account.exchanges), comm.reduce(account.under_way)
+    return f"{steps} steps, {exchanges} exchanges, {under_way} under way" if rank == 0 else ""
+
+
+def wait(session):
+    """A rank says who it is in the midst of a training, and sleeps there."""
+    own, _ = training(session, ranks, 1, 1e-30)
+    own.poison()
+    take = own._take_apart
+
+    def slowly(first):
+        if rank == ranks - 1 and own._apart._steps == 3:
+            sys.stdout.write(f"process {os.getpid()}\n")
+            sys.stdout.flush()
+            time.sleep(1.0)
+        take(first)
+
+    own._take_apart = slowly
+    began = time.monotonic()
+    own.run(50)
+    return f"ended after {time.monotonic() - began:.2f} s" if rank == 0 else ""
+
+
+numpy = backend("numpy", Host(dict(os.environ), topology.read()))
+devices = [device for device in numpy.probe().devices if device.ref.index is not None]
+with numpy.open(devices[rank % len(devices)], numpy.clock()) as session:
+    said = {"learn": learn, "conserve": conserve, "wait": wait}[mode](session)
+if rank == 0:
+    sys.stdout.write(f"{said}\n")

@@ -1,0 +1,223 @@
+"""The user's interpreter, asked for real: recorded wheels, planted libraries, devices by UUID."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tables
+
+from gpumap import model
+from gpumap.doctor.frameworks import ask
+from gpumap.doctor.frameworks.diagnose import diagnosis, seats
+from gpumap.doctor.frameworks.facts import Facts
+from gpumap.doctor.frameworks.judge import causes
+from gpumap.doctor.frameworks.machine import facts
+from gpumap.machine.cuda import CudaDevice
+from gpumap.machine.tree import Tree
+
+TABLE = tables.table(__file__)
+TREES, PLANTS = TABLE["trees"], TABLE["plants"]
+BARE = {"driver_loaded": False, "pci_gpus": [], "device_files": [], "env": {}}  # no GPU
+LIMIT = 10.0  # seconds that doctor is given, and 3 more for what a slow machine does beside it
+
+
+def written(folder, files):
+    """Write an environment's metadata: names of folders, and the heads of their METADATA."""
+    for name, head in files.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "METADATA").write_text(f"{head}\n\nA long description.\n")
+    return {each.name: each for each in ask.installed([str(folder)])}
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory):
+    """Return the site-packages of an environment of its own, and its interpreter."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    return site, folder / "bin/python"
+
+
+def plant(site, text, name="torch", version="2.5.0"):
+    written(site, {f"{name}-{version}.dist-info": f"Name: {name}\nVersion: {version}"})
+    (site / f"{name}.py").write_text(text)
+
+
+@pytest.fixture
+def planted(venv):
+    site, python = venv
+    yield site, python
+    subprocess.run(["rm", "-r", *site.glob("torch*")], check=True)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_recorded_wheels_on_a_machine_without_a_gpu(tmp_path, name):
+    """By their metadata and what the library answered; the right cause is first."""
+    row = TREES[name]
+    found = ask.Interpreter(
+        "/venv/bin/python", {"python": row["python"]}, written(tmp_path, row["tree"])
+    )
+    raw = {**BARE, **ask.metadata(found, row["framework"]), **json.loads(row["answer"])}
+    first = causes(Facts(raw, row["framework"]))[0]
+    assert (first.code, first.certain) == (row["code"], True)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_metadata_alone_tells_what_is_installed_wrongly(tmp_path, name):
+    """Without a word of the library: of a sound environment nothing is certain."""
+    row = TREES[name]
+    found = ask.Interpreter("p", {"python": row["python"]}, written(tmp_path, row["tree"]))
+    facts_ = Facts(ask.metadata(found, row["framework"]), row["framework"])
+    certain = [each.code for each in causes(facts_) if each.certain]
+    assert certain[:1] == ([row["code"]] if row["code"] in ("GM512", "GM517") else [])
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_library_that_is_no_help_gets_an_answer_in_time(gpumap, planted, name):
+    site, python = planted
+    plant(site, PLANTS[name]["text"])
+    start = time.monotonic()
+    answer = gpumap(
+        "doctor", "--python", str(python), "--timeout", f"{LIMIT:g}s", "--format", "json"
+    )
+    assert time.monotonic() - start < LIMIT + 3.0
+    (found,) = json.loads(answer.out)["diagnoses"]
+    assert found["verdict"] == "not used"
+    assert PLANTS[name]["code"] in ["", *(finding["code"] for finding in found["findings"])]
+    assert found["findings"]
+    assert "Traceback" not in answer.out + answer.err
+    assert not {"\x1b", "\x07"} & set(answer.out + answer.err)
+
+
+def test_nothing_that_was_forked_stays(gpumap, planted):
+    site, python = planted
+    plant(site, PLANTS["forks"]["text"])
+    gpumap("doctor", "--python", str(python), "--timeout", f"{LIMIT:g}s")
+    names = (each / "cmdline" for each in Path("/proc").iterdir() if each.name.isdecimal())
+    alive = [p for p in names if p.exists() and os.fsencode(python) in p.read_bytes()]
+    assert alive == []
+
+
+def test_the_library_runs_in_its_own_interpreter(gpumap, planted, tmp_path):
+    """Neither gpumap nor its folder is there, and gpumap's process imports nothing of it."""
+    site, python = planted
+    told = tmp_path / "told"
+    said = "repr([sys.executable, 'gpumap' in sys.modules])"
+    text = f"import sys\nopen({str(told)!r}, 'a').write({said})"
+    plant(site, text)
+    gpumap("doctor", "--python", str(python))
+    assert told.read_text() == repr([str(python), False])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--python", "/dev/null/python"), 2),
+        (("--python", "/bin/cat"), 2),
+        (("--framework", "tortch"), 2),
+        (("--framework", "cupy"), 3),
+    ],
+)
+def test_what_cannot_be_asked_is_said(gpumap, venv, words, code):
+    more = ("--python", str(venv[1])) if words[0] == "--framework" else ()
+    answer = gpumap("doctor", *words, *more)
+    assert (answer.code, "Traceback" in answer.err) == (code, False)
+
+
+def test_devices_of_a_framework_are_found_by_uuid():
+    """What a library does not tell is the driver's, at the same place."""
+    visible = [CudaDevice("A GPU", "0000:09:00.0", "aaaa-1"), CudaDevice("A GPU", None, "bbbb-2")]
+    ref = model.DeviceRef(model.Kind.CUDA, 1)
+    device = model.Device("cuda:1", model.Kind.CUDA, ref, "A GPU", "cupy",
+                          uuid="GPU-BBBB-2")  # fmt: skip
+    told = [{"name": "A GPU", "uuid": "bbbb-2"}, {"name": "A GPU", "uuid": ""}, {"name": "A GPU"}]
+    assert seats(told, visible, [model.Binding("dev0", device)]).split("; ") == [
+        "cuda:0 is A GPU GPU-bbbb-2, dev0 of the map",
+        "cuda:1 is A GPU GPU-bbbb-2, dev0 of the map",
+        "cuda:2 is A GPU (UUID not known)",
+    ]
+
+
+def test_a_framework_that_computed_is_used():
+    raw = {"framework": "torch", "packages": {"torch": "2.5.0"}, "worked": True, "gpu_count": 8}
+    found = diagnosis(raw, ("python", "pip"), "python")
+    assert (found.verdict, found.findings) == ("used", ())
+
+
+HOSTILE = (
+    None,
+    "",
+    5,
+    -1,
+    1e300,
+    [],
+    [[]],
+    {},
+    {"a": None},
+    "\x1b[31m",
+    "9" * 5000,
+    "+cu",
+    "MIG-",
+    True,
+)
+KEYS = (
+    "packages", "env", "gpu", "gpu_count", "capability", "arch_list", "driver", "driver_cuda",
+    "python", "runtime_cuda", "cudnn", "groups", "denied", "providers", "device_used",
+    "memory_used_mib", "os", "run_command", "image", "torch_version_cuda", "framework_says",
+    "pci_gpus",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("framework", [*ask.FRAMEWORKS, ""])
+def test_no_fact_stops_the_judge(framework):
+    """A library of the user's may answer anything."""
+    for value in HOSTILE:
+        for raw in ({key: value} for key in KEYS):
+            causes(Facts(raw, framework))
+        causes(Facts({"packages": {"torch": value, "jax": value, "jaxlib": value}, "env": {
+            "CUDA_VISIBLE_DEVICES": value, "LD_LIBRARY_PATH": value}}, framework))  # fmt: skip
+        causes(Facts(dict.fromkeys(KEYS, value), framework))
+
+
+CARD = "sys/bus/pci/devices/0000:09:00.0"
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({f"{CARD}/class": "0x030200", f"{CARD}/vendor": "0x10de"}, "GM514"),
+        ({f"{CARD}/class": "0x030200", f"{CARD}/vendor": "0x10de", ".dockerenv": ""}, "GM525"),
+        ({"proc/sys/kernel/osrelease": "5.15.90.1-microsoft-standard-WSL2"}, "GM527"),
+        ({f"{CARD}/class": "0x030200", f"{CARD}/vendor": "0x10de",
+          "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Kernel Module  470.82.01  Wed",
+          "dev/nvidia0": ""}, "GM507"),
+    ],
+)  # fmt: skip
+def test_captured_machines(tmp_path, files, code):
+    """The same CUDA build, on machines that lack something else each."""
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"{text}\n")
+    machine = {
+        key: value for key, value in facts(Tree(tmp_path), {}, ()).items() if value is not None
+    }
+    raw = {**machine, "packages": {"torch": "2.5.0+cu124"}, "is_available": False}
+    if code == "GM507":
+        raw["driver_cuda"] = "11.4"
+    assert causes(Facts(raw, "torch"))[0].code == code
+
+
+def test_env_names_no_user_and_no_secret(gpumap):
+    secrets = {"HOME": "/home/alice", "USER": "alice", "TOKEN": "hunter2",
+               "LD_LIBRARY_PATH": "/home/bob/cuda",
+               "CUDA_VISIBLE_DEVICES": "```\x1b[31m alice"}  # fmt: skip
+    answer = gpumap("env", **secrets)
+    assert answer.code == 0
+    assert not [word for word in ("alice", "bob", "hunter2", "\x1b") if word in answer.out]
+    assert [line[:3] for line in answer.out.splitlines()].count("```") == len(("begin", "end"))
+    assert "LD_LIBRARY_PATH" in answer.out
+    assert "~/cuda" in answer.out

@@ -1,0 +1,423 @@
+"""What processes take of cores and GPUs, by trees of the kernel's files and by NVML's answers.
+
+`AMD` is a recording: github.com/Umio-Yasuno/amdgpu_top/issues/87. `XE` is the kernel's own example:
+docs.kernel.org/gpu/xe/xe-drm-usage-stats.html. The i915 file and all of sysfs and /proc/PID/stat
+are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI files and proc(5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from nvml_library import Library
+
+from gpumap.launch.watching import Watch
+from gpumap.machine import usage
+from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
+
+AMD = """\
+pos:    0
+flags:  02104002
+mnt_id: 24
+ino:    614
+pasid:  32784
+drm-driver:     amdgpu
+drm-pdev:       0000:08:00.0
+drm-client-id:  217
+drm-memory-vram:        2068 KiB
+drm-memory-gtt:         8192 KiB
+drm-memory-cpu:         0 KiB
+drm-engine-gfx: 107322799 ns
+"""
+XE = """\
+pos:    0
+flags:  0100002
+drm-driver:     xe
+drm-client-id:  3
+drm-pdev:       0000:03:00.0
+drm-total-system:       0
+drm-resident-system:    0
+drm-total-gtt:  192 KiB
+drm-resident-gtt:       192 KiB
+drm-total-vram0:        23992 KiB
+drm-shared-vram0:       16 MiB
+drm-resident-vram0:     23992 KiB
+drm-cycles-rcs: 28257900
+drm-total-cycles-rcs:   7655183225
+drm-cycles-ccs: 0
+drm-total-cycles-ccs:   7655183225
+drm-engine-capacity-ccs:        4
+"""
+I915 = """\
+drm-driver: i915
+drm-pdev: 0000:00:02.0
+drm-client-id: 7
+drm-resident-system0: 4096 KiB
+drm-resident-local0: 2 MiB
+drm-engine-render: 5000000 ns
+drm-engine-video: 0 ns
+drm-engine-capacity-video: 2
+"""
+SECOND = 1_000_000_000
+
+
+def tree(folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children=""):
+    """Write a process as proc(5) has it; its name has what names may have."""
+    proc = folder / "proc" / str(pid)
+    for thread, spent, core in ((pid, ticks, processor), *threads):
+        task = proc / "task" / str(thread)
+        task.mkdir(parents=True, exist_ok=True)
+        count = 1 + len(threads)
+        fields = ["S", 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, 0, 0, 20, 0, count, 0, 555, 0, 3]
+        fields += [0] * (36 - len(fields)) + [core, 0]
+        total = ticks + sum(t[1] for t in threads)
+        text = f"{thread} (a ) b (c) " + " ".join(map(str, fields))
+        (task / "stat").write_text(text)
+        (task / "children").write_text(children if thread == pid else "")
+        if thread == pid:
+            (proc / "stat").write_text(text.replace(f" {spent} 0 0 0 20", f" {total} 0 0 0 20"))
+    (proc / "fd").mkdir(exist_ok=True)
+    (proc / "fdinfo").mkdir(exist_ok=True)
+    for number, (node, text) in enumerate(drm or []):
+        link = proc / "fd" / str(number)
+        link.unlink(missing_ok=True)
+        link.symlink_to(node)
+        (proc / "fdinfo" / str(number)).write_text(text)
+
+
+def card(folder, pci, **files):
+    device = folder / "sys/bus/pci/devices" / pci
+    (device / "drm/card0").mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = device / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def cpu(index):
+    return Binding(f"dev{index}", Device(f"cpu:{index}", Kind.CPU, DeviceRef(Kind.CPU, index), "",
+                   "numpy", cores=(index,)))  # fmt: skip
+
+
+def gpu(pci, kind=Kind.OPENCL, **more):
+    return Binding("gpu", Device(f"{kind}:{pci}", kind, DeviceRef(kind, 0), "", "x", pci, **more))
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@dataclass
+class Seen:
+    """A watch of a tree whose files the test writes between two looks, a second apart."""
+
+    root: object
+    bindings: list
+    library: object = None
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self):
+        self.watch = Watch(self.bindings, str(self.root), self.clock, self.library)
+        self.watch.add(100, None)
+
+    def look(self, **process):
+        tree(self.root, **process)
+        self.clock.now += 1.0
+        self.watch.look()
+
+    def uses(self):
+        self.watch.end()
+        return {use.name: use for use in self.watch.uses()}
+
+
+# --- files
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "engines", "capacity", "memory"),
+    [
+        (AMD, ("0000:08:00.0", 217), {b"gfx": (107322799, None)}, {}, 2068 << 10),
+        (XE, ("0000:03:00.0", 3), {b"rcs": (28257900, 7655183225), b"ccs": (0, 7655183225)},
+         {b"ccs": 4}, 23992 << 10),
+        (I915, ("0000:00:02.0", 7), {b"render": (5000000, None), b"video": (0, None)},
+         {b"video": 2}, 2 << 20),
+    ],
+)  # fmt: skip
+def test_engine_times_and_memory_are_those_of_the_file(
+    tmp_path, text, device, engines, capacity, memory
+):
+    tree(tmp_path, drm=[("/dev/dri/renderD128", text), ("/dev/null", text)])
+    found = usage.drm_use(str(tmp_path), 100)
+    assert found == usage.DrmUse(
+        {device: usage.Client(engines, capacity, memory)}, hidden=False, compute=False
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "drm-pdev:\n", "drm-client-id: 1\n", "drm-pdev: x\ndrm-client-id: -1\n",
+     "\xff\x00: \ndrm-", "drm-pdev: x\ndrm-client-id: 1e9\n"],
+)  # fmt: skip
+def test_a_broken_file_is_no_client(tmp_path, text):
+    tree(tmp_path, drm=[("/dev/dri/card0", text)])
+    assert usage.drm_use(str(tmp_path), 100).clients == {}
+
+
+def test_a_process_has_threads_children_and_a_name_with_brackets(tmp_path):
+    tree(tmp_path, ticks=5, processor=1, threads=[(101, 7, 3)], children="200 201 ")
+    found = usage.process(str(tmp_path), 100)
+    assert found.whole == usage.Spent(12, 1)
+    assert found.threads == {100: usage.Spent(5, 1), 101: usage.Spent(7, 3)}
+    assert found.children == (200, 201)
+    assert usage.process(str(tmp_path), 999) is None
+
+
+def test_processors_count_what_is_neither_idle_nor_stolen(tmp_path):
+    (tmp_path / "proc").mkdir()
+    lines = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 1000 0 0\ncpu1 x\nintr 5\n"
+    (tmp_path / "proc/stat").write_text(lines)
+    assert usage.processors(str(tmp_path)) == {0: 31}
+
+
+# --- cores
+
+
+def test_ticks_of_a_thread_are_of_the_core_it_ran_on(tmp_path):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    seen.look(ticks=0)
+    seen.look(ticks=0, threads=[(101, 80, 1)])
+    seen.look(ticks=0, threads=[(101, 160, 1)])
+    found = seen.uses()
+    assert (found["dev0"].verdict, found["dev0"].busy) == ("not-used", 0.0)
+    one = found["dev1"]
+    assert (one.verdict, one.first, one.idle) == ("used", 1.0, 1.0)
+    assert (one.busy, one.peak) == (pytest.approx(160 / usage.TICKS / 3, abs=1e-3), 0.8)
+
+
+def test_a_child_is_the_programs(tmp_path):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path, pid=200, ticks=90, processor=1)
+    seen.look(children="200")
+    assert {name: use.verdict for name, use in seen.uses().items()} == {
+        "dev0": "not-used", "dev1": "used"
+    }  # fmt: skip
+
+
+def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    seen.look(ticks=0)
+    seen.watch.reaped(100, 3.0)
+    assert seen.watch.unseen == 3.0
+    assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
+
+
+def test_work_that_no_look_saw_is_of_the_core_that_a_process_is_bound_to(tmp_path):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path)
+    (tmp_path / "proc/100/status").write_text("Cpus_allowed_list:\t1\n")
+    seen.look(ticks=0)
+    seen.watch.reaped(100, 3.0)
+    assert {name: use.verdict for name, use in seen.uses().items()} == {
+        "dev0": "not-used", "dev1": "used"
+    }  # fmt: skip
+
+
+def test_a_core_that_worked_to_the_end_was_not_idle_after_the_last_look(tmp_path):
+    seen = Seen(tmp_path, [cpu(0)])
+    seen.watch.add(100, "dev0")
+    seen.look(ticks=100)
+    seen.clock.now += 0.5
+    seen.watch.reaped(100, 1.5)
+    use = seen.uses()["dev0"]
+    assert (use.busy, use.first, use.idle) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("cost", "pause"), [(1e-5, 0.1), (1e-3, 1.0)])
+def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost, pause):
+    """At most 0.2 % of a core, and at most ten times a second."""
+    spent = iter(n * cost for n in range(1000))
+    monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: next(spent))
+    seen = Seen(tmp_path, [cpu(0)])
+    for _ in range(40):
+        seen.look()
+    assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
+
+
+# --- DRM
+
+
+def fdinfo(text, key, value):
+    head, _, tail = text.partition(f"{key}:")
+    return f"{head}{key}: {value}{tail[tail.index(chr(10)) :]}"
+
+
+def test_busy_is_what_engine_times_grew_by(tmp_path):
+    card(tmp_path, "0000:08:00.0", hwmon__hwmon3__power1_average="35000000\n")
+    seen = Seen(tmp_path, [gpu("0000:08:00.0")])
+    for nanoseconds in (0, SECOND // 4, SECOND):
+        text = fdinfo(AMD, "drm-engine-gfx", f"{nanoseconds} ns")
+        seen.look(drm=[("/dev/dri/renderD128", text), ("/dev/dri/renderD128", text)])
+    use = seen.uses()["gpu"]
+    assert (use.verdict, use.sources) == ("used", ("fdinfo",))
+    assert (use.busy, use.peak, use.first, use.idle) == (pytest.approx(1 / 3, abs=1e-4), 0.75, 1, 1)
+    assert (use.memory, use.power) == (2068 << 10, 35.0)
+
+
+def test_busy_of_cycles_is_a_share_of_all_cycles(tmp_path):
+    card(tmp_path, "0000:03:00.0", tile0__gt0__freq0__throttle__reason_pl1="1\n")
+    seen = Seen(tmp_path, [gpu("0000:03:00.0")])
+    for busy, of in ((1000, 10000), (1600, 11000)):
+        text = fdinfo(XE, "drm-cycles-rcs", busy)
+        text = fdinfo(text, "drm-total-cycles-rcs", of)
+        seen.look(drm=[("/dev/dri/card0", text)])
+    use = seen.uses()["gpu"]
+    assert (use.verdict, use.peak, use.throttle) == ("used", 0.6, ("pl1",))
+
+
+@pytest.mark.parametrize(
+    ("drm", "looks", "verdict"),
+    [
+        ([], 1, ("not-used", None)),
+        ([("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))], 1,
+         ("unknown", "opened-idle")),
+        ([("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))], 6, ("not-used", None)),
+        ([("/dev/kfd", "")], 6, ("unknown", "compute-driver")),
+        ([("/dev/dri/renderD129", XE)], 1, ("not-used", None)),
+    ],
+)  # fmt: skip
+def test_not_used_is_said_where_work_would_have_shown(tmp_path, drm, looks, verdict):
+    card(tmp_path, "0000:08:00.0")
+    seen = Seen(tmp_path, [gpu("0000:08:00.0")])
+    for _ in range(looks):
+        seen.look(drm=drm)
+    use = seen.uses()["gpu"]
+    assert (use.verdict, use.why) == verdict
+
+
+def test_energy_becomes_power(tmp_path):
+    card(tmp_path, "0000:00:02.0", hwmon__hwmon1__energy1_input="1000000")
+    gauges = usage.Gauges(str(tmp_path), "0000:00:02.0")
+    assert gauges.power(1.0) is None
+    card(tmp_path, "0000:00:02.0", hwmon__hwmon1__energy1_input="21000000")
+    assert gauges.power(3.0) == 10.0
+
+
+def test_the_time_of_a_process_near_a_gpu_is_not_the_gpus(tmp_path):
+    seen = Seen(tmp_path, [gpu("0000:08:00.0", cores=(0,)), cpu(0)])
+    seen.watch.add(100, "gpu")
+    seen.look(ticks=90)
+    assert seen.uses()["gpu"].busy in (0.0, None)
+    assert seen.uses()["dev0"].busy == 0.9
+
+
+# --- NVML
+
+
+@dataclass
+class Answer:
+    pid: int = 0
+    smUtil: int = 0  # noqa: N815
+    usedGpuMemory: int | None = None  # noqa: N815
+    used: int = 0
+    gpu: int = 0
+    fieldId: int = 0  # noqa: N815
+    nvmlReturn: int = 0  # noqa: N815
+    valueType: int = 3  # noqa: N815
+    ullVal: int = 0  # noqa: N815
+
+    @property
+    def value(self):
+        return self
+
+
+def nvml(**answers):
+    known = {"DeviceGetHandleByPciBusId": "h", "DeviceGetMemoryInfo": Answer(used=1 << 30)}
+    known["DeviceGetComputeRunningProcesses_v3"] = []
+    known["DeviceGetUtilizationRates"] = Answer()
+    return Library(known | {f"Device{query}": answer for query, answer in answers.items()})
+
+
+@pytest.mark.parametrize(
+    ("library", "verdict", "busy"),
+    [
+        (nvml(), ("not-used", None), 0.0),
+        (nvml(GetProcessUtilization=[Answer(pid=100, smUtil=75), Answer(pid=7, smUtil=20)]),
+         ("used", None), 0.75),
+        (nvml(GetUtilizationRates=Answer(gpu=90)), ("not-used", None), 0.0),  # of others
+        (nvml(GetComputeRunningProcesses_v3=[Answer(pid=100, usedGpuMemory=500 << 20)],
+              GetUtilizationRates=Answer(gpu=90)), ("used", None), 0.9),
+        (nvml(GetComputeRunningProcesses_v3=[Answer(pid=100, usedGpuMemory=500 << 20)]),
+         ("unknown", "opened-idle"), 0.0),
+        (Library({}), ("unknown", "no-driver"), None),
+    ],
+)  # fmt: skip
+def test_nvml_tells_by_process(tmp_path, library, verdict, busy):
+    seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
+    seen.look()
+    use = seen.uses()["gpu"]
+    assert ((use.verdict, use.why), use.busy) == (verdict, busy)
+
+
+def test_memory_that_grows_without_a_process_is_of_hidden_processes(tmp_path):
+    """In a container NVML lists nobody: then nothing is said of the device."""
+    library = nvml()
+    seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
+    seen.look()
+    library.answers["DeviceGetMemoryInfo"] = Answer(used=2 << 30)
+    seen.look()
+    use = seen.uses()["gpu"]
+    assert (use.verdict, use.why) == ("unknown", "hidden-processes")
+
+
+def test_bytes_over_pcie_are_differences_of_counters(tmp_path):
+    def counters(sent, received, kind=3):
+        values = [(197, sent), (198, received)]
+        return [Answer(fieldId=id_, ullVal=value, valueType=kind) for id_, value in values]
+
+    library = nvml(GetFieldValues=counters(1000, 5000))
+    seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
+    seen.look()
+    library.answers["DeviceGetFieldValues"] = counters(1100, 9000)
+    seen.look()
+    use = seen.uses()["gpu"]
+    assert (use.bytes_to_device, use.bytes_to_host) == (4000, 100)
+    assert (use.power, use.throttle) == (None, ())
+
+
+def test_opencl_in_host_memory_cannot_be_seen(tmp_path):
+    """Its work is done by threads of the program: no look can tell them from the others."""
+    seen = Seen(tmp_path, [gpu(None, cores=(0, 1))])
+    seen.look(ticks=50)
+    use = seen.uses()["gpu"]
+    assert (use.verdict, use.why, use.busy) == ("unknown", "host-threads", None)
+
+
+# --- a layer inside the program
+
+
+@pytest.mark.parametrize(
+    ("counts", "complete", "verdict"),
+    [
+        ({"kernels": 3, "bytes_to_device": 8, "bytes_to_host": 4, "waits": 3}, False, "used"),
+        ({"kernels": 3}, True, "used"),
+        ({"kernels": 0}, False, "unknown"),
+        ({"kernels": 0}, True, "not-used"),
+        ({}, True, "not-used"),
+        ({}, False, "unknown"),
+    ],
+)
+def test_what_a_layer_counts_decides_where_nothing_was_seen(tmp_path, counts, complete, verdict):
+    part = Device("opencl:0:0.1", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0), "", "pyopencl")
+    seen = Seen(tmp_path, [Binding("part", part), gpu("0000:09:00.0", Kind.CUDA)])
+    seen.look()
+    uses = tuple(seen.uses().values())
+    outside = Utilisation(("x",), 0, 1.0, 1, 0.0, 0.0, 0, uses)
+    inside, other = outside.counted({"opencl:0:0.1": counts}, complete=complete).uses
+    assert inside.verdict == verdict
+    assert inside.kernels == counts.get("kernels", 0 if complete else None)
+    assert (other.verdict, other.kernels) == ("unknown", None)  # a layer of OpenCL's knows no CUDA

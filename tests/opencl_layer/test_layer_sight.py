@@ -1,0 +1,159 @@
+"""Whether a program is counted: real ones that hide, and why each of them does."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from layered import DRIVERS, compiled
+
+from gpumap.opencl_layer import MEANING, UNUSED, sight
+from gpumap.opencl_layer.sights import Sight
+
+DIRECT = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    for (int at = 1; at < count; at++)
+        if (!dlopen(words[at], RTLD_NOW)) return 1;
+    printf("ready\\n"), fflush(stdout);
+    return pause();
+}
+"""
+
+
+@contextmanager
+def started(command, env):
+    """Yield a process that has said its first line, and end it."""
+    words = [str(word) for word in command]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline()
+            yield process.pid
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def seen(counting, command, env):
+    with started(command, env) as pid:
+        return sight(pid, counting.folder)
+
+
+@pytest.fixture(scope="module")
+def opener(tmp_path_factory):
+    """Return a program that opens libraries and waits."""
+    source = tmp_path_factory.mktemp("opener") / "opener.c"
+    source.write_text(DIRECT)
+    return compiled(source.parent, source, "-ldl")
+
+
+def test_a_counted_program(counting, program):
+    assert seen(counting, [program, "wait"], counting.env("system")) == "counted"
+
+
+def test_a_program_without_opencl(counting):
+    command = ["sh", "-c", "echo ready; exec sleep 60"]
+    assert seen(counting, command, counting.env()) == "no-opencl"
+
+
+def test_a_loader_that_was_not_called(counting, program):
+    """It is linked to the loader, and calls nothing: it has used no device."""
+    assert seen(counting, [program, "nothing"], counting.env("system")) == "no-call"
+    assert counting.read() == ()
+
+
+def test_a_program_without_the_variables(counting, program):
+    added = ("OPENCL_LAYERS", "GPUMAP_LAYER_FOLDER", "GPUMAP_LAYER_TIMES")
+    env = {key: value for key, value in counting.env("system").items() if key not in added}
+    assert seen(counting, [program, "wait"], env) == "environment"
+    assert seen(counting, [program, "nothing"], env) == "environment"
+
+
+def test_a_run_inside_of_a_run_is_counted_there(counting, program, tmp_path):
+    (tmp_path / "inner").mkdir()
+    env = counting.env("system") | {"GPUMAP_LAYER_FOLDER": str(tmp_path / "inner")}
+    assert seen(counting, [program, "wait"], env) == "environment"
+
+
+def test_a_loader_that_has_not_loaded_the_layer(counting, program):
+    """The library is gone: the loader goes on without it, in silence."""
+    env = counting.env("system") | {"OPENCL_LAYERS": "/nowhere/layer.so"}
+    assert seen(counting, [program, "wait"], env) == "not-loaded"
+    assert counting.read() == ()
+
+
+def test_a_loader_that_knows_no_layers(counting, opener, tmp_path):
+    """Whatever else is loaded: what goes through it is not counted."""
+    source = tmp_path / "old.c"
+    source.write_text("int clFinish(void *queue) { return queue != 0; }\n")
+    old = compiled(tmp_path, source, "-shared", "-fPIC").rename(tmp_path / "libOpenCL.so.1.0")
+    assert seen(counting, [opener, old], counting.env("system")) == "old-loader"
+
+
+def test_a_driver_without_a_loader(counting, opener):
+    """As of a static loader, or one of another name."""
+    env = counting.env("system")
+    assert seen(counting, [opener, DRIVERS["system"]], env) == "no-loader"
+
+
+def test_more_rights_than_the_user(counting, program):
+    """The layer stays out, and writes nothing with another user's rights."""
+    if os.geteuid():
+        pytest.skip("only root can make a set-user-ID program of another user")
+    with tempfile.TemporaryDirectory() as name:  # below a folder that every user may enter
+        copy = Path(shutil.copy(program, name))
+        os.chown(copy, 65534, 65534)
+        copy.chmod(0o4755)
+        for folder in (Path(name), Path(name, "pocl")):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777)
+        env = counting.env("system", POCL_CACHE_DIR=str(Path(name, "pocl")))
+        assert seen(counting, [copy, "wait"], env) == "privileges"
+    assert counting.read() == ()
+
+
+def test_another_container(counting, program):
+    """It has another root: the layer is not at its path there."""
+    tried = subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False)
+    if tried.returncode:
+        pytest.skip("no mount of one's own: unshare -Urm fails")
+    env = counting.env("system")
+    hidden = Path(env["OPENCL_LAYERS"]).parent
+    script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+    command = ["unshare", "-Urm", "sh", "-c", script, hidden, program, "wait"]
+    assert seen(counting, command, env) == "container"
+
+
+def test_a_process_that_ended(counting):
+    with started(["sh", "-c", "echo ready"], counting.env()) as pid:
+        pass
+    assert sight(pid, counting.folder) == "gone"
+
+
+def test_a_process_that_is_not_shown(counting, tmp_path):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "maps").mkdir()  # as good as unreadable: the read fails
+    assert sight(7, counting.folder, tmp_path) == "gone"
+    if os.geteuid() == 0:
+        pytest.skip("root may read what others run")
+    assert sight(1, counting.folder) == "unreadable"
+
+
+def test_a_program_in_the_middle_of_loading(counting, program):
+    """Its last sight counts, as a loader loads drivers before layers."""
+    with started([program, "wait"], counting.env("system")) as pid:
+        end = time.monotonic() + 20
+        while sight(pid, counting.folder) != "counted" and time.monotonic() < end:
+            time.sleep(0.05)
+        assert sight(pid, counting.folder) == "counted"
+
+
+def test_every_code_has_a_meaning():
+    assert set(MEANING) == set(Sight.__args__)
+    assert set(MEANING) > UNUSED
