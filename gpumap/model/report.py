@@ -63,7 +63,7 @@ class Problem(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The whole of it.
+    """The map, the machine and all measurements of one run; and what the keys of its JSON hold.
 
     Attributes:
         schema_version: Of the keys, their types and their closed lists.
