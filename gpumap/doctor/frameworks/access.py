@@ -82,12 +82,9 @@ def _named(facts: Facts, text: str) -> Iterator[Found]:
         yield Found("GM521", f"CUDA_VISIBLE_DEVICES names a MIG instance: {text}", rank=0)
     elif words:
         yield Found("GM518", f'CUDA_VISIBLE_DEVICES: "{words[0]}" names no device', certain=True)
-    elif there is not None and numbers and numbers[0] >= there:
-        what = f"CUDA_VISIBLE_DEVICES={text}, and there are {there} devices"
-        yield Found("GM518", what, certain=True)
     elif there is not None and numbers and max(numbers) >= there:
-        what = f"CUDA_VISIBLE_DEVICES={text} ends at the first index that is not there"
-        yield Found("GM518", what, rank=0)
+        what = f"CUDA_VISIBLE_DEVICES={text} ends at the first that is not there; {there} are"
+        yield Found("GM518", what, certain=numbers[0] >= there, rank=0)
     elif len(set(numbers)) < len(numbers):
         yield Found("GM518", f"CUDA_VISIBLE_DEVICES={text} names a device twice", certain=True)
     elif numbers and there is None:
