@@ -1,4 +1,4 @@
-"""Doctor's part for frameworks: ask the user's interpreter, and judge what was said."""
+"""Doctor's part for frameworks: ask the user's interpreter, and judge their answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DRIVER = 8.0  # seconds for the driver and nvidia-smi
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Answers:
     """What an interpreter, its libraries and the driver said."""
 
     interpreter: Interpreter
@@ -47,13 +47,13 @@ class Asked:
         return tuple(found)
 
 
-def python_of(program: Program, asked: str | None) -> str:
+def python_of(program: Program, requested: str | None) -> str:
     """Return the interpreter that is asked for: else the active environment's, else the first."""
     active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
-    return asked or (f"{active}/bin/python" if active else "python3")
+    return requested or (f"{active}/bin/python" if active else "python3")
 
 
-def ask(program: Program, python: str | None, names: str | None, limit: float) -> Asked:
+def ask(program: Program, python: str | None, names: str | None, limit: float) -> Answers:
     """Ask libraries by name, or all that are installed.
 
     Raises:
@@ -80,9 +80,9 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
         driver = pool.submit(ask_driver, program.env, patience)
         smi = pool.submit(of_smi, program.env, patience)
         ready = [name for name in wanted if name in there]
-        words = asking.asked(found, ready, program.env, limit)
+        words = asking.answers(found, ready, program.env, limit)
     tree = Tree(Path("/"))
     machine = facts(tree, program.env, denied(tree)) | smi.result() | of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
-    return Asked(found, seen, every, driver.result(), program.env)
+    return Answers(found, seen, every, driver.result(), program.env)

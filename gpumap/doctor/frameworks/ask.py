@@ -195,16 +195,16 @@ def _required(lines: Iterable[str]) -> Iterator[str]:
             yield re.sub(r"[-_.]+", "-", name[0])
 
 
-def asked(
+def answers(
     found: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
 ) -> Mapping[str, dict[str, Any]]:
     """Return what each library says of itself, each in a child process of the interpreter."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        jobs = {name: pool.submit(_asked, found, name, env, limit) for name in names}
+        jobs = {name: pool.submit(_answer, found, name, env, limit) for name in names}
         return {name: job.result() for name, job in jobs.items()}
 
 
-def _asked(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+def _answer(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
     command = (found.path, "-c", _program(), name)
     try:
         child = run_child(command, {**_QUIET, **env}, limit)
@@ -223,7 +223,8 @@ def _asked(found: Interpreter, name: str, env: Mapping[str, str], limit: float) 
 
 def _facts(answer: str) -> dict[str, Any]:
     """Return the facts of whole lines, cut to a size; what is of no known kind is not believed."""
-    kinds = {key: _KINDS[kind] for kind, keys in tables()["said"].items() for key in keys.split()}
+    every = tables()["answers"].items()
+    kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
     found: dict[str, Any] = {}
     for line in answer[:_ANSWER].splitlines():
         with suppress(ValueError, RecursionError):
