@@ -132,10 +132,6 @@ def interpreter(facts: Facts) -> Iterator[Found]:
     if path and prefix and not path.startswith(prefix.rstrip("/") + "/"):
         certain = bool(facts.raw.get("packages_complete")) and bool(facts.raw.get("shadows"))
         yield Found("GM528", f"the library is loaded from {path}, outside of {prefix}", certain)
-    pythons = {p for k, v in facts.raw.items() if re.search("interpreter|which_|executable|pip_", k)
-               for p in re.findall(r"(/\S+?)/bin/(?:python|pip)", str(v))}  # fmt: skip
-    if len(pythons) > 1:
-        yield Found("GM528", f"there are several: {', '.join(sorted(pythons))}", rank=0)
 
 
 def memory(facts: Facts) -> Iterator[Found]:
