@@ -35,7 +35,7 @@ _TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's own that are kept, at its beginning and at its end
 _NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
-_KINDS = {"text": str, "flag": bool, "count": int, "list": list}
+_KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
 _CONDAS = ("conda", "mamba", "micromamba")
 _PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
@@ -227,14 +227,9 @@ def _facts(answer: str) -> dict[str, Any]:
     kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
     found: dict[str, Any] = {}
     for line in answer[:_ANSWER].splitlines():
-        with suppress(ValueError, RecursionError):
-            each = json.loads(line)
-            known = (key for key in each if key in kinds) if isinstance(each, dict) else ()
-            found |= {
-                key: _cut(each[key])
-                for key in known
-                if each[key] is None or isinstance(each[key], kinds[key])
-            }
+        with suppress(ValueError, RecursionError, AttributeError):
+            facts = json.loads(line).items()
+            found |= {key: _cut(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
     return found
 
 
