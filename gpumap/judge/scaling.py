@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.cut import middle
 from gpumap.judge.phrases import About, capital, interval, percent, roughly, said, value
-from gpumap.model.utilisation import ScaleCause, Scaling
+from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.units import counted
 
 if TYPE_CHECKING:
