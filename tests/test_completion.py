@@ -37,17 +37,8 @@ PWNED = "odd $(touch pwned).json"
 FREE = {
     *("--ab", "--map", "--needs", "--reference", "--limit", "--accept", "--over-time"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
-    *(
-        "--size",
-        "--sizes",
-        "--seed",
-        "--budget",
-        "--timeout",
-        "--precision",
-        "--threshold",
-        "--expect",
-    ),
-    *("--rows", "--tensors", "--grace", "--python"),
+    *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
+    *("--rows", "--tensors", "--grace", "--python", "--expect"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance"),
 }
