@@ -119,3 +119,49 @@ def test_it_ends_on_time_with_a_rank_that_is(rule, what):
     assert (code == 0) == (what != "killed"), err
     if what != "killed":
         assert float(out.split()[-2]) >= 1.0
+
+
+def of_users(ranks, *arguments, launcher=MPIRUN):
+    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), *arguments)
+    done = run([*launcher, "-n", str(ranks), *program] if launcher else program)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+@BETWEEN
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path, ranks):
+    """On parts of a batch, 30 examples over 4 ranks too, as one worker on the whole, but rounding.
+
+    Each rank begins with other parameters, and finds the same bits in the file of rank 0.
+    """
+    lines = of_users(ranks, str(tmp_path / "parameters.npz"))
+    assert [line.partition(":")[0] for line in lines] == [
+        f"rank {rank} of {ranks}" for rank in range(ranks)
+    ]
+    assert all(float(line.split()[-1]) < 1e-5 for line in lines)
+
+
+def test_a_loop_of_ones_own_is_plain_on_one_rank(tmp_path):
+    """Without a launcher and without mpi4py, bit for bit."""
+    (line,) = of_users(1, str(tmp_path / "parameters.npz"), launcher=())
+    assert line == "rank 0 of 1: off by 0.0e+00"
+
+
+@BETWEEN
+def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
+    lines = of_users(3, "none", "shape", "dtype", "count", "none", "weight", "file")
+    wanted = {
+        "shape": "ShapeError: arrays[0] has shape (3, 2) on rank 2, and (2, 3) on rank 0",
+        "dtype": "DtypeError: arrays[1] has dtype <f4 on rank 2, and <f8 on rank 0",
+        "count": "ShapeError: rank 2 has 1 arrays, and rank 0 has 2",
+        "none": "DtypeError: rank 2: arrays[1] is no array: str",
+        "weight": "QuestionError: the weights of the ranks are [1.0, 1.0, -1.0]",
+        "file": "SourceError: rank 0: cannot write /nowhere/a.npz: its folder does not exist",
+    }
+    own = {("none", 2): "rank 2: ", ("file", 0): "rank 0: "}  # who has it says it of itself
+    assert lines == sorted(
+        f"{rank} {kind} {said.replace(own.get((kind, rank), chr(0)), '')}"
+        for kind, said in wanted.items()
+        for rank in range(3)
+    )
