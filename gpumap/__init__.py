@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     )
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report, TraceEvent
     from gpumap.parse import parse_map
-    from gpumap.running import check, devices, doctor, run_benchmark
+    from gpumap.running import BSP, EASGD, GOSGD, check, devices, doctor, run_benchmark
     from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, scaled_rate
 
 __all__ = [
+    "BSP",
+    "EASGD",
+    "GOSGD",
     "AbsentError",
     "Array",
     "Binding",
@@ -80,6 +83,9 @@ __all__ = [
 ]
 
 _PLACES = {
+    "BSP": "running",
+    "EASGD": "running",
+    "GOSGD": "running",
     "Array": "contexts.array",
     "Binding": "model",
     "Context": "contexts.context",

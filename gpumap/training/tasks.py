@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("batch", "gradients")
 _INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
+_MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # whatever code of the user's comes to; a script may end itself
 
 
@@ -230,6 +231,8 @@ def _loaded(text: str) -> Any:
             text, f"cannot be loaded: {_said(error)}", _missing(error, module)
         ) from error
     lacking = [method for method in _METHODS if not callable(getattr(found, method, None))]
+    if lacking and callable(getattr(found, "train_iter", None)):
+        raise _refused(text, "is Theano-MPI's ModelClass, and not measured", _MODEL_CLASS)
     if lacking:
         raise _refused(text, f"has no method {' and no method '.join(lacking)}")
     return found
