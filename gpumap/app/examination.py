@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, MapError, SourceError
 from gpumap.escape import printable
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -18,11 +18,12 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.launch.assignments import Assignment, assignments, wrong
+from gpumap.model import replace
 from gpumap.spelling import fix, nearest
 
 if TYPE_CHECKING:
