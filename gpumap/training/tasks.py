@@ -7,6 +7,7 @@ A class of one's own has a list of arrays and two methods:
                                but that len(x) is as many as were asked for
     gradients(x, y, share)     a list of arrays as `parameters` has: the gradient of `share` times
                                the sum of the losses of these examples
+    loss(x, y)                 the mean loss of examples, for --learn; it may be missing
 
 It is made without arguments, once for each worker, and must begin with the same parameters each
 time. What it does it does where it likes; its parameters and gradients are exchanged and updated on
@@ -93,13 +94,13 @@ class Task(Protocol):
 class Own:
     """A class of the user's own, by ``module:Class``."""
 
-    def __init__(self, text: str) -> None:
-        """Load it, from the working directory too.
+    def __init__(self, text: str, name: str | None = None) -> None:
+        """Load it, from the working directory too; `name` is its own, if not the text.
 
         Raises:
             QuestionError: it cannot be loaded or made, or lacks something.
         """
-        self.name = text
+        self.name = name or text
         self._class = _loaded(text)
         self._first = self.made()
         self._arrays = _arrays(text, self._first)
@@ -162,9 +163,16 @@ class Own:
         _put(self.name, other, parameters)
         return _gradients(self.name, other, x, y, share)
 
-    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:  # noqa: ARG002 - as said
-        """Return None: it has no method for that."""
-        return None
+    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the mean loss of examples; None where the class has no method for that."""
+        other = self.made()
+        if not callable(getattr(other, "loss", None)):
+            return None
+        _put(self.name, other, parameters)
+        try:
+            return float(other.loss(x, y))
+        except _FAILING as error:
+            raise _refused(self.name, f"loss failed: {_said(error)}") from error
 
 
 class OwnData(Order):
