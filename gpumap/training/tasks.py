@@ -7,7 +7,7 @@ A class of one's own has a list of arrays and two methods:
                                but that len(x) is as many as were asked for
     gradients(x, y, share)     a list of arrays as `parameters` has: the gradient of `share` times
                                the sum of the losses of these examples
-    loss(x, y)                 the mean loss of examples, for --learn; it may be missing
+    loss(x, y), accuracy(x, y)     of examples, for --learn; they may be missing
 
 It is made without arguments, once for each worker, and must begin with the same parameters each
 time. What it does it does where it likes; its parameters and gradients are exchanged and updated on
@@ -90,6 +90,9 @@ class Task(Protocol):
     def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
         """Return the mean loss of examples, on the host; None where there is no way to know it."""
 
+    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the share of outputs that are right, on the host; None as above."""
+
 
 class Own:
     """A class of the user's own, by ``module:Class``."""
@@ -165,14 +168,21 @@ class Own:
 
     def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
         """Return the mean loss of examples; None where the class has no method for that."""
+        return self._judged("loss", parameters, x, y)
+
+    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the share of right outputs; None where the class has no method for that."""
+        return self._judged("accuracy", parameters, x, y)
+
+    def _judged(self, method: str, parameters: Array, x: Any, y: Any) -> float | None:
         other = self.made()
-        if not callable(getattr(other, "loss", None)):
+        if not callable(getattr(other, method, None)):
             return None
         _put(self.name, other, parameters)
         try:
-            return float(other.loss(x, y))
+            return float(getattr(other, method)(x, y))
         except _FAILING as error:
-            raise _refused(self.name, f"loss failed: {_said(error)}") from error
+            raise _refused(self.name, f"{method} failed: {_said(error)}") from error
 
 
 class OwnData(Order):
