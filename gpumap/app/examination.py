@@ -15,7 +15,7 @@ from gpumap.model import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from gpumap.app.frameworks import Asked
+    from gpumap.app.frameworks import Answers
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Measured, Together
@@ -83,7 +83,7 @@ class _Examination:
         self._end = time.monotonic() + asked.timeout - _REPORT
         self._program, self._asked = program, asked
         self._place: Place = Place(program.env, program.cwd)
-        self._libraries: Asked | None = None
+        self._libraries: Answers | None = None
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
