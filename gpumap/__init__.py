@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     )
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report, TraceEvent
     from gpumap.parse import parse_map
-    from gpumap.running import check, devices, doctor, run_benchmark
+    from gpumap.running import BSP, EASGD, GOSGD, check, devices, doctor, run_benchmark
+    from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, scaled_rate
 
 __all__ = [
+    "BSP",
+    "EASGD",
+    "GOSGD",
     "AbsentError",
     "Array",
     "Binding",
@@ -62,17 +66,26 @@ __all__ = [
     "TraceEvent",
     "Unsupported",
     "__version__",
+    "average",
+    "broadcast",
     "check",
+    "checkpoint",
     "devices",
     "doctor",
     "dot",
     "open",
     "parse_map",
+    "rank",
+    "ranks",
     "run_benchmark",
+    "scaled_rate",
     "split",
 ]
 
 _PLACES = {
+    "BSP": "running",
+    "EASGD": "running",
+    "GOSGD": "running",
     "Array": "contexts.array",
     "Binding": "model",
     "Context": "contexts.context",
@@ -81,13 +94,19 @@ _PLACES = {
     "Diagnosis": "model",
     "Report": "model",
     "TraceEvent": "model",
+    "average": "training.loop",
+    "broadcast": "training.loop",
     "check": "running",
+    "checkpoint": "training.loop",
     "devices": "running",
     "doctor": "running",
     "dot": "contexts.opening",
     "open": "contexts.opening",
     "parse_map": "parse",
+    "rank": "training.loop",
+    "ranks": "training.loop",
     "run_benchmark": "running",
+    "scaled_rate": "training.loop",
     "split": "distributed.algorithms",
 }
 

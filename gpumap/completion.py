@@ -42,7 +42,7 @@ WORDS = {
     "--comm": "gpumap.bench.allreduce:COMMS",
     "--wire": "gpumap.bench.allreduce:WIRES",
     "predict --network": "gpumap.training.presets:PARAMETERS",
-    "--preset": "gpumap.training.presets:PRESETS",
+    "--preset": "gpumap.training.presets:NAMES",
     "--rule": "gpumap.training.optimizers:RULES",
     "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
     "--framework": "gpumap.doctor.frameworks.facts:FRAMEWORKS",

@@ -6,6 +6,7 @@ over or a driver hangs: none of that shall happen to the program that calls it.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from gpumap.bench.registry import commanded, every
 from gpumap.cut import middle
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, TimedOut, WrongDataError
 from gpumap.escape import printable
+from gpumap.launch.sessions import training
 from gpumap.parse import parse_map
 from gpumap.spelling import fix
 
@@ -126,6 +128,83 @@ def run_benchmark(
         hint = fix(shown, known, f"choose {', '.join(known)}")
         raise QuestionError(f'no benchmark is called "{shown}"', hint)
     return _run(spec.command, {"map": map, **options})
+
+
+class Rule:
+    """Train a ModelClass, as Theano-MPI's session does, in a process for each device.
+
+        rule = gpumap.BSP()
+        rule.init(devices=["cuda0", "cuda1"], modelfile="models.modelfile", modelclass="ModelClass")
+        epochs = rule.wait()
+
+    Several devices take mpirun and mpi4py. What the model needs is in `gpumap.training.session`.
+    """
+
+    def __init__(self, **options: float) -> None:
+        """Take what can be set: of EASGD `alpha` and `tau`, of GOSGD `chance`."""
+        self._about = {"name": type(self).__name__.lower(), "average": "parameters", **options}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def init(
+        self,
+        devices: Sequence[str],
+        modelfile: str,
+        modelclass: str,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Start the processes, and return; what they print comes out as it is.
+
+        Args:
+            devices: of which each trains a model, as ``["cuda0", "cuda1"]``.
+            modelfile: the module of the model, as ``"models.modelfile"``.
+            modelclass: its class.
+            checkpoint: a file for what was trained, which `numpy.load` reads.
+
+        Raises:
+            MapError: what is no device.
+            GpumapError: the processes cannot be started.
+        """
+        entries = ";".join(f"dev{number}->{device}" for number, device in enumerate(devices))
+        parse_map(entries)
+        path = os.path.abspath(checkpoint) if checkpoint else ""  # noqa: PTH100 - as text
+        with _startable():
+            self._folder = tempfile.TemporaryDirectory(prefix="gpumap-")
+            files = (f"{self._folder.name}/epochs", path)
+            words = training(entries, self._about, (modelfile, modelclass), files)
+            self._process = subprocess.Popen(  # noqa: S603 - this gpumap, by this Python
+                [sys.executable, "-P", "-c", _PROGRAM, *words],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
+            )
+
+    def wait(self) -> list[dict[str, float | None]]:
+        """Wait for the end of the training; return loss and error of each epoch.
+
+        Raises:
+            GpumapError: nothing was started, or it failed; stderr has the reason.
+        """
+        if self._process is None or self._folder is None:
+            raise GpumapError("no training was started", "call init first")
+        code = self._process.wait()
+        with self._folder as folder:
+            if code:
+                kind = _ERRORS.get(code, GpumapError)
+                raise kind(f"the training ended with exit code {code}", "read what it has printed")
+            found: list[dict[str, float | None]] = json.loads(Path(folder, "epochs").read_text())
+        return found
+
+
+class BSP(Rule):
+    """Every rank gets the mean of all parameters after each batch (bulk synchronous parallel)."""
+
+
+class EASGD(Rule):
+    """Each rank and a center move towards each other now and then (elastic averaging)."""
+
+
+class GOSGD(Rule):
+    """Each rank sends its parameters to a random other one now and then (gossip)."""
 
 
 def _run(

@@ -30,7 +30,7 @@ def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
     answer, text = gpumap.run([sys.executable, str(program), "64"]), program.read_text()
     assert (answer.code, answer.err) == (0, "")
     assert answer.out
-    assert re.search("gpumap (trace --map|bench train|scale)", text)
+    assert re.search("gpumap (trace --map|bench train|scale|run --cfg)", text)
     assert set(re.findall(r"examples/[a-z_]+\.py", text)) == {f"examples/{program.name}"}
     assert program.name in (FOLDER / "README.md").read_text()
 

@@ -18,7 +18,7 @@ from gpumap.app.launching import (
 )
 from gpumap.app.output import say
 from gpumap.app.program import Ended
-from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
+from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
 from gpumap.escape import printable, width
 from gpumap.launch.child import TOKEN, Order
 from gpumap.model import replace
@@ -234,6 +234,7 @@ def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
 
 # --- a launch config of Theano-MPI
 
+_SOURCE = 1 << 22  # bytes of a module
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
 _AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 # ar is a sum in host memory, which MPI does itself; nccl exchanges by itself
@@ -273,8 +274,11 @@ def start(program: Program, file: Path, asked: RunRequest, written: frozenset[st
     _refuse(_REFUSED, written)
     session = _read(program, file)
     elsewhere = any(not node.here for node in session.nodes)
+    if (trains := _is_model_class(program, session)) and (elsewhere or program.command):
+        said = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
+        raise QuestionError(said, "name devices of this one, and no options of bench train")
     by_mpi = asked.launcher == "mpi"
-    mpi = by_mpi or elsewhere
+    mpi = (by_mpi or elsewhere) and not trains
     _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
     if not asked.quiet:
         say((*_notes(session, program.command or ()), *_remarks(session, mpi=mpi)), program)
@@ -316,7 +320,13 @@ def _read(program: Program, file: Path) -> Session:
 def _call(
     program: Program, session: Session, node: Node, asked: RunRequest, *, mpi: bool
 ) -> tuple[str, ...]:
-    """Return the call of bench train for the devices of a host."""
+    """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
+    if _is_model_class(program, session):
+        from gpumap.launch.sessions import training
+
+        about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
+        network = (str(session.modelfile), str(session.modelclass))
+        return (sys.executable, "-P", "-m", "gpumap", *training(node.map, about, network))
     return (
         *(sys.executable, "-P", "-m", "gpumap", "bench", "train"),  # -P: nothing of this folder
         *("--map", node.map),
@@ -325,6 +335,22 @@ def _call(
         *(("--quiet",) if asked.quiet else ()),
         *(program.command or ()),
     )
+
+
+def _is_model_class(program: Program, session: Session) -> bool:
+    """Return whether the session's class is Theano-MPI's: it is read, and not executed."""
+    from pathlib import Path
+
+    from gpumap.files import read_text
+    from gpumap.launch.sessions import is_model_class
+
+    if session.modelfile is None or session.modelclass is None:
+        return False
+    try:
+        path = Path(program.cwd) / f"{session.modelfile.replace('.', '/')}.py"
+        return is_model_class(read_text(path, "model file", _SOURCE), session.modelclass)
+    except SourceError:
+        return False
 
 
 def _options(session: Session, *, mpi: bool) -> Iterator[str]:

@@ -208,13 +208,15 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
 
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    from gpumap.training.presets import PRESETS, of_width
+    from gpumap.training.presets import NAMES, PRESETS, TRANSFORMER, of_width
     from gpumap.training.tasks import Own
 
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
-    (name,) = chosen(preset, tuple(PRESETS), "preset", "--preset", most=1)
-    known = PRESETS[name]
+    (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
+    if name == TRANSFORMER and network is None and sweep is None:
+        return (Own("gpumap.training.transformer:Transformer", name),), "adam", 32
+    known = PRESETS["mlp-small" if name == TRANSFORMER else name]
     if network is not None:
         return (Own(network),), "sgd", known.examples
     if sweep is None:

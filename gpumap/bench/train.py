@@ -76,7 +76,7 @@ class Train(Benchmark):
         self.trained: Array | None = None  # by the last case that learned
         self._workers, self._params = workers, params
         self._all = len(bindings)
-        self._losses: dict[str, float] = {}
+        self._learned: dict[str, dict[str, float | None]] = {}
         self._accounts: dict[str, Account] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
@@ -141,8 +141,12 @@ class Train(Benchmark):
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
         self.trained = learned
-        if loss is not None:
-            self._losses[case.id] = loss
+        steps = ceil(self._params.learn / job.course.batch)
+        self._learned[case.id] = {
+            "loss": loss,
+            "accuracy": held_out(job.course, learned, "accuracy"),
+            "epochs": steps * job.course.batch / job.course.data.count,
+        }
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
         batch, time = _examples(case), time_of(samples, confidence)
@@ -157,9 +161,8 @@ class Train(Benchmark):
             stale = account.stale / max(account.exchanges, 1)
             found["staleness"] = _exactly(stale, "1")
             found["in_flight"] = _exactly(account.under_way / account.runs, "1")
-        if case.id in self._losses:
-            found["loss"] = _exactly(self._losses[case.id], "1")
-        return found
+        learned = self._learned.get(case.id, {})
+        return found | {name: _exactly(x, "1") for name, x in learned.items() if x is not None}
 
 
 def moved(job: Job, comm: str = "local") -> float:
@@ -393,7 +396,8 @@ SPEC = BenchmarkSpec(
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "average", "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-             "update", "speedup", "efficiency", "moved", "loss", "staleness", "in_flight")),),
+             "update", "speedup", "efficiency", "moved", "loss", "accuracy", "epochs", "staleness",
+             "in_flight")),),
     command=("bench", "train"),
     columns=tables.COLUMNS,
     title=tables.title,

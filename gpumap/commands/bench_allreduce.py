@@ -21,7 +21,7 @@ _MOST_TENSORS = 10_000
     default="small,large",
     show_default=True,
     help="Bytes of float32 on each rank: small (400 B), large (400 kB), 4KiB, 1MB, 64B:1GiB:x8, or "
-    "the parameters of a network: alexnet, googlenet, vgg16, resnet50, mlp41m.",
+    "the parameters of a network: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
 )
 @setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring, alltoall, tree.")
 @setting(

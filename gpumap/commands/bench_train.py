@@ -24,7 +24,7 @@ _STEPS = 10_000_000
     "--preset",
     default="mlp-small",
     show_default=True,
-    help="The network: mlp-small, or mlp41m with 41 million parameters.",
+    help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer block.",
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
 @setting(

@@ -56,9 +56,11 @@ _MOST_BATCH = 10**12
 @setting(
     "--network",
     metavar="NAME",
-    help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m.",
+    help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
 )
-@setting("--dtype", metavar="TYPE", help="Of the parameters: float32 (if not said) or float16.")
+@setting(
+    "--dtype", metavar="TYPE", help="Of the parameters: float32 (if not said), float16 or bfloat16."
+)
 @setting(
     "--compute",
     metavar="TIME",

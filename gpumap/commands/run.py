@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     type=FileType(),
     help="In place of a map and a command: Theano-MPI's session file, read as data, never by a "
-    'shell. Starts the bench train that it asks for; further options of that stand behind "--".',
+    "shell. Starts the bench train that it asks for, or trains its ModelClass; further options of "
+    'bench train stand behind "--".',
 )
 @backend_option("Drive the devices with this backend, in the processes too.")
 @setting(

@@ -5,7 +5,8 @@ Allreduce. A schedule is run ahead as far as it allows and `AHEAD` steps at most
 segment is added while the next ones are under way.
 
 Where less is to travel, slices are float16 on the wire (Theano-MPI's asa16): each is rounded when
-it is sent, and added to float32. Who summed a slice keeps it as it is; the others have it rounded.
+it is sent, at its sender too, and added to float32. In the end every rank rounds the sum, so that
+all have the same bits: two that add what each has sent the other have added the same two numbers.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class MpiExchange:
             under_way.append((number, self._post(number, turn)))
         while under_way:
             self._end(*under_way.popleft())
+        if self._narrow and self._turns:
+            self._array[:] = self._array.astype(self._wire)
 
     def _post(self, number: int, turn: Turn) -> list[Any]:
         """Begin every receive of a step, then every send; return what to wait for."""
@@ -121,6 +124,7 @@ class MpiExchange:
                 continue
             narrow = self._leaving[number % self._ahead][used : used + transfer.length]
             narrow[:] = self._of(transfer)
+            self._of(transfer)[:] = narrow
             used += transfer.length
             yield transfer, narrow
 

@@ -13,10 +13,13 @@ empty value is none: as in a shell.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.launch.assignments import Assignment, assignments, wrong
@@ -97,6 +100,34 @@ def read(text: str, file: str, machine: str) -> Session:
         given.choice("BSP_EXCH_STRATEGY", STRATEGIES) if bsp else None,
         tuple(notes),
     )
+
+
+def is_model_class(source: str, name: str) -> bool:
+    """Return whether a module's text has a class of that name with Theano-MPI's train_iter."""
+    try:
+        classes = [n for n in ast.parse(source).body if isinstance(n, ast.ClassDef)]
+    except (SyntaxError, ValueError):
+        return False
+    methods = [n for each in classes if each.name == name for n in each.body]
+    return any(isinstance(n, ast.FunctionDef) and n.name == "train_iter" for n in methods)
+
+
+def training(
+    entries: str, about: Mapping[str, Any], network: tuple[str, str], files: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the arguments of gpumap that train a ModelClass on each name of a map.
+
+    Args:
+        entries: the map.
+        about: the rule, as the fields of `Chosen`.
+        network: module and class.
+        files: of the epochs and of the parameters, where those are to be written.
+    """
+    several = ";" in entries
+    launcher = ("--launcher", "mpi") if several else ()
+    python = (sys.executable, *(("-m", "mpi4py") if several else ()))
+    rank = (*python, "-m", "gpumap.training.session", json.dumps(about), *network, *files)
+    return ("run", entries, *launcher, "--quiet", "--", *rank)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 RIGHT = frozenset((
     "time", "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up", "over host", "ideal",
     "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at", "figure", "new/base",
-    "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "bytes", "count",
-    "total time", "events", "busy", "share", "rank", "local", "process", "devices", "exchange",
-    "from a step of", "from a batch of", "fastest on", "training alone", "measured", "predicted",
-    "off by", "fixed",
+    "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "accuracy", "bytes",
+    "count", "total time", "events", "busy", "share", "rank", "local", "process", "devices",
+    "exchange", "from a step of", "from a batch of", "fastest on", "training alone", "measured",
+    "predicted", "off by", "fixed",
     *(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s")),
 ))  # fmt: skip
 PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages
@@ -33,7 +33,8 @@ GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
 _DISPENSABLE = (
-    "over host", "n", "of ideal", "vs control", "loss", "n1/2", "90% at", "misses by", "latency",
+    "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "90% at", "misses by",
+    "latency",
 )  # fmt: skip
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.
 _CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip

@@ -58,6 +58,10 @@ def _loss(row: Measurement) -> str:
     return f"{row.metrics['loss'].value:.4f}" if "loss" in row.metrics else "-"
 
 
+def _accuracy(row: Measurement) -> str:
+    return f"{row.metrics['accuracy'].value:.1%}" if "accuracy" in row.metrics else "-"
+
+
 def binds(row: Measurement) -> str | None:
     """Return what most of a row's time goes into; of too few samples nothing is concluded."""
     if "compute" not in row.metrics or few(row):
@@ -164,6 +168,7 @@ COLUMNS = (
     Column("moved", cell=_moved, verbose=True),
     Column("stale", cell=_stale, verbose=True),
     Column("loss", cell=_loss),
+    Column("accuracy", cell=_accuracy),
     "error",
     "n",
     "trust",

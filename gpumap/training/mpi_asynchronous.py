@@ -63,7 +63,7 @@ class Apart:
         if self.center is not None:
             self.center[:] = self._team.weights.fetch()
 
-    def run(self, steps: int, take: Callable[[int], None], spend: Callable[[str], None]) -> None:
+    def run(self, steps: int, take: Callable[[int], object], spend: Callable[[str], None]) -> None:
         """Take this rank's share of so many steps of all; end when all is blended in.
 
         Args:
@@ -89,7 +89,7 @@ class Apart:
         self._comm.Reduce(own, mean)
         return mean
 
-    def _work(self, take: Callable[[int], None], spend: Callable[[str], None]) -> None:
+    def _work(self, take: Callable[[int], object], spend: Callable[[str], None]) -> None:
         rule, each = self._course.rule, self._course.counts[self._rank]
         while True:
             self._first, steps = self._ask(max(int(_TAKEN / self._pace), 1))

@@ -125,6 +125,10 @@ class Network:
         """Return the mean loss of examples, by NumPy alone."""
         return cross_entropy(outputs(self, parameters, x), y)
 
+    def accuracy(self, parameters: Array, x: Array, y: Array) -> float | None:
+        """Return the share of outputs that are nearer to their targets than to the other side."""
+        return float((outputs(self, parameters, x).round() == y).mean())
+
 
 class Replica:
     """A network on a session, with room for a batch: parameters, activations and gradient."""

@@ -5,6 +5,8 @@ the networks of Theano-MPI's table (`published.csv`), as its model files have th
 grouped convolutions, GoogLeNet with both auxiliary classifiers, which are trained and so exchanged;
 ResNet50 with scale and shift of its batch normalisation. mlp41m is the network of "Transparent
 Multi-GPU Training on TensorFlow with Keras" (8000 inputs; 4000, 2000, 500, 300 and 1 units).
+llama2-7b has the shapes of Llama 2's published configuration (Touvron et al., arXiv:2307.09288):
+32 blocks of width 4096 with 11008 hidden units, and 32000 tokens.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ PARAMETERS = {
     "vgg16": 138_357_544,
     "resnet50": 25_557_032,
     "mlp41m": 41_157_101,
+    "llama2-7b": 6_738_415_616,
 }
-WIDTHS = {"float32": 4, "float16": 2}  # bytes of a parameter on the wire
+TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.transformer`
+WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a parameter on the wire
 
 
 def nbytes(network: str, dtype: str = "float32") -> int:
@@ -50,6 +54,7 @@ PRESETS = {
     ),
     "mlp-small": Preset(_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
 }
+NAMES = (*PRESETS, TRANSFORMER)
 
 
 def of_width(width: int) -> Network:

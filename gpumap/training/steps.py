@@ -106,12 +106,13 @@ def same(found: Sequence[Array], wanted: Array) -> Check:
     return judged(METHOD, _error(found[0], wanted, slice(None)))
 
 
-def held_out(course: Course, parameters: Array) -> float | None:
-    """Return the loss on examples behind those of the course; None where it is not known."""
+def held_out(course: Course, parameters: Array, what: str = "loss") -> float | None:
+    """Return loss or accuracy on examples behind those of the course; None where not known."""
     first = course.data.count
     x, y = course.data.batch(np.arange(first, first + HELD_OUT))
     with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
-        return course.task.loss(parameters, x, y)
+        found: float | None = getattr(course.task, what)(parameters, x, y)
+        return found
 
 
 def _error(found: Array, wanted: Array, part: slice) -> float:

@@ -7,6 +7,7 @@ A class of one's own has a list of arrays and two methods:
                                but that len(x) is as many as were asked for
     gradients(x, y, share)     a list of arrays as `parameters` has: the gradient of `share` times
                                the sum of the losses of these examples
+    loss(x, y), accuracy(x, y)     of examples, for --learn; they may be missing
 
 It is made without arguments, once for each worker, and must begin with the same parameters each
 time. What it does it does where it likes; its parameters and gradients are exchanged and updated on
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("batch", "gradients")
 _INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
+_MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # whatever code of the user's comes to; a script may end itself
 
 
@@ -88,17 +90,20 @@ class Task(Protocol):
     def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
         """Return the mean loss of examples, on the host; None where there is no way to know it."""
 
+    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the share of outputs that are right, on the host; None as above."""
+
 
 class Own:
     """A class of the user's own, by ``module:Class``."""
 
-    def __init__(self, text: str) -> None:
-        """Load it, from the working directory too.
+    def __init__(self, text: str, name: str | None = None) -> None:
+        """Load it, from the working directory too; `name` is its own, if not the text.
 
         Raises:
             QuestionError: it cannot be loaded or made, or lacks something.
         """
-        self.name = text
+        self.name = name or text
         self._class = _loaded(text)
         self._first = self.made()
         self._arrays = _arrays(text, self._first)
@@ -161,9 +166,23 @@ class Own:
         _put(self.name, other, parameters)
         return _gradients(self.name, other, x, y, share)
 
-    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:  # noqa: ARG002 - as said
-        """Return None: it has no method for that."""
-        return None
+    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the mean loss of examples; None where the class has no method for that."""
+        return self._judged("loss", parameters, x, y)
+
+    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return the share of right outputs; None where the class has no method for that."""
+        return self._judged("accuracy", parameters, x, y)
+
+    def _judged(self, method: str, parameters: Array, x: Any, y: Any) -> float | None:
+        other = self.made()
+        if not callable(getattr(other, method, None)):
+            return None
+        _put(self.name, other, parameters)
+        try:
+            return float(getattr(other, method)(x, y))
+        except _FAILING as error:
+            raise _refused(self.name, f"{method} failed: {_said(error)}") from error
 
 
 class OwnData(Order):
@@ -230,6 +249,8 @@ def _loaded(text: str) -> Any:
             text, f"cannot be loaded: {_said(error)}", _missing(error, module)
         ) from error
     lacking = [method for method in _METHODS if not callable(getattr(found, method, None))]
+    if lacking and callable(getattr(found, "train_iter", None)):
+        raise _refused(text, "is Theano-MPI's ModelClass, and not measured", _MODEL_CLASS)
     if lacking:
         raise _refused(text, f"has no method {' and no method '.join(lacking)}")
     return found

@@ -17,7 +17,7 @@ from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, 
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, replace
 from gpumap.training.jobs import Params, Scaling
-from gpumap.training.network import Layer, Network
+from gpumap.training.network import Layer, Network, outputs
 from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
 from gpumap.training.steps import PHASES
 
@@ -331,6 +331,9 @@ def test_the_last_training_is_what_is_kept():
     data = TASK.data(131_072, params.seed)
     held = data.batch(np.arange(131_072, 131_072 + 1024))
     assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(benchmark.trained, *held))
+    right = outputs(TASK, benchmark.trained, held[0]).round() == held[1]
+    assert rows[-1].metrics["accuracy"].value == pytest.approx(right.mean())
+    assert right.mean() > 0.5
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)
 
 

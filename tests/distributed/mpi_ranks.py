@@ -35,4 +35,12 @@ for length in LENGTHS:
         np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
         checked += 1
 
+for length in LENGTHS:  # rounded on the wire, in whatever order: near the sum, the same bits on all
+    for name in ALGORITHMS:
+        array = np.random.default_rng(rank).standard_normal(length).astype(np.float32)
+        exact = comm.allreduce(array.astype(np.float64))
+        MpiExchange(schedule(name, ranks, length, 1000), comm, array, "float16").run()
+        np.testing.assert_allclose(array, exact, atol=2**-8 * ranks)
+        assert len({*comm.allgather(array.tobytes())}) == 1, name
+
 sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges\n")

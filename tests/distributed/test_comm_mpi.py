@@ -1,6 +1,7 @@
 """Ranks that are processes: every algorithm gives the exact sum over MPI, as Allreduce does."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -10,15 +11,18 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mpi_jobs import tmpdir
 
 from gpumap.distributed.mpi import load
 from gpumap.errors import AbsentError
+from gpumap.training.session import Recorder
 
 RANKS = Path(__file__).with_name("mpi_ranks.py")
 LIMIT = 100  # seconds
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 
 
@@ -119,3 +123,103 @@ def test_it_ends_on_time_with_a_rank_that_is(rule, what):
     assert (code == 0) == (what != "killed"), err
     if what != "killed":
         assert float(out.split()[-2]) >= 1.0
+
+
+def of_users(ranks, *arguments, launcher=MPIRUN):
+    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), *arguments)
+    done = run([*launcher, "-n", str(ranks), *program] if launcher else program)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
+
+
+@BETWEEN
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path, ranks):
+    """On parts of a batch, 30 examples over 4 ranks too, as one worker on the whole, but rounding.
+
+    Each rank begins with other parameters, and finds the same bits in the file of rank 0.
+    """
+    lines = of_users(ranks, str(tmp_path / "parameters.npz"))
+    assert [line.partition(":")[0] for line in lines] == [
+        f"rank {rank} of {ranks}" for rank in range(ranks)
+    ]
+    assert all(float(line.split()[-1]) < 1e-5 for line in lines)
+
+
+def test_a_loop_of_ones_own_is_plain_on_one_rank(tmp_path):
+    """Without a launcher and without mpi4py, bit for bit."""
+    (line,) = of_users(1, str(tmp_path / "parameters.npz"), launcher=())
+    assert line == "rank 0 of 1: off by 0.0e+00"
+
+
+@BETWEEN
+def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
+    lines = of_users(3, "none", "shape", "dtype", "count", "none", "weight", "file")
+    wanted = {
+        "shape": "ShapeError: arrays[0] has shape (3, 2) on rank 2, and (2, 3) on rank 0",
+        "dtype": "DtypeError: arrays[1] has dtype <f4 on rank 2, and <f8 on rank 0",
+        "count": "ShapeError: rank 2 has 1 arrays, and rank 0 has 2",
+        "none": "DtypeError: rank 2: arrays[1] is no array: str",
+        "weight": "QuestionError: the weights of the ranks are [1.0, 1.0, -1.0]",
+        "file": "SourceError: rank 0: cannot write /nowhere/a.npz: its folder does not exist",
+    }
+    own = {("none", 2): "rank 2: ", ("file", 0): "rank 0: "}  # who has it says it of itself
+    assert lines == sorted(
+        f"{rank} {kind} {said.replace(own.get((kind, rank), chr(0)), '')}"
+        for kind, said in wanted.items()
+        for rank in range(3)
+    )
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RULE = """
+import json, gpumap
+rule = gpumap.{}
+rule.init(devices=["cpu0", "cpu1"], modelfile="model_class", modelclass="ModelClass",
+          checkpoint={!r})
+print("wait", json.dumps(rule.wait()))
+"""
+
+
+def session(rule, file):
+    """Train examples/model_class.py on two devices; return its epochs and parameters."""
+    env = os.environ | {"TMPDIR": tmpdir(), **ROOT}
+    program = [sys.executable, "-c", RULE.format(rule, str(file))]
+    done = subprocess.run(
+        program, cwd=EXAMPLES, env=env, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(file) as saved:
+        return json.loads(done.stdout.partition("wait ")[2]), [saved["arr_0"], saved["arr_1"]]
+
+
+@BETWEEN
+def test_a_model_class_on_two_devices_is_one_on_both_their_batches(tmp_path, monkeypatch):
+    """By BSP, with momentum: the parameters of one worker whose batches are twice as large."""
+    epochs, found = session("BSP()", tmp_path / "p.npz")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    alone = importlib.import_module("model_class").ModelClass()
+    data = alone.data
+    data.x, data.y = data.x.reshape(40, 32, 8), data.y.reshape(40, 32)
+    data.n_batch_train, data.n_batch_val = 32, 8
+    recorder = Recorder()
+    for epoch in range(alone.n_epochs):
+        for batch in range(32):
+            alone.train_iter(batch, recorder)
+        alone.adjust_hyperp(epoch)
+    recorder = Recorder()
+    for batch in range(8):
+        alone.val_iter(batch, recorder)
+    for one, other in zip(found, alone.params, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert [epoch["epoch"] for epoch in epochs] == [0, 1, 2, 3]
+    assert epochs[-1]["val_loss"] == pytest.approx(np.mean(recorder.val, axis=0)[0], rel=1e-5)
+
+
+@BETWEEN
+@pytest.mark.parametrize("rule", ["EASGD(tau=2)", "GOSGD(chance=0.2)"])
+def test_a_model_class_learns_at_its_own_pace(tmp_path, rule):
+    """A loss of 0.69 is that of knowing nothing; the parameters are those that were validated."""
+    epochs, _ = session(rule, tmp_path / "p.npz")
+    assert epochs[-1]["val_loss"] < 0.5
+    assert epochs[-1]["val_loss"] < epochs[0]["val_loss"]

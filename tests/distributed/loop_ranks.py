@@ -1,0 +1,85 @@
+"""A user's own training loop, over all ranks and on the whole batch alone: the same parameters.
+
+loop_ranks.py FILE             train; the last checkpoint is FILE
+loop_ranks.py FILE WRONG...    what is raised where the last rank's arrays are others
+"""
+
+import sys
+
+import numpy as np
+
+import gpumap
+
+rank, ranks = gpumap.rank(), gpumap.ranks()
+
+
+def gradients(parameters, x, y):
+    w, b = parameters
+    wrong = (1 / (1 + np.exp(-(x @ w + b))) - y) / len(x)
+    return [x.T @ wrong, wrong.sum(keepdims=True)]
+
+
+def trained(average, part, parameters, scale):
+    rng = np.random.default_rng(0)
+    for step in range(50):
+        x = rng.standard_normal((30, 8)).astype(np.float32)
+        y = (x[:, 0] > 0).astype(np.float32)
+        own = gradients(parameters, x[part], y[part])
+        rate = gpumap.scaled_rate(0.1, step, 10) if scale else 0.1 * ranks ** min(step / 10, 1)
+        for array, gradient in zip(parameters, average(own, len(x[part])), strict=True):
+            np.subtract(array, np.float32(rate) * gradient, out=array)
+    return parameters
+
+
+def begun(seed):
+    return [np.random.default_rng(seed).random(8, np.float32), np.zeros(1, np.float32)]
+
+
+class Foreign:
+    """An array of another library, in host memory."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def wrong(kind):
+    odd = rank == ranks - 1
+    good, last = np.ones((2, 3), np.float32), np.ones(4)
+    try:
+        if kind == "file":
+            gpumap.checkpoint("/nowhere/a.npz", [good])
+        elif kind == "weight":
+            gpumap.average([good], -1.0 if odd else 1.0)
+        else:
+            other = {
+                "shape": [good.T, last],
+                "dtype": [good, last.astype("f4")],
+                "count": [good],
+                "none": [good, "text"],
+            }[kind]
+            gpumap.average(other if odd else [good, last])
+    except gpumap.GpumapError as error:
+        return f"{type(error).__name__}: {error.diagnostics[0].message}"
+    return "nothing"
+
+
+file, *kinds = sys.argv[1:]
+if kinds:
+    sys.stdout.write("".join(f"{rank} {kind} {wrong(kind)}\n" for kind in kinds))
+    sys.exit()
+parameters = gpumap.broadcast([Foreign(array) for array in begun(rank)])  # rank 0's, seed 0
+parameters = trained(gpumap.average, slice(rank, None, ranks), parameters, scale=True)
+gpumap.checkpoint(file, parameters)
+with np.load(file) as saved:
+    first = [saved["arr_0"], saved["arr_1"]]
+assert [one.tobytes() for one in first] == [one.tobytes() for one in parameters]
+assert ranks > 1 or "mpi4py" not in sys.modules
+alone = trained(lambda own, _: own, slice(None), begun(0), scale=False)
+off = max(float(abs(one - other).max()) for one, other in zip(parameters, alone, strict=True))
+sys.stdout.write(f"rank {rank} of {ranks}: off by {off:.1e}\n")
