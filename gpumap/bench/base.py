@@ -84,6 +84,12 @@ class Taken:
     parts: dict[str, Part]
     phases: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def traced(self) -> bool:
+        """Return whether each device's thread tells for how long it ran."""
+        every = [part.worked is not None for part in self.parts.values()]
+        return self.cpu is not None and bool(every) and all(every)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -11,11 +11,10 @@ import random
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gpumap import stats
 from gpumap.bench import stopping
 from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
-from gpumap.bench.sampling import Series, calibrate, sample, warm_up
+from gpumap.bench.sampling import Series, calibrate, sample, samples_of, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -27,7 +26,6 @@ from gpumap.model import (
     Estimate,
     Measurement,
     Reason,
-    SampleMark,
     Samples,
     Stop,
 )
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Benchmark, Observer, Part, Settings
+    from gpumap.bench.base import Benchmark, Observer, Settings
     from gpumap.model import Case, Check, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
@@ -46,8 +44,6 @@ WORDS = {"error": "an error ended the run"}  # for what was not measured; else i
 _LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
 _POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WARM_CAP = 1.0  # seconds for one case
-_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
-_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 class Runner:
@@ -167,7 +163,7 @@ class Runner:
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
-                calibrate(series, self._clock, shortest)
+                calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported, WrongDataError) as error:
@@ -330,7 +326,7 @@ class Runner:
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
-        return {id_: _samples(series, self._origin) for id_, series in self._series.items()}
+        return {id_: samples_of(series, self._origin) for id_, series in self._series.items()}
 
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
         """Return the samples of each case that was right, and still runs; undisturbed ones."""
@@ -403,63 +399,9 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     return "skipped" if missed else "failed"
 
 
-def _samples(series: Series, origin: float) -> Samples:
-    """Return what was taken of a case; a device that could not tell its part once has no parts."""
-    taken = tuple(series.taken.values())
-    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
-    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
-    return Samples(
-        tuple(one.seconds for one in taken),
-        tuple(series.taken),
-        series.iterations_per_sample,
-        "host",
-        tuple(one.queue for one in taken),
-        tuple(one.cpu for one in taken if one.cpu is not None),
-        series.empty_sync,
-        {name: worked for name, each in parts.items() if (worked := _worked(each))},
-        {name: tuple((p.start - origin, p.stop - origin) for p in each)
-         for name, each in parts.items()},
-        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
-        {name: tuple(one.phases[name] for one in taken) for name in phases},
-    )  # fmt: skip
-
-
-def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
-    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
-    known = tuple(part.worked for part in parts if part.worked is not None)
-    return known if len(known) == len(parts) else ()
-
-
-def _marks(
-    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
-) -> Iterator[SampleMark]:
-    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
-
-    Names that share a core take it from each other: that is no news of a single sample.
-    """
-    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
-    for number, one in enumerate(taken):
-        if number in far:
-            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
-        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
-        if lost > _PREEMPTED and not shared:
-            detail = f"its core was elsewhere for {lost:.0%} of the time"
-            yield SampleMark(number, "preempted", detail)
-        if (why := throttled[number]) is not None:
-            yield SampleMark(number, "throttled", why)
-
-
 def _power_capped(throttled: Sequence[str | None]) -> bool:
     """Return whether the power limit held in every sample: that is the steady state."""
     return bool(throttled) and all(why is not None and why.endswith(_POWER) for why in throttled)
-
-
-def _lost(part: Part) -> float:
-    """Return the share of a device's span in which its own thread did not run."""
-    passed = part.stop - part.start
-    if part.worked is None or passed < _SLICE:
-        return 0.0
-    return max(1.0 - part.worked / passed, 0.0)
 
 
 def _share(done: float, whole: float) -> float:

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap import stats
 from gpumap.bench.base import Round, Spans, Taken
-from gpumap.model import SHORTEST
+from gpumap.model import SHORTEST, SampleMark, Samples
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from gpumap.backends.base import Clock
+    from gpumap.bench.base import Part
 
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
@@ -20,6 +24,8 @@ _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many f
 _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
+_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
+_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 @dataclass(slots=True)
@@ -28,6 +34,7 @@ class Series:
 
     round: Round
     iterations_per_sample: int = 1
+    led: bool = False  # its single round follows one that does not count, as several do
     lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
     checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
@@ -46,7 +53,7 @@ def sample(series: Series, clock: Clock) -> Taken:
     would be in it, as cold caches, and more of it the fewer rounds there are.
     """
     work, rounds, spans = series.round, series.iterations_per_sample, Spans()
-    if rounds > 1:
+    if rounds > 1 or series.led:
         work.queue()
         work.finish()
     work.renew()
@@ -68,23 +75,38 @@ def sample(series: Series, clock: Clock) -> Taken:
 
 
 def calibrate(
-    series: Series, clock: Clock, shortest: float = SHORTEST, most: int = _MOST_ROUNDS
+    series: Series,
+    clock: Clock,
+    shortest: float = SHORTEST,
+    most: int = _MOST_ROUNDS,
+    *,
+    computes: bool = False,
 ) -> None:
     """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it.
+
+    A computing round of SHORTEST whose threads tell when they ran is a sample: the shorter samples
+    are, the fewer are preempted.
 
     Args:
         series: what is to be sampled.
         clock: the clock that samples are taken on.
         shortest: seconds of a sample, at least.
         most: rounds of a sample, at most.
+        computes: its threads wait for nothing (`gpumap.bench.base.Benchmark`).
     """
     waits = _empty_syncs(series.round, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
     while series.iterations_per_sample < most:
-        seconds = _looked(series, clock)
-        if enough <= seconds * series.iterations_per_sample < _DISTURBED * enough:
-            seconds = min(seconds, _looked(series, clock))  # or a busy moment would decide
+        taken, rounds = _looked(series, clock), series.iterations_per_sample
+        single = computes and rounds == 1 and taken.traced  # one round may be enough
+        seconds, least = taken.seconds, SHORTEST if single else enough
+        if least <= seconds * rounds < _DISTURBED * enough:
+            seconds = min(seconds, _looked(series, clock).seconds)  # or a busy moment would decide
+        if single and seconds >= SHORTEST:
+            series.led = seconds < enough
+            series.lasting *= 1 + series.led
+            return
         if seconds * series.iterations_per_sample >= enough:
             return
         if seconds > 0.0:
@@ -95,13 +117,13 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def _looked(series: Series, clock: Clock) -> float:
-    """Take a sample that does not count; return the seconds of a round, note those of all."""
+def _looked(series: Series, clock: Clock) -> Taken:
+    """Take a sample that does not count; note the seconds of all its rounds."""
     start = clock.now()
-    seconds = sample(series, clock).seconds
+    taken = sample(series, clock)
     series.lasting = clock.now() - start
     series.warmup += 1
-    return seconds
+    return taken
 
 
 def warm_up(series: Series, clock: Clock, cap: float) -> None:
@@ -140,3 +162,57 @@ def _empty_syncs(work: Round, clock: Clock) -> list[float]:
         work.finish()
         looks.append(clock.now() - start)
     return looks
+
+
+def samples_of(series: Series, origin: float) -> Samples:
+    """Return what was taken of a case; a device that could not tell its part once has no parts."""
+    taken = tuple(series.taken.values())
+    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
+    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
+    return Samples(
+        tuple(one.seconds for one in taken),
+        tuple(series.taken),
+        series.iterations_per_sample,
+        "host",
+        tuple(one.queue for one in taken),
+        tuple(one.cpu for one in taken if one.cpu is not None),
+        series.empty_sync,
+        {name: worked for name, each in parts.items() if (worked := _worked(each))},
+        {name: tuple((p.start - origin, p.stop - origin) for p in each)
+         for name, each in parts.items()},
+        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
+        {name: tuple(one.phases[name] for one in taken) for name in phases},
+    )  # fmt: skip
+
+
+def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
+    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
+    known = tuple(part.worked for part in parts if part.worked is not None)
+    return known if len(known) == len(parts) else ()
+
+
+def _marks(
+    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
+) -> Iterator[SampleMark]:
+    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
+
+    Names that share a core take it from each other: that is no news of a single sample.
+    """
+    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
+    for number, one in enumerate(taken):
+        if number in far:
+            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
+        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
+        if lost > _PREEMPTED and not shared:
+            detail = f"its core was elsewhere for {lost:.0%} of the time"
+            yield SampleMark(number, "preempted", detail)
+        if (why := throttled[number]) is not None:
+            yield SampleMark(number, "throttled", why)
+
+
+def _lost(part: Part) -> float:
+    """Return the share of a device's span in which its own thread did not run."""
+    passed = part.stop - part.start
+    if part.worked is None or passed < _SLICE:
+        return 0.0
+    return max(1.0 - part.worked / passed, 0.0)
