@@ -105,6 +105,7 @@ class Settings:
     whole: bool = False  # use the whole budget, however well the rows are known before
     blocks: int = 10_000  # at most
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
+    staged: bool = False  # the cases that matter most are measured alone at first
     turn: Turn | None = None  # returns when it is this process's turn to measure
 
 

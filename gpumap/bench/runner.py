@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from gpumap.bench import stopping
 from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
-from gpumap.bench.sampling import Series, calibrate, sample, samples_of, warm_up
+from gpumap.bench.sampling import Series, calibrate, sample, samples_of, take_control, warm_up
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -31,7 +31,7 @@ from gpumap.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Settings
@@ -125,6 +125,7 @@ class Runner:
         """Make those cases ready that there is time for; what is kept has no place to lose."""
         self._benchmark.begin(group)
         kept: dict[str, Series] = {}
+        controls = stopping.controls(group)
         insists = group.insists or not self._begun
         for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
@@ -136,6 +137,9 @@ class Runner:
             for case in unknown:
                 self._ready(case, group.shortest)
             ready = {case.id: self._series[case.id] for case in new if case.id in self._series}
+            for id_ in ready.keys() & controls.keys():
+                if (control := self._series.get(controls[id_])) is not None:
+                    ready[id_].follow(controls[id_], control)
             if insists or self._room((*kept.values(), *ready.values()), end):
                 kept |= ready
                 insists = insists and not kept
@@ -200,16 +204,19 @@ class Runner:
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget
         start = self._now()
+        stage = stopping.Stage(self._first(group), start)
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
             now = self._now()
-            lasting = (now - start) / max(block, 1)
-            if block and now + lasting + checking > (end if block >= stopping.FEWEST else latest):
+            if stage.over(now, block, end - stopping.needed(self._series.values())):
+                stage = stopping.Stage(set(), now, block)
+            lasting, number = stage.lasting(now, block), block - stage.block
+            if number and now + lasting + checking > (end if number >= stopping.FEWEST else latest):
                 self._why = "budget"
                 return
-            order = self._order(order, block)
+            order = self._order(order, number, stage.first)
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
@@ -220,10 +227,16 @@ class Runner:
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width = found.width
-                if why := self._settled(group, found):
+                width, stage.known = found.width, found.settled
+                if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return
+
+    def _first(self, group: Group) -> set[str]:
+        """Return the cases that are measured alone at first; none: all are, from the start."""
+        first = stopping.first(group) & self._series.keys() if self._settings.staged else set()
+        rest = [case for case in group.cases if case.id in self._series and not is_control(case)]
+        return first if len(first) < len(rest) else set()
 
     def _settled(self, group: Group, found: stopping.Outlook) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
@@ -263,10 +276,13 @@ class Runner:
             else:
                 self._checks[id_] = check
 
-    def _order(self, before: list[str], block: int) -> list[str]:
-        if block % 2:
-            return [id_ for id_ in reversed(before) if self._running(id_)]
-        order = [id_ for id_ in self._series if self._running(id_)]
+    def _order(self, last: list[str], number: int, first: Collection[str]) -> list[str]:
+        """Return the cases of a block, or `first` alone; a control comes with those behind it."""
+        if number % 2:
+            return [id_ for id_ in reversed(last) if self._running(id_)]
+        running = {id_: series for id_, series in self._series.items() if self._running(id_)}
+        before = {series.control for series in running.values()}
+        order = [id_ for id_ in running if id_ not in before and (not first or id_ in first)]
         self._random.shuffle(order)
         return order
 
@@ -276,13 +292,27 @@ class Runner:
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
         self._park()
+        beside = self._control(series.control, block)
         try:
             taken = sample(series, self._clock)
         except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return
         series.taken[block] = taken
+        if beside is not None:
+            series.beside[block] = beside
         self._throttling.taken(id_, series, block)
+
+    def _control(self, id_: str, block: int) -> float | None:
+        """Return the seconds of a control product just before a sample; None: there is none."""
+        if not id_ or not self._running(id_):
+            return None
+        try:
+            take_control(self._series[id_], self._clock, block)
+        except (DeviceError, Unsupported) as error:
+            self._lose(id_, error)
+            return None
+        return self._series[id_].latest[1]
 
     def _lose(self, id_: str, error: DeviceError | Unsupported | WrongDataError) -> None:
         self._failures[id_] = Reason(error.code, str(error))

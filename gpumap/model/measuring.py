@@ -40,13 +40,15 @@ class Samples:
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
+    control: tuple[float, ...] = ()  # seconds of the control product just before each sample
 
     @property
     def ran(self) -> tuple[float, ...]:
         """Return the share of each sample in which its threads ran; nothing where none is known.
 
-        Of each device's own thread while it worked, and of all CPU time: what is left of a sample
-        beside the devices' spans takes one thread at least, but for the moment to wake it.
+        Of each device's own thread from when the first of them began, and of all CPU time: what is
+        left of a sample beside the devices' spans takes one thread at least. Neither counts the
+        moment to wake a thread.
         """
         names, cpu = self.intervals.keys(), self.cpu
         if not names or names != self.worked.keys() or len(cpu) != len(self.seconds):
@@ -56,8 +58,13 @@ class Samples:
         return tuple(map(self._ran, range(len(self.seconds))))
 
     def _ran(self, n: int) -> float:
-        spans = [(self.worked[name][n], *self.intervals[name][n]) for name in self.intervals]
-        whole = max(stop for _, _, stop in spans) - min(start for _, start, _ in spans)
+        first = min(spans[n][0] for spans in self.intervals.values())
+        spans = [
+            (self.worked[name][n], first if start - first > _WAKING else start, stop)
+            for name in self.intervals
+            for start, stop in self.intervals[name][n : n + 1]
+        ]
+        whole = max(stop for _, _, stop in spans) - first
         due = sum(stop - start for _, start, stop in spans) + max(
             self.seconds[n] - whole - _WAKING, 0.0
         )
@@ -87,6 +94,7 @@ class Samples:
             blocks=only(self.blocks),
             queue=only(self.queue),
             cpu=only(self.cpu),
+            control=only(self.control),
             worked={name: only(each) for name, each in self.worked.items()},
             intervals={name: only(each) for name, each in self.intervals.items()},
             phases={name: only(each) for name, each in self.phases.items()},

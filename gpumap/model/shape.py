@@ -262,6 +262,7 @@ class Row(
         "empty_sync": "empty_sync_s",
         "worked": "worked_s",
         "phases": "phases_s",
+        "control": "control_s",
     },
 ):
     """A case on named devices, with its samples.
@@ -304,6 +305,8 @@ class Row(
             bandwidth; null: it is, or nothing is known.
         phases: What one round of each sample went into, in seconds by phase; only benchmarks that
             tell their phases apart.
+        control: Seconds of the control product on the first of its devices, just before each
+            sample; CPU seconds where its thread tells them. Empty: there was none.
     """
 
     id: SomeId
@@ -339,6 +342,7 @@ class Row(
     against: SomeId | None
     ceiling: model.Ceiling | None
     explanation: model.Explanation | None
+    control: tuple[Positive, ...] = ()
 
 
 class Plan(Struct, rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"}):
