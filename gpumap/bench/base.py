@@ -113,6 +113,7 @@ class Round:
     """The work of a case, once."""
 
     route: str | None = None  # of its copies, as far as that shows only when they are done
+    waits = False  # `queue` waits for each iteration: a sample is the median of its iterations
     launched = False  # `queue` returns before the devices are done: a long one is the host's time
     phased = False  # `phases` has what its time went into
 

@@ -59,6 +59,8 @@ def sample(series: Series, clock: Clock) -> Taken:
     """Take one sample. The marks of its first round tell when each device worked.
 
     The first, because all devices are idle before it: later ones run apart by what has delayed one.
+    Calls that wait are timed one by one, and their median is the sample: one that was delayed is no
+    longer than the others in it.
     A sample of several rounds follows one that does not count: else what was measured before it
     would be in it, as cold caches, and more of it the fewer rounds there are.
     """
@@ -69,15 +71,21 @@ def sample(series: Series, clock: Clock) -> Taken:
     work.renew()
     cpu, start = clock.cpu(), clock.now()
     work.queue(spans)
-    if rounds > 1:
+    calls = [clock.now() - start]
+    if rounds > 1 and not work.waits:
         work.queue(rounds=rounds - 1)
+    while work.waits and len(calls) < rounds:
+        before = clock.now()
+        work.queue()
+        calls.append(clock.now() - before)
     queued = clock.now()
     work.finish()
     stop = clock.now()
     spent = clock.cpu()
+    typical = median(calls) if work.waits else None
     return Taken(
-        (stop - start) / rounds,
-        (queued - start) / rounds,
+        (stop - start) / rounds if typical is None else typical,
+        (queued - start) / rounds if typical is None else typical,
         None if cpu is None or spent is None else (spent - cpu) / rounds,
         spans.parts(),
         {name: s / rounds for name, s in work.phases().items()},

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.figures import apart, by_block, ratios
-from gpumap.bench.registry import is_control
+from gpumap.bench.registry import in_sweep, is_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,9 +129,12 @@ def first(group: Group) -> set[str]:
 
 
 def controls(group: Group) -> dict[str, str]:
-    """Return the id of the control of each case: of the first of its devices."""
+    """Return the id of the control before each case, on the first of its devices.
+
+    A size sweep is not compared, and needs none.
+    """
     by_device = {c.bindings[0].device.id: c.id for c in group.cases if is_control(c)}
-    cases = [case for case in group.cases if not is_control(case)]
+    cases = [case for case in group.cases if not is_control(case) and not in_sweep(case)]
     found = {case.id: by_device.get(case.bindings[0].device.id, "") for case in cases}
     return {id_: control for id_, control in found.items() if control}
 

@@ -296,7 +296,7 @@ class HeldBack(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The cost of a kind of copy as latency and bandwidth: one line, or two."""
+    """The cost of a kind of copy as latency and bandwidth: up to three lines."""
 
     id: str
     case: Case  # one of those that it was fitted to

@@ -69,6 +69,13 @@ def test_a_sample_is_the_time_of_one_round(kind):
     assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
 
 
+def test_a_call_that_waits_is_timed_alone(clock):
+    """One of five that was delayed is no longer than the others: their median is the sample."""
+    work = _Work(clock, 0.25, 0.5, 0.25, 8.0, 0.25, 0.25, 0.5, idle=1.0)
+    work.waits = True
+    assert sample(Series(work, iterations_per_sample=5), clock) == Taken(0.25, 0.25, None, {})
+
+
 def test_only_the_first_round_of_a_sample_is_marked(clock):
     """It pays for what was measured before; later ones begin on devices that are not idle."""
     series = Series(_Work(clock, 0.25), iterations_per_sample=4)
