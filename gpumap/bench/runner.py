@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Literal
 from gpumap.bench import stopping
 from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
-from gpumap.bench.sampling import Series, calibrate, sample, samples_of, take_control, warm_up
+from gpumap.bench.sampling import (
+    BESIDE,
+    Series,
+    calibrate,
+    sample,
+    samples_of,
+    take_control,
+    warm_up,
+)
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -73,6 +81,7 @@ class Runner:
         self._left_out: dict[str, Reason] = {}
         self._why: Why = "blocks"
         self._pace = stopping.Pace()
+        self._often = True  # there is time for more than one control product a block
         self._begun = False  # a case is measured, or was
         self._parked = 0.0  # seconds in which it was another process's turn
 
@@ -138,8 +147,8 @@ class Runner:
                 self._ready(case, group.shortest)
             ready = {case.id: self._series[case.id] for case in new if case.id in self._series}
             for id_ in ready.keys() & controls.keys():
-                if (control := self._series.get(controls[id_])) is not None:
-                    ready[id_].follow(controls[id_], control)
+                if controls[id_] in self._series:
+                    ready[id_].control = controls[id_]
             if insists or self._room((*kept.values(), *ready.values()), end):
                 kept |= ready
                 insists = insists and not kept
@@ -204,13 +213,15 @@ class Runner:
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget
         start = self._now()
+        least = stopping.needed(self._series.values())
+        self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
         stage = stopping.Stage(self._first(group), start)
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
             now = self._now()
-            if stage.over(now, block, end - stopping.needed(self._series.values())):
+            if stage.over(now, block, end - least):
                 stage = stopping.Stage(set(), now, block)
             lasting, number = stage.lasting(now, block), block - stage.block
             if number and now + lasting + checking > (end if number >= stopping.FEWEST else latest):
@@ -308,7 +319,7 @@ class Runner:
         if not id_ or not self._running(id_):
             return None
         try:
-            take_control(self._series[id_], self._clock, block)
+            take_control(self._series[id_], self._clock, block, often=self._often)
         except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return None

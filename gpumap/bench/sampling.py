@@ -25,7 +25,7 @@ _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
 _PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
-_BESIDE = 3.0  # times a control's own time, for which it stands beside what follows
+BESIDE = 4.0  # times a control's own time, for which it stands beside what follows
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
@@ -47,12 +47,6 @@ class Series:
     control: str = ""  # the id of the control product before its samples
     beside: dict[int, float] = field(default_factory=dict)  # by block: seconds of the control
     latest: tuple[float, float] = (0.0, 0.0)  # of a control: when it was taken, and its seconds
-
-    def follow(self, id_: str, control: Series) -> None:
-        """Have a control product before each sample, or before several: it costs a share only."""
-        if not self.control:
-            self.lasting += min(control.lasting, self.lasting / _BESIDE)
-        self.control = id_
 
 
 def sample(series: Series, clock: Clock) -> Taken:
@@ -204,13 +198,14 @@ def samples_of(series: Series, origin: float) -> Samples:
     )  # fmt: skip
 
 
-def take_control(series: Series, clock: Clock, block: int) -> None:
-    """Take a sample of a control, unless there is one of this block that is recent enough.
+def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> None:
+    """Take a sample of a control, unless there is one of this block, and a recent one if `often`.
 
     What it says of the samples behind it is its time: by the CPU where its thread tells that, which
     leaves out when it was preempted.
     """
-    if block in series.taken and clock.now() - series.latest[0] < _BESIDE * series.lasting:
+    recent = not often or clock.now() - series.latest[0] < BESIDE * series.lasting
+    if block in series.taken and recent:
         return
     taken, alone = sample(series, clock), series.iterations_per_sample == 1
     worked = [part.worked for part in taken.parts.values() if alone and part.worked]

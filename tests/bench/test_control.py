@@ -44,7 +44,7 @@ def test_every_group_has_a_control_for_each_device():
 
 @pytest.mark.parametrize(("size", "each"), [(1024, True), (64, False)])
 def test_a_control_stands_just_before_each_sample(size, each):
-    """Of a third of its time at most: before what is quick there is one a block."""
+    """Of a quarter of its time at most: before what is quick there is one a block."""
     here, queued = world(gpu(0), gpu(1)), []
 
     class Noting(Controlled):
