@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ import numpy as np
 from gpumap import saved
 from gpumap.bench.registry import is_control
 from gpumap.judge.compare import compare
-from gpumap.model import Samples
+from gpumap.model import Samples, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

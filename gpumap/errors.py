@@ -23,9 +23,8 @@ GpumapError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 
@@ -45,16 +44,14 @@ class Exit(IntEnum):
     CLOSED_PIPE = 141
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A half-open range of characters in the text of a map."""
 
     start: int
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One message to the user: what is wrong, where, and how to fix it."""
 
     code: str

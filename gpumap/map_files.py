@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import sources
 from gpumap.errors import Diagnostic, Exit, MapError, SourceError
 from gpumap.escape import printable
+from gpumap.model import replace
 from gpumap.parse import parse_map
 
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
 from gpumap.escape import printable
 from gpumap.machine.orphans import keep
-from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution
+from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ TABLE = table(__file__)
 MAY_IMPORT, ONLY_IN = TABLE["may_import"], TABLE["only_in"]
 OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
 OUTER_IN = {name: set(outer) for name, outer in TABLE["outer_in"].items()}
-OF_EXPLAIN = {"tomllib"}  # its texts are files of TOML: nothing else of the list is loaded
+OF_EXPLAIN = {"tomllib", "msgspec"}  # its texts are files of TOML, and benchmarks' own words
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
 NOT_IN_A_CHECK = ("gpumap.model.measuring", "gpumap.judge.traces", "gpumap.report.rows")
 

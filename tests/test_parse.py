@@ -1,5 +1,7 @@
 """The grammar of maps: what parses, what does not, and what is said about it."""
 
+from functools import partial
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -235,16 +237,16 @@ PCI = st.from_regex(r"(0000|[0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a
                     fullmatch=True, alphabet=HEX + ":.")  # fmt: skip
 UUIDS = st.builds("{}{}".format, st.sampled_from(["GPU-", "MIG-"]), st.uuids())
 REFS = (
-    st.builds(DeviceRef, st.just(CUDA), st.none() | INDEX)
-    | st.builds(DeviceRef, st.just(CUDA), identity=PCI | UUIDS)
-    | st.builds(DeviceRef, st.just(CPU), st.none() | INDEX)
-    | st.builds(DeviceRef, st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
+    st.builds(partial(DeviceRef), st.just(CUDA), st.none() | INDEX)
+    | st.builds(partial(DeviceRef), st.just(CUDA), identity=PCI | UUIDS)
+    | st.builds(partial(DeviceRef), st.just(CPU), st.none() | INDEX)
+    | st.builds(partial(DeviceRef), st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
 )
 NAMES = st.text(min_size=1).filter(
     lambda name: name.isprintable() and name == name.strip(" ") and "->" not in name
     and ";" not in name and not name.startswith(("cuda", "opencl", "cpu"))
 )  # fmt: skip
-ENTRIES = st.lists(st.builds(Entry, NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
+ENTRIES = st.lists(st.builds(partial(Entry), NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
 BLANK = st.text(BLANKS, max_size=3)
 
 

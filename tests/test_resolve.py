@@ -1,13 +1,11 @@
 """From a map to devices: all or nothing, and what is worth knowing about the result."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe
+from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve, shared_hardware
 

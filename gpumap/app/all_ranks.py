@@ -10,7 +10,6 @@ import os
 import socket
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.mpi_job import Answer, left, named, nodes, ranks, told, twice
@@ -18,7 +17,7 @@ from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_code import exit_code
-from gpumap.model import Problem, Resolution
+from gpumap.model import Problem, Resolution, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.escape import printable
 from gpumap.judge.gate import decided, gated
-from gpumap.model import Around
+from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
@@ -223,7 +223,6 @@ class BenchmarkRun:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
         from gpumap.machine.nvml import Gpus
         from gpumap.machine.state import Watch
-        from gpumap.model.trees import changed
 
         self._record.progress.doing = "opening devices"
         devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
@@ -234,7 +233,7 @@ class BenchmarkRun:
         self._refuse_base(turn, identified=True)
         watch = Watch(gpus=gpus)
         devices.clock.sleep(_LOOK)
-        self._draft.before = changed(watch.read(), others=look.read() if look else None)
+        self._draft.before = replace(watch.read(), others=look.read() if look else None)
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 

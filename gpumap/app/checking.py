@@ -6,13 +6,13 @@ The proof that a device is true: bytes that go there come back the same.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError, WrongDataError
 from gpumap.escape import printable
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from gpumap.judge.compare import (
 )
 from gpumap.judge.gate import SKIPPED, concluded
 from gpumap.judge.verdict import LAST, share
-from gpumap.model import Problem, Verdict
+from gpumap.model import Problem, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

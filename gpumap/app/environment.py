@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0  # seconds for each driver
 _SHORTEST = 3  # letters of a user's name that are looked for
 _LONGEST = 300  # characters of a line
-_LIBRARIES = re.compile(r"(torch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
+_LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
 
 
 def block(program: Program, python: str | None) -> str:
@@ -43,7 +43,7 @@ def _clean(text: str, env: Mapping[str, str]) -> str:
     text = re.sub(r"/(home|Users)/[^/:;\s]+", "~", text.replace(home, "~") if home else text)
     names = {env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")} - {"root"}
     words = "|".join(re.escape(name) for name in names if len(name) >= _SHORTEST)
-    return re.sub(rf"\b({words})\b", "USER", text) if words else text
+    return re.sub(rf"(?<![^\W_])({words})(?![^\W\d_])", "USER", text) if words else text
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:

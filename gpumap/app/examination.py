@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, MapError, SourceError
 from gpumap.escape import printable
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from gpumap.app.frameworks import Asked
+    from gpumap.app.frameworks import Answers
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Measured, Together
@@ -82,7 +83,7 @@ class _Examination:
         self._end = time.monotonic() + asked.timeout - _REPORT
         self._program, self._asked = program, asked
         self._place: Place = Place(program.env, program.cwd)
-        self._libraries: Asked | None = None
+        self._libraries: Answers | None = None
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""

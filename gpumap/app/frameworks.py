@@ -1,4 +1,4 @@
-"""Doctor's part for frameworks: ask the user's interpreter, and judge what was said."""
+"""Doctor's part for frameworks: ask the user's interpreter, and judge their answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
+from gpumap.escape import printable
+from gpumap.machine import orphans
 from gpumap.spelling import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Nvidia
@@ -22,35 +24,36 @@ _DRIVER = 8.0  # seconds for the driver and nvidia-smi
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Answers:
     """What an interpreter, its libraries and the driver said."""
 
     interpreter: Interpreter
     seen: str  # the interpreter as the user named it
     facts: dict[str, dict[str, Any]]
     nvidia: Nvidia
+    env: Mapping[str, str]
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
         from gpumap.doctor.frameworks.diagnose import diagnosis, seats
 
-        commands = self.interpreter.path, self.interpreter.pip()
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
-        for raw in self.facts.values():
+        for name, raw in self.facts.items():
             told = [each for each in raw.get("devices") or () if isinstance(each, dict)]
             known = {**raw, "driver_devices": len(visible)}
+            commands = self.interpreter.commands(name, self.env)
             found.append(diagnosis(known, commands, self.seen, seats(told, visible, bindings)))
         return tuple(found)
 
 
-def python_of(program: Program, asked: str | None) -> str:
+def python_of(program: Program, requested: str | None) -> str:
     """Return the interpreter that is asked for: else the active environment's, else the first."""
     active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
-    return asked or (f"{active}/bin/python" if active else "python3")
+    return requested or (f"{active}/bin/python" if active else "python3")
 
 
-def ask(program: Program, python: str | None, names: str | None, limit: float) -> Asked:
+def ask(program: Program, python: str | None, names: str | None, limit: float) -> Answers:
     """Ask libraries by name, or all that are installed.
 
     Raises:
@@ -64,21 +67,22 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     from gpumap.doctor.gather import denied
     from gpumap.machine.tree import Tree
 
+    orphans.keep()  # what a library leaves behind ends with this process
     seen = python_of(program, python)
     found = asking.interpreter(seen, program.env, program.cwd)
     there = asking.frameworks(found)
     wanted = there if names is None else chosen(names, FRAMEWORKS, "framework", "--framework")
     if not wanted:
-        message = f"no framework is installed for {seen}: {', '.join(FRAMEWORKS)}"
+        message = f"none of {', '.join(FRAMEWORKS)} is installed for {printable(seen)}"
         raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(2) as pool:
         driver = pool.submit(ask_driver, program.env, patience)
         smi = pool.submit(of_smi, program.env, patience)
         ready = [name for name in wanted if name in there]
-        words = asking.asked(found, ready, program.env, limit)
+        words = asking.answers(found, ready, program.env, limit)
     tree = Tree(Path("/"))
     machine = facts(tree, program.env, denied(tree)) | smi.result() | of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
-    return Asked(found, seen, every, driver.result())
+    return Answers(found, seen, every, driver.result(), program.env)

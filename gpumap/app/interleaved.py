@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -47,6 +47,7 @@ from gpumap.escape import printable
 from gpumap.judge.comparable import differences as differing
 from gpumap.judge.comparable import machines, mixed, surroundings
 from gpumap.judge.compare import compare
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
 from gpumap.escape import printable
-from gpumap.model import SelfTest
+from gpumap.model import SelfTest, replace
 from gpumap.spelling import chosen
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app import interrupts
@@ -27,7 +27,7 @@ from gpumap.distributed.watchdog import Seat, Signs, Watch, state, stopped_besid
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.launch.child import reap
 from gpumap.machine.numa import pin
-from gpumap.model import Binding, Rank
+from gpumap.model import Binding, Rank, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.program import columns, silence
@@ -125,7 +124,7 @@ def deliver(form: Form, output: Output, program: Program) -> None:
 def show(form: Form, asked: str, program: Program, *, verbose: bool = False) -> None:
     """Write to stdout what `form` makes of the format that was asked for."""
     format_ = _format(asked, program)
-    text = form(format_, replace(_style(format_, program), verbose=verbose))
+    text = form(format_, _style(format_, program)._replace(verbose=verbose))
     try:
         program.stdout.write(text)
         program.stdout.flush()

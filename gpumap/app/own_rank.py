@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.distributed.launch import launched
 from gpumap.errors import Diagnostic, QuestionError
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

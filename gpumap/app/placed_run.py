@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.app.launching import (
@@ -21,6 +21,7 @@ from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.escape import printable, width
 from gpumap.launch.child import TOKEN, Order
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

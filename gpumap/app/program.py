@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ class Program:
 
         Drivers read the environment of their own process, so it gets what an OpenCL loader needs.
         """
+        from dataclasses import replace
+
         from gpumap.backends.base import Host
         from gpumap.machine.topology import read
         from gpumap.opencl_vendors import register

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
@@ -18,7 +17,7 @@ from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.headline import headline
 from gpumap.machine import orphans
-from gpumap.model import MapText, Problem, Report
+from gpumap.model import MapText, Problem, Report, replace
 from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
@@ -331,8 +330,7 @@ class Draft:
         code = exit_code(problem.exit for problem in self.problems)
         rows = tuple(row for measured in self.measured for row in measured.rows)
         decided = tuple(found for measured in self.measured for found in measured.decided)
-        names = (field.name for field in fields(Report))
-        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        own = {name: getattr(self, name) for name in Report._fields if hasattr(self, name)}
         others: dict[str, Any] = {
             "argv": self.program.argv,
             "started": _stamp(self.started),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import say
@@ -13,6 +13,7 @@ from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.escape import printable
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

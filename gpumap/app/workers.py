@@ -6,12 +6,13 @@ Over MPI every rank runs the same command line; rank 0 measures and reports, the
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
 from gpumap.errors import GpumapError, QuestionError
+from gpumap.model import replace
 from gpumap.spelling import chosen
 
 if TYPE_CHECKING:

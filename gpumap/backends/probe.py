@@ -17,7 +17,7 @@ import tempfile
 import time
 from abc import abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
 from gpumap.machine import orphans
-from gpumap.model import Device, Kind, Probe
+from gpumap.model import Device, Kind, Probe, replace
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ none here. libgpuarray crashes when asked for a platform that is not there: ask 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from gpumap.backends.cuda_reasons import Cuda
 from gpumap.backends.foreign import BLAS, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.machine import pci
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ copied into and back. Besides the requested sizes a size sweep is measured, for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import COMPARABLE, Benchmark
@@ -26,7 +26,7 @@ from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
 from gpumap.judge.few import few
 from gpumap.judge.phrases import amount, interval, said, value
-from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
+from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
 from gpumap.units import counted
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ them. What both measured beside the same product can be compared all the same, b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import Benchmark
@@ -15,7 +14,7 @@ from gpumap.bench.figures import time_and_rate
 from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Family, is_control
 from gpumap.bench.verify import host_bytes
-from gpumap.model import Case, Group, Plan, Work
+from gpumap.model import Case, Group, Plan, Work, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

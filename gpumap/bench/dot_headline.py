@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap.cut import middle
@@ -17,7 +16,7 @@ from gpumap.judge.doubts import (
     unsupported,
 )
 from gpumap.judge.phrases import interval, names, said, value
-from gpumap.model import Estimate
+from gpumap.model import Estimate, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -39,7 +39,7 @@ from gpumap.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from gpumap.backends.base import Clock
     from gpumap.bench.base import Benchmark, Observer, Settings
@@ -50,7 +50,6 @@ _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
 WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
 _LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
-_POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WARM_CAP = 1.0  # seconds for one case
 
 
@@ -410,8 +409,7 @@ class Runner:
 
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
-        capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        known = {"throttled"} if capped else set()
+        known = {"throttled"} if series.power_capped else set()
         known |= {"preempted"} if self._benchmark.computes and samples.ran else set()
         odd = len({m.sample for m in samples.sample_notes if m.mark not in known})
         found = {
@@ -420,7 +418,7 @@ class Runner:
             "warm-up-capped": series.capped,
             "launch-bound": series.round.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
-            "power-capped": capped,
+            "power-capped": series.power_capped,
             "cpu": self._benchmark.computes and samples.by_cpu,
         }
         return tuple(flag for flag, raised in found.items() if raised)
@@ -440,19 +438,10 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     return "skipped" if missed else "failed"
 
 
-def _power_capped(throttled: Sequence[str | None]) -> bool:
-    """Return whether the power limit held in every sample: that is the steady state."""
-    return bool(throttled) and all(why is not None and why.endswith(_POWER) for why in throttled)
-
-
 def _share(done: float, whole: float) -> float:
     return min(max(done / whole, 0.0), 1.0) if whole > 0.0 else 1.0
 
 
 def _shares(case: Case) -> bool:
-    seen: set[str] = set()
-    for binding in case.bindings:
-        if not seen.isdisjoint(binding.device.hardware):
-            return True
-        seen |= binding.device.hardware
-    return False
+    every = [part for binding in case.bindings for part in binding.device.hardware]
+    return len(every) > len({*every})

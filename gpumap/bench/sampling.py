@@ -20,6 +20,7 @@ OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _DISTURBED = 10  # times as long as enough: more is no busy moment
 _MOST_ROUNDS = 1 << 20
+_POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many fit
 _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
@@ -47,6 +48,12 @@ class Series:
     control: str = ""  # the id of the control product before its samples
     beside: dict[int, float] = field(default_factory=dict)  # by block: seconds of the control
     latest: tuple[float, float] = (0.0, 0.0)  # of a control: when it was taken, and its seconds
+
+    @property
+    def power_capped(self) -> bool:
+        """Whether the power limit held in every sample: that is the steady state."""
+        every = [self.throttled.get(block) for block in self.taken]
+        return bool(every) and all(why is not None and why.endswith(_POWER) for why in every)
 
 
 def sample(series: Series, clock: Clock) -> Taken:

@@ -15,7 +15,7 @@ each block. Destinations are poisoned and compared byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
 from gpumap.bench.workloads import LARGEST, WORKLOADS
-from gpumap.model import Binding, Case, Group, Plan, Reason, Work
+from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

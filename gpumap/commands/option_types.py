@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -202,4 +201,4 @@ def _whole(diagnostic: Diagnostic) -> Diagnostic:
     """Return what is wrong with the selector of a limit: its example has to be a limit too."""
     from gpumap.judge.select import EXAMPLE
 
-    return replace(diagnostic, hint=_LIMIT) if diagnostic.hint == EXAMPLE else diagnostic
+    return diagnostic._replace(hint=_LIMIT) if diagnostic.hint == EXAMPLE else diagnostic

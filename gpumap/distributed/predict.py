@@ -46,7 +46,7 @@ def predicted(
     question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
     """Return the question with its forecasts, algorithm by algorithm, and what pays."""
-    from gpumap.model.trees import changed as replace
+    from gpumap.model import replace
 
     forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
     payoffs = [

@@ -12,8 +12,7 @@ from gpumap.doctor.evidence import Named
 from gpumap.errors import Diagnostic, Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import exit_code
-from gpumap.model import Diagnosis, Finding, Kind
-from gpumap.model.trees import changed as replace
+from gpumap.model import Diagnosis, Finding, Kind, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

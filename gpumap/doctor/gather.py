@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import sources, theano_config
@@ -35,7 +35,7 @@ from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import others
 from gpumap.machine.tree import Tree
-from gpumap.model import Binding, ContextMap
+from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import held, resolve

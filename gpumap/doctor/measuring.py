@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
 from gpumap.judge.few import refused
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around, Binding, Device, Reason
+from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ is split, caches can do it, and the row is flagged. Ratios of unlike work have n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpumap import model, units
 from gpumap.bench.registry import find, specified
-from gpumap.model import Estimate, Reason
+from gpumap.model import Estimate, Reason, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

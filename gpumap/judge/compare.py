@@ -16,7 +16,7 @@ differs is a remark and no veto.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,7 @@ from gpumap.escape import printable
 from gpumap.judge.few import left_out as out_of_time
 from gpumap.judge.joined import SPEEDUP, joined, left_out
 from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
-from gpumap.model import Estimate, Report, Verdict
-from gpumap.model.trees import changed
+from gpumap.model import Estimate, Report, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -291,7 +290,7 @@ def _unjudged(verdict: Verdict) -> Verdict:
     text = verdict.text
     if verdict.verdict in JUDGED:
         text = f"{printable(verdict.id or '')}.{verdict.metric}, new over base: not judged"
-    return changed(verdict, text=text, verdict="skipped", threshold=None)
+    return replace(verdict, text=text, verdict="skipped", threshold=None)
 
 
 def _estimate(found: Change | None) -> Estimate | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
 from gpumap.escape import printable
 from gpumap.judge.few import founded
-from gpumap.model import Estimate, Explanation, Measurement
+from gpumap.model import Estimate, Explanation, Measurement, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

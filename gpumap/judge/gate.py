@@ -9,14 +9,14 @@ unless a verdict on them was asked for: by a limit, a base, or `strict`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.exit_code import exit_code, status
 from gpumap.judge.few import unanswered, undecided
-from gpumap.model import Fit, Measurement, Problem
+from gpumap.model import Fit, Measurement, Problem, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -150,12 +150,10 @@ def skipped(report: Report, found: Iterable[Verdict]) -> Report:
 
     Its errors say what is not there; their exit code is 0, as is the report's.
     """
-    from gpumap.model.trees import changed
-
     let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
     return replace(
         report,
-        verdicts=(*report.verdicts, *(changed(v, verdict="skipped") for v in found)),
+        verdicts=(*report.verdicts, *(replace(v, verdict="skipped") for v in found)),
         errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
         exit_code=Exit.OK,
         status=SKIPPED,

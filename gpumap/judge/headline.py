@@ -8,7 +8,6 @@ first, then limits and a comparison that were asked for, then what the command i
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -130,7 +129,7 @@ def _by_what(found: Headline, rows: Sequence[Measurement]) -> Headline:
         return found
     by = "CPU time" if "cpu" in row.flags else f"the undisturbed {percent(share.value)} of samples"
     text = f"{found.text} By {by}."
-    return replace(found, text=text) if len(text) <= LIMIT else found
+    return found._replace(text=text) if len(text) <= LIMIT else found
 
 
 def _gates(report: Report) -> Iterator[Headline]:

@@ -8,13 +8,13 @@ is judged unless nothing else was requested: how much of it is measured depends 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import in_sweep, is_control, specified
 from gpumap.judge.verdict import Change, change, located
-from gpumap.model import Measurement, Samples
+from gpumap.model import Measurement, Samples, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

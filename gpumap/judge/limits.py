@@ -27,9 +27,8 @@ from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.few import left_out, undecided
 from gpumap.judge.select import Selector, id_of, scan, taken_apart
-from gpumap.model import BreakEven, Measurement, Verdict
+from gpumap.model import BreakEven, Measurement, Verdict, replace
 from gpumap.model.figures import UNITS
-from gpumap.model.trees import changed as replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence

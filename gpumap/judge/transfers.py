@@ -10,7 +10,6 @@ group's median.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,7 @@ from gpumap.judge.explain import contended
 from gpumap.judge.few import few
 from gpumap.judge.slow_link import Copy, slow
 from gpumap.judge.together import Together, shared
-from gpumap.model import Estimate, Explanation
+from gpumap.model import Estimate, Explanation, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.launch.assignments import Assignment, assignments, wrong
+from gpumap.model import replace
 from gpumap.spelling import fix, nearest
 
 if TYPE_CHECKING:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.machine import usage
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.pci import address
-from gpumap.model import Device, Kind
+from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from gpumap.machine.nvml import GpuLook
-    from gpumap.model.utilisation import Seeing, Unseen
+    from gpumap.model.programs import Seeing, Unseen
 
 _CONTEXT = 16 << 20  # bytes: to open a CUDA device takes many times that
 _MICRO = 1e6

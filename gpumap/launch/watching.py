@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from gpumap.launch.sights import Devices, Sight
 from gpumap.machine import usage
 from gpumap.model import Kind, Use
-from gpumap.model.utilisation import Seeing, Unseen
+from gpumap.model.programs import Seeing, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gpumap.model import Binding
-    from gpumap.model.utilisation import UseVerdict
+    from gpumap.model.programs import UseVerdict
 
 SHORTEST = 0.1  # seconds between two looks
 # Of a core: more is not spent on looking, which then takes place less often. To wake up for a look

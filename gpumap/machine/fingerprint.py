@@ -44,8 +44,7 @@ def fingerprint(
     """
     import platform
 
-    from gpumap.model import Fingerprint
-    from gpumap.model.trees import changed
+    from gpumap.model import Fingerprint, replace
 
     bare = Fingerprint(
         hash="",
@@ -58,7 +57,7 @@ def fingerprint(
         drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
         links=tuple(sorted(links)),
     )
-    return changed(bare, hash=_digest(bare))
+    return replace(bare, hash=_digest(bare))
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str | None]:

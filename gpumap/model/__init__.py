@@ -3,12 +3,12 @@
 Everything is frozen. Quantities are in SI base units (seconds, bytes, hertz); unknown is None.
 
 A file is imported when one of its nouns is first asked for: all together take longer than click.
-To complete a word loads no msgspec: what completion imports writes `model.Check`, looked up later.
+The light ones load no msgspec: the grammar of a map is checked, and a word completed, without it.
 """
 
 # ruff: noqa: F403 - the names of the files are those of the package
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from gpumap.model.devices import *
@@ -17,11 +17,21 @@ if TYPE_CHECKING:
     from gpumap.model.machine import *
     from gpumap.model.maps import *
     from gpumap.model.measuring import *
+    from gpumap.model.programs import *
     from gpumap.model.report import *
-    from gpumap.model.utilisation import *
 
-# In this order they are searched: the first four load no msgspec.
-FILES = ("maps", "figures", "devices", "report", "machine", "measuring", "judging", "utilisation")
+# In this order they are searched: the first three load no msgspec.
+FILES = ("maps", "figures", "report", "devices", "machine", "measuring", "programs", "judging")
+
+T = TypeVar("T")
+
+
+def replace(noun: T, **changes: Any) -> T:
+    """Return a noun that differs in some fields: a NamedTuple, a Struct or a dataclass."""
+    if isinstance(noun, tuple):
+        return noun._replace(**changes)  # type: ignore[attr-defined,no-any-return]
+    kind = "msgspec.structs" if hasattr(noun, "__struct_fields__") else "dataclasses"
+    return import_module(kind).replace(noun, **changes)  # type: ignore[no-any-return]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpumap.errors import Diagnostic
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
+from gpumap.model.types import Bench, CaseName, Code, Natural, Params, SomeId, Word
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
@@ -17,28 +19,50 @@ Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver
 _SIMULATORS = ("oclgrind", "fpga emulation")
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that really is there.
+class Device(
+    Struct,
+    frozen=True,
+    rename={"memory_total": "memory_total_bytes", "memory_free": "memory_free_bytes"},
+):
+    """A device that is really there.
 
-    Two devices whose `hardware` shares an element share hardware; `id` is unique on this machine.
+    Attributes:
+        id: Unique on this machine.
+        kind: Its family.
+        ref: As a map writes it.
+        name: As its driver calls it.
+        backend: The library that drives it.
+        pci: PCI bus id.
+        uuid: As its driver prints it.
+        memory_total: Its memory.
+        memory_free: Of it, free when looked at.
+        units: Compute units: cores, multiprocessors.
+        numa_node: The NUMA node that it is near.
+        cores: The logical CPUs that it is, or that are near it.
+        hardware: The hardware that it is; devices that share an element share it.
+        driver: Its driver and version.
+        facts: What is for its backend alone.
+        link: How it is plugged in, by PCIe; null: not known.
     """
 
     id: str
     kind: Kind
     ref: DeviceRef
     name: str
-    backend: str
+    backend: Word
     pci: str | None = None
     uuid: str | None = None
-    memory_total: int | None = None
-    memory_free: int | None = None
-    units: int | None = None  # compute units: cores, multiprocessors
+    memory_total: Natural | None = None
+    memory_free: Natural | None = None
+    units: Natural | None = None
     numa_node: int | None = None
-    cores: tuple[int, ...] = ()  # the logical CPUs that it is, or that are near it
+    cores: tuple[Natural, ...] = ()
     hardware: frozenset[str] = frozenset()
     driver: str | None = None
-    facts: Mapping[str, Param] = field(default_factory=dict, hash=False)  # for its backend alone
+    facts: Mapping[str, Param] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.backend))
 
     @property
     def in_host_memory(self) -> bool:
@@ -59,32 +83,43 @@ class Device:
         return any(word in said for word in _SIMULATORS)
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """Whether a backend can be used here; if not, why, and the fix."""
+class Probe(Struct, frozen=True):
+    """A library that was asked for devices.
 
-    name: str
+    Attributes:
+        name: As --backend takes it.
+        usable: Whether it can be used here.
+        version: Its version.
+        reason: Why it cannot be used.
+        fix: What would fix that.
+        devices: What it drives.
+        notes: What it could not use, and why.
+        code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs),
+            still-working (it used CPU time: it compiles), crashed.
+        opened: Ids that a child opened, and why it could not.
+        lack: What it does without, where `reason` is that.
+    """
+
+    name: Word
     usable: bool
     version: str | None = None
     reason: str | None = None
     fix: str | None = None
     devices: tuple[Device, ...] = ()
-    notes: tuple[str, ...] = ()  # platforms without devices, parts that cannot be used
-    code: ProbeCode | None = None  # how the process ended that asked, if it gave no answer
-    opened: tuple[tuple[str, str], ...] = ()  # ids that a child opened, and why it could not
-    lack: Lack | None = None  # what it does without, where `reason` is that
+    notes: tuple[str, ...] = ()
+    code: ProbeCode | None = None
+    opened: tuple[tuple[str, str], ...] = ()
+    lack: Lack | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """A name and the device that it really is."""
 
     name: str
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """A map of which every name was found, and what is worth knowing about it."""
 
     map: ContextMap
@@ -95,8 +130,7 @@ class Resolution:
 SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What one round of a case does."""
 
     products: int = 0
@@ -105,27 +139,46 @@ class Work:
     bytes_to_host: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a row was skipped or failed: a stable code, and words."""
+class Reason(Struct, frozen=True):
+    """A code and words.
 
-    code: str
+    Attributes:
+        code: Stable.
+        text: In words.
+    """
+
+    code: Code
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A benchmark at one set of parameters on named devices; `id` is free of hardware."""
+class Case(Struct, frozen=True, rename={"name": "case"}):
+    """A benchmark at one set of parameters on named devices; `id` is free of hardware.
 
-    bench: str
-    name: str
-    params: Mapping[str, Param]
+    Attributes:
+        id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
+            in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
+        bench: The benchmark.
+        name: What of it.
+        params: Size, type and whatever else it was run with.
+        names: The names that it ran on.
+        devices: Their devices' ids.
+        backend: The backends, joined by +.
+        work: What one round does.
+        against: The id of the reference.
+        skip: Why it cannot be measured here.
+        route: How a copy went.
+        ordered: Whether it is from the first name to the second.
+    """
+
+    bench: Bench
+    name: CaseName
+    params: Params
     bindings: tuple[Binding, ...]
     work: Work
-    against: str | None = None  # the id of the reference
-    skip: Reason | None = None  # why it cannot be measured here
+    against: SomeId | None = None
+    skip: Reason | None = None
     route: str | None = None
-    ordered: bool = False  # from the first name to the second
+    ordered: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,8 +207,7 @@ def _quoted(name: str) -> str:
     return name.translate(_SPECIAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Cases that are compared with each other: every block holds each of them once.
 
     `order` has the places of cases that are measured or left out together, the most important
@@ -171,14 +223,25 @@ class Group:
     insists: bool = False  # its most important cases are measured, however long that takes
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What will be measured, and the memory that it takes."""
+class Plan(
+    Struct,
+    frozen=True,
+    rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"},
+):
+    """What a dry run would have measured.
+
+    Attributes:
+        cases: Their ids, in the order of measuring.
+        groups: How many of the cases each group has: its blocks hold each of them once.
+        memory: Device id, or host, to what it takes at most.
+        largest_buffer: The largest single buffer on a device.
+        about: What the cases work on, in words: of a network its layers and how a batch is split.
+    """
 
     groups: tuple[Group, ...]
-    memory: Mapping[str, int] = field(default_factory=dict)  # device id, or "host", to bytes
-    largest_buffer: int = 0
-    about: tuple[str, ...] = ()  # lines on what the cases work on
+    memory: Mapping[str, Natural] = field(default_factory=dict)
+    largest_buffer: Natural = 0
+    about: tuple[str, ...] = ()
 
     @property
     def cases(self) -> tuple[Case, ...]:

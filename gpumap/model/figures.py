@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 UNDISTURBED = 0.98  # share of a sample in which its threads ran, at least
 FEWEST = 6  # such samples, of which there is an interval
@@ -110,8 +109,7 @@ class Estimate:
         return math.isnan(self.value) and not self.has_interval
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """What physics allows a metric to be, and how that is known."""
 
     metric: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -164,8 +163,7 @@ class Verdict(Struct, frozen=True):
     relative: Estimate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RoundTrip:
+class RoundTrip(Struct, frozen=True):
     """Whether bytes came back from a device as they were sent; `reason` says why not."""
 
     device: Device
@@ -202,8 +200,7 @@ class Alarms(Struct, frozen=True):
         return self.false + self.passed + self.inconclusive
 
 
-@dataclass(frozen=True, slots=True)
-class SelfTest:
+class SelfTest(Struct, frozen=True):
     """Round trips, and the false alarms of each device."""
 
     round_trips: tuple[RoundTrip, ...] = ()

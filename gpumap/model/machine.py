@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from gpumap.model.devices import Binding
 from gpumap.model.types import Count, Hash, Natural, Number, Positive, Share
 
-if TYPE_CHECKING:
-    from gpumap.model.devices import Binding
 
+class Rank(Struct, frozen=True, rename={"number": "rank", "local": "local_rank"}):
+    """A process of a job.
 
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One of several processes that a launcher has started, on whatever machine."""
+    Attributes:
+        number: Among all.
+        local: Among those of its machine.
+        host: Its machine, as that calls itself.
+        process: Its number there.
+        binding: Its device and the name of it; None: it has found none.
+        name: Its entry of the map; null: it has found no device.
+        device: The id of its device; null as above.
+    """
 
-    number: int
-    local: int  # among those of its machine
+    number: Natural
+    local: Natural
     host: str
-    process: int
-    binding: Binding | None  # None: it has found no device
+    process: Natural
+    binding: Binding | None
 
 
 class Process(Struct, frozen=True):
@@ -93,8 +98,7 @@ class State(Struct, frozen=True):
     others: Others | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkState:
+class LinkState(Struct, frozen=True):
     """What the system tells of a device's link to the host; what it does not tell is None."""
 
     node: int | None = None  # NUMA node that the device is near

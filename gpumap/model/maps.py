@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpumap.errors import Diagnostic, Span
 
@@ -22,12 +21,11 @@ class Kind(StrEnum):
     CPU = "cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRef:
+class DeviceRef(NamedTuple):
     """A device as the map asks for it, before anything looked for it."""
 
     kind: Kind
-    index: int | None = None  # None: the kind's default device, or all cores
+    index: int | None = None  # type: ignore[assignment]  # None: the kind's default device, or all cores
     platform: int | None = None  # opencl only
     part: int | None = None  # opencl only: the sub-device of one compute unit
     identity: str | None = None  # cuda only: a PCI bus id or a UUID
@@ -41,32 +39,47 @@ class DeviceRef:
         return f"{self.kind}{platform}{index}{part}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One `name->device` of a map. Two entries are equal whatever place they stand at."""
 
     name: str
     ref: DeviceRef
-    span: Span = field(default=Span(0, 0), compare=False)
+    span: Span = Span(0, 0)
 
     def __str__(self) -> str:
         return f"{self.name}->{self.ref}"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self[:2] == other[:2]
 
-@dataclass(frozen=True, slots=True)
-class ContextMap:
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:2])
+
+
+class ContextMap(NamedTuple):
     """Names mapped to device references, in the order they were written."""
 
     entries: tuple[Entry, ...]
-    text: str = field(default="", compare=False)
-    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    text: str = ""
+    notes: tuple[Diagnostic, ...] = ()
 
     def __str__(self) -> str:
         return ";".join(map(str, self.entries))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ContextMap) and self.entries == other.entries
 
-@dataclass(frozen=True, slots=True)
-class MapText:
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+
+class MapText(NamedTuple):
     """The text of a map, where it was found, and what its source dropped on the way."""
 
     text: str

@@ -1,18 +1,26 @@
-"""What was measured, what follows from several sizes, and what programs did by their contexts."""
+"""What was measured, and what follows from several sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field, structs
 
-from gpumap.model.devices import Binding, Case, Reason
+from gpumap.model.devices import Case, Reason
 from gpumap.model.figures import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
-from gpumap.model.types import Correlation, Count, MetricName, Natural, Number, Positive, Share
+from gpumap.model.types import (
+    Correlation,
+    Count,
+    Figures,
+    MetricName,
+    Natural,
+    Number,
+    Positive,
+    Share,
+    SomeId,
+)
 
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
@@ -25,22 +33,53 @@ _WAKING = 2e-4  # seconds in which threads hand a round to each other
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """The times of a case, raw: seconds for one round each, in time order; nothing is dropped."""
+class Samples(
+    Struct,
+    frozen=True,
+    rename={
+        "seconds": "samples",
+        "queue": "queue_s",
+        "cpu": "cpu_s",
+        "empty_sync": "empty_sync_s",
+        "worked": "worked_s",
+        "phases": "phases_s",
+        "control": "control_s",
+    },
+):
+    """The times of a case, raw.
+
+    Attributes:
+        seconds: Seconds of one round, in time order, none dropped; null with a mark for one that is
+            no number.
+        blocks: The block of each sample.
+        iterations_per_sample: How often a sample repeated the work.
+        clock: Whose clock the samples are of.
+        queue: Seconds of each sample in which the host queued one round.
+        cpu: CPU seconds of the process, all threads, for one round of each sample; none where the
+            clock is scripted.
+        empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
+        worked: Name to the CPU seconds of its device's own thread within each span; only devices
+            that have one.
+        intervals: Name to when its device worked, in the first round of each sample.
+        sample_notes: What is odd about single samples.
+        phases: What one round of each sample went into, in seconds by phase; only benchmarks that
+            tell their phases apart.
+        control: Seconds of the control product on the first of its devices, just before each
+            sample; CPU seconds where its thread tells them. Empty: there was none.
+    """
 
     seconds: tuple[float, ...] = ()
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[Natural, ...] = ()
     iterations_per_sample: int = 1
     clock: str = "host"
-    queue: tuple[float, ...] = ()  # seconds in which the host queued one round
-    cpu: tuple[float, ...] = ()  # CPU seconds of the process, all threads, for one round
-    empty_sync: float | None = None  # seconds of a wait that has nothing to wait for
-    worked: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    queue: tuple[Positive, ...] = ()
+    cpu: tuple[Positive, ...] = ()
+    empty_sync: Positive | None = None
+    worked: Mapping[str, tuple[Positive, ...]] = field(default_factory=dict)
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
-    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds of one round
-    control: tuple[float, ...] = ()  # seconds of the control product just before each sample
+    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    control: tuple[Positive, ...] = ()
 
     @property
     def ran(self) -> tuple[float, ...]:
@@ -83,12 +122,12 @@ class Samples:
         if len(kept) == len(self.ran):
             return self
         if self.by_cpu:
-            return replace(self, seconds=tuple(map(self._cpu, range(len(self.seconds)))))
+            return structs.replace(self, seconds=tuple(map(self._cpu, range(len(self.seconds)))))
 
         def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(values[n] for n in kept) if values else ()
 
-        return replace(
+        return structs.replace(
             self,
             seconds=only(self.seconds),
             blocks=only(self.blocks),
@@ -221,12 +260,28 @@ class Explanation(Struct, frozen=True):
 
     cause: Cause
     text: str
-    figures: Mapping[str, Estimate] = msgspec.field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A case with its samples, its check and its status."""
+class Measurement(Struct, frozen=True):
+    """A case on named devices, with its samples.
+
+    Attributes:
+        case: What is measured.
+        status: Whether it was measured.
+        reason: Why it is not ok.
+        flags: What to bear in mind.
+        samples: Its times; None: it was not measured.
+        stop: Why measuring ended, and what the samples are worth.
+        check: Null: not reached.
+        metrics: What follows from the samples; empty for a row without a true result.
+        around: What else the machine did while the row's group was measured; null where the row has
+            no figures.
+        ceiling: What physics allows, and the share of it that was reached.
+        explanation: Why a figure is not what it could be: a speed-up, what copies gain at once, a
+            bandwidth; null: it is, or nothing is known.
+        route: How a copy went, where only doing it tells.
+    """
 
     case: Case
     status: Literal["ok", "skipped", "failed"]
@@ -235,11 +290,11 @@ class Measurement:
     samples: Samples | None = None
     stop: Stop | None = None
     check: Check | None = None
-    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    metrics: Figures = field(default_factory=dict)
     around: Around | None = None
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
-    route: str | None = None  # how copies went, where only doing them tells
+    route: str | None = None
 
     @property
     def judged(self) -> Samples | None:
@@ -294,18 +349,29 @@ class HeldBack(
         return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The cost of a kind of copy as latency and bandwidth: up to three lines."""
+class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
+    """Latency and bandwidth.
 
-    id: str
-    case: Case  # one of those that it was fitted to
+    Attributes:
+        id: The id of its copies, without their size.
+        case: One of those that it was fitted to.
+        fits: Whether the line describes the copies.
+        regimes: Lines that were needed.
+        sizes: What was fitted.
+        residual: The largest relative distance from the line.
+        held_back: A size that was predicted, then measured.
+        metrics: What follows from the model; empty if none fits.
+        lines: The model's lines, in the order of sizes; none if no model fits.
+    """
+
+    id: SomeId
+    case: Case
     fits: bool
-    regimes: int
-    sizes: tuple[int, ...]
+    regimes: Count
+    sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     residual: float
     held_back: HeldBack | None
-    metrics: Mapping[str, Estimate]
+    metrics: Figures
     lines: tuple[Line, ...]
 
 
@@ -331,24 +397,35 @@ class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"})
     overhead: Share
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
-    """From which size on a device beats what it is compared with.
+class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}):
+    """From which size on a device pays.
 
-    `wins` are ranges of bytes, from the smallest to the largest size at which it was seen to win;
-    the last one has no end if it still won at `measured_to`, the largest size.
+    `wins` are from the smallest to the largest size at which it was seen to win; the last one has
+    no end if it still won at `measured_to`.
+
+    Attributes:
+        id: What a limit selects it by.
+        workload: What is computed.
+        against: What it is compared with.
+        wins: Ranges of bytes in which the device is faster.
+        measured_to: The largest size measured.
+        why_stopped: Why no larger one was.
+        metrics: From which size on it pays; empty if that is not known.
+        shares: Bytes to where the time went.
+        check: Null: not reached.
+        reason: Why it could not be told.
     """
 
     case: Case
     workload: str
     against: str
-    wins: tuple[tuple[int, int | None], ...]
-    measured_to: int
+    wins: tuple[tuple[Natural, Natural | None], ...]
+    measured_to: Natural
     why_stopped: str
-    metrics: Mapping[str, Estimate]
-    shares: Mapping[int, Shares] = field(default_factory=dict)  # by the bytes of x
-    check: Check | None = None  # the worst of all sizes
-    reason: Reason | None = None  # why it could not be told
+    metrics: Figures
+    shares: Mapping[int, Shares] = field(default_factory=dict)
+    check: Check | None = None
+    reason: Reason | None = None
 
     @property
     def id(self) -> str:
@@ -359,126 +436,3 @@ class BreakEven:
     def decided(self) -> bool:
         """Return whether any size was looked at: else nothing is known, and not that it loses."""
         return bool(self.metrics)
-
-
-class TraceEvent(
-    Struct,
-    frozen=True,
-    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
-):
-    """What a program did on a device, or moved: seconds since its context was opened.
-
-    A device that cannot tell when its queue came to a place leaves both times None.
-
-    Attributes:
-        name: The operation; or upload, download, copy.
-        device: A name of the map; cpu for host memory; two names with -> between for a copy from
-            one to the other.
-        kind: What it is.
-        nbytes: Of what it made or moved.
-        shape: Of the same.
-        implicit: Whether the program did not request it: an operand was elsewhere.
-        start: Since the context was opened, when the device's queue came to it; null: the device
-            cannot tell.
-        stop: The same, of its end.
-        line: The line of the program that caused it, as script.py:12; null: not known.
-    """
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    nbytes: Natural
-    shape: tuple[Natural, ...]
-    implicit: bool
-    start: Number | None
-    stop: Number | None
-    line: str | None = None
-
-
-class Ran(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
-    """Events of one sort at one place.
-
-    Attributes:
-        name: As the events have it.
-        device: A name of the map; cpu for host memory; two names with -> between for a copy from
-            one to the other.
-        kind: What it is.
-        implicit: Whether the program did not request it: an operand was elsewhere.
-        count: How many events.
-        nbytes: Of what they made or moved, together.
-        seconds: Their times together; null where one is unknown.
-    """
-
-    name: str
-    device: str
-    kind: Literal["operation", "transfer"]
-    implicit: bool
-    count: Natural
-    nbytes: Natural
-    seconds: Positive | None
-
-
-class Moved(Struct, frozen=True, rename={"nbytes": "bytes", "seconds": "time_s"}):
-    """Events together.
-
-    Attributes:
-        count: How many events.
-        nbytes: Of what they made or moved, together.
-        seconds: Their times together; null where one is unknown.
-    """
-
-    count: Natural
-    nbytes: Natural
-    seconds: Positive | None
-
-
-class Busy(Struct, frozen=True, rename={"seconds": "busy_s"}):
-    """How long a device, or the host, worked.
-
-    Attributes:
-        device: Its id; or host.
-        names: What the map calls it.
-        events: How many it took part in.
-        seconds: How long at least one of them ran; null where a time is unknown.
-        share: The same over span_s; null where that is not known.
-    """
-
-    device: str
-    names: tuple[str, ...]
-    events: Natural
-    seconds: Positive | None
-    share: Share | None
-
-
-class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
-    """What the events of a trace come to.
-
-    Attributes:
-        span: From the start of the first event to the end of the last one; null: no event has a
-            time.
-        overlap: The time in which every device that computed was computing, over that of the one
-            which computed least; null for one device, and where a time is unknown.
-        untimed: Events without times.
-        ran: What ran where, in the order of the first event of each.
-        moved: All implicit transfers together.
-        busy: Each device of the map, and the host if it did something.
-    """
-
-    span: Positive | None
-    overlap: Share | None
-    untimed: Natural
-    ran: tuple[Ran, ...]
-    moved: Moved
-    busy: tuple[Busy, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What a program did by one context, in the order of queueing."""
-
-    number: int  # of the context, counted from 1 in the order of opening
-    bindings: tuple[Binding, ...]
-    policy: str
-    opened: float | None  # seconds since the first one was; None: on a clock of its own
-    closed: bool  # by the program
-    events: tuple[TraceEvent, ...] = ()

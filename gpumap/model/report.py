@@ -1,10 +1,10 @@
-"""The report of a run, and what became of it."""
+"""The report of a run, and what became of it: no msgspec, a check of a map's grammar has one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from gpumap.errors import Diagnostic
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
@@ -12,50 +12,112 @@ if TYPE_CHECKING:
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
     from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
-    from gpumap.model.measuring import BreakEven, Fit, Measurement, Trace
-    from gpumap.model.utilisation import Utilisation
+    from gpumap.model.measuring import BreakEven, Fit, Measurement
+    from gpumap.model.programs import Trace, Utilisation
+    from gpumap.model.types import Code, Moment, Number, Positive, Sentence, SomeId, Word
 
+Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The answer to a command's question, and the row and metric that it is about.
+Status = Literal[
+    "ok", "no", "error", "absent", "wrong-data", "inconclusive", "skipped", "timeout",
+    "interrupted", "internal",
+]  # fmt: skip
+Command = Literal[
+    "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
+    "trace",
+]  # fmt: skip
 
-    No msgspec: a check of a map's grammar has one too. Its JSON is `gpumap.model.shape.Headline`.
+
+class Headline(NamedTuple):
+    """The answer to the command's question, before everything else.
+
+    Attributes:
+        level: good; below: it works, and is less than ideal; untrusted: nothing can be concluded;
+            failed.
+        text: In one or two sentences; every format prints it first.
+        row: The id of the row, fit, break-even or verdict that it is about; null: of none.
+        metric: The figure that it is about; null: of none.
+        value: That figure, or new over base of a comparison.
+        low: Lower end of its interval; null: it has none, or the level is untrusted.
+        high: Upper end.
+        cause: A cause of an explanation, or of a diagnosis; null: none is known.
     """
 
     level: Level
-    text: str  # printable
-    row: str | None = None
-    metric: str | None = None
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    cause: str | None = None
+    text: Sentence  # printable
+    row: SomeId | None = None
+    metric: Word | None = None
+    value: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+    cause: Code | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
 
     diagnostic: Diagnostic
     exit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The map, the machine and all measurements of one run."""
+class Report(NamedTuple):
+    """The map, the machine and all measurements of one run; and what the keys of its JSON hold.
 
-    kind: str
+    Attributes:
+        schema_version: Of the keys, their types and their closed lists.
+        kind: The command.
+        tool: Who wrote it.
+        argv: The arguments, as they were given.
+        started: UTC, ISO 8601.
+        ended: UTC, ISO 8601.
+        elapsed: Between the two, by a clock that is never set.
+        status: The answer in one word.
+        exit_code: The same as a number; 0 also where an inconclusive run was asked for no verdict.
+        headline: The answer in words.
+        simulated: Whether the fake backend had a part in it; never compared with a real one.
+        settings: What the options came to.
+        map: Null: none was found.
+        devices: The devices of the map, or all that were found.
+        backends: The backends that were asked.
+        fingerprint: Null where nothing is measured.
+        environment: Variables that steer placement or speed: an allow-list; null: not set.
+        machine: The machine before and after; null where nothing is measured.
+        measurements: One row for each planned case.
+        plans: What a dry run would have measured, and what that takes; none for a run that
+            measured.
+        fits: Lines through copies.
+        break_evens: Where a device begins to pay.
+        verdicts: One for each limit and comparison.
+        selftest: Null but for `selftest`.
+        errors: Why the exit code is not 0, and what was let pass.
+        notes: What is worth knowing where there is no map; else it is in map.notes.
+        accepted: How this report became a base (`compare --accept`), the first time first; empty if
+            it never did.
+        traces: What a program did on its devices, one for each context that it opened; empty but
+            for `trace`.
+        utilisation: What a program did with the devices of the map, seen from outside; null but
+            for `trace -- COMMAND`.
+        prediction: What more devices would give, computed and not measured; null but for `predict`.
+        published: A published table, and what follows from its cells; null but for `predict
+            --from`.
+        diagnoses: Whether each name's device is used, and if not, why; empty but for `doctor`. Of a
+            map that cannot be read there is one without a name.
+        ranks: Which rank of a job sits on which device; empty where the process was alone.
+        digest: SHA-256 of all other keys, as JSON with sorted keys and without blanks: an edit
+            changes it.
+    """
+
+    kind: Command
     argv: tuple[str, ...]
-    started: str
-    ended: str
-    elapsed: float
-    status: str
-    exit_code: int
+    started: Moment
+    ended: Moment
+    elapsed: Positive
+    status: Status
+    exit_code: Ended
     simulated: bool
-    settings: Mapping[str, Any]
+    settings: dict[str, Any]
     source: MapText | None
     map: ContextMap | None
     bindings: tuple[Binding, ...]
@@ -63,7 +125,7 @@ class Report:
     devices: tuple[Device, ...]
     backends: tuple[Probe, ...]
     fingerprint: Fingerprint | None
-    environment: Mapping[str, str | None]
+    environment: dict[str, str | None]
     before: State | None
     after: State | None
     measurements: tuple[Measurement, ...] = ()

@@ -8,7 +8,6 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import structs
 
 from gpumap.model.figures import Estimate, Unit
 from gpumap.model.types import Number
@@ -84,15 +83,12 @@ def copied(type_: Callable[..., T], *nouns: Any, **differ: Any) -> T:
 
     Of several nouns the first that has a field gives it; what none has keeps its default.
     """
-    names = getattr(type_, "__struct_fields__", ()) or type_.__dataclass_fields__  # type: ignore[attr-defined]
+    names = getattr(type_, "__struct_fields__", ()) or type_._fields  # type: ignore[attr-defined]
     for noun in nouns:
         for name in names:
             if name not in differ and (found := getattr(noun, name, _MISSING)) is not _MISSING:
                 differ[name] = found
     return type_(**differ)
-
-
-changed = structs.replace  # a noun that differs in some fields, as dataclasses.replace has it
 
 
 def digest(tree: dict[str, Any]) -> str:

@@ -32,6 +32,8 @@ Id = Annotated[
 Key = Annotated[str, Meta(pattern=r"\A[a-z_0-9]+\Z")]
 Digits = Annotated[str, Meta(pattern=r"\A(?:0|[1-9][0-9]{0,17})\Z")]
 Value = Annotated[str, Meta(pattern=r"\A(?:(?![,=\[\]])[ -~])*\Z")]  # would end in an id elsewhere
+Params = Mapping[Key, Value | int | float | bool]
+Sentence = Annotated[str, Meta(min_length=1, max_length=200)]
 Moment = Annotated[
     str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
 ]
@@ -39,4 +41,6 @@ Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
 Version = Annotated[str, Meta(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\Z")]
 Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
 MetricName = Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(UNITS)})\Z")]
+SomeId = Annotated[str, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]
+Figures = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
 Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]

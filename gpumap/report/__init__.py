@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gpumap.model import Report
@@ -16,8 +15,7 @@ SUFFIXES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """How wide a text may be, whether it may have colours and signs to draw with, and how much.
 
     `verbose`: tables with every row and column, as wide as they come.

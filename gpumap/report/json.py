@@ -34,41 +34,28 @@ def written(tree: dict[str, Any]) -> str:
 
 def envelope(report: model.Report) -> dict[str, Any]:
     """Return the report as plain dictionaries and lists, every key of the schema present."""
-    tree = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": report.kind,
-        "tool": {"name": "gpumap", "version": report.version or __version__},
-        "argv": list(report.argv),
-        "started": report.started,
-        "ended": report.ended,
-        "elapsed_s": report.elapsed,
-        "status": report.status,
-        "exit_code": report.exit_code,
-        "headline": plain(report.headline),
-        "simulated": report.simulated,
-        "settings": dict(report.settings),
-        "map": plain(_map(report)),
-        "devices": plain([_device(device) for device in report.devices]),
-        "backends": plain([copied(shape.Backend, probe) for probe in report.backends]),
-        "fingerprint": plain(report.fingerprint),
-        "environment": dict(report.environment),
-        "machine": {"before": plain(report.before), "after": plain(report.after)},
-        "measurements": plain([_row(row) for row in report.measurements]),
-        "plans": plain([_plan(plan) for plan in report.plans]),
-        "fits": plain([copied(shape.Fit, fit) for fit in report.fits]),
-        "break_evens": plain([copied(shape.BreakEven, found) for found in report.break_evens]),
-        "verdicts": plain(report.verdicts),
-        "selftest": plain(_selftest(report.selftest)),
-        "errors": plain([_problem(problem) for problem in report.errors]),
-        "notes": [] if report.source else plain([_note(note) for note in report.notes]),
-        "accepted": plain(report.accepted),
-        "traces": plain([_trace(trace) for trace in report.traces]),
-        "diagnoses": plain(report.diagnoses),
-        "ranks": plain([_rank(rank) for rank in report.ranks]),
-        "utilisation": plain(report.utilisation),
-        "prediction": plain(report.prediction),
-        "published": plain(report.published),
-    }
+    found = copied(
+        shape.Report,
+        report,
+        schema_version=SCHEMA_VERSION,
+        tool=shape.Tool("gpumap", report.version or __version__),
+        headline=report.headline and copied(shape.Headline, report.headline),
+        map=_map(report),
+        devices=list(map(_device, report.devices)),
+        backends=[copied(shape.Backend, probe) for probe in report.backends],
+        machine=shape.Machine(report.before, report.after),
+        measurements=list(map(_row, report.measurements)),
+        plans=list(map(_plan, report.plans)),
+        fits=[copied(shape.Fit, fit) for fit in report.fits],
+        break_evens=[copied(shape.BreakEven, found) for found in report.break_evens],
+        selftest=_selftest(report.selftest),
+        errors=list(map(_problem, report.errors)),
+        notes=[] if report.source else list(map(_note, report.notes)),
+        traces=list(map(_trace, report.traces)),
+        ranks=list(map(_rank, report.ranks)),
+        digest="",
+    )
+    tree: dict[str, Any] = plain(found)
     return {**tree, "digest": digest(tree)}
 
 
@@ -95,12 +82,12 @@ def _problem(problem: model.Problem) -> shape.Problem:
     return copied(shape.Problem, _note(problem.diagnostic), problem)
 
 
-def _rank(rank: model.Rank) -> shape.Rank:
+def _rank(rank: model.Rank) -> Any:
     device = rank.binding.device.id if rank.binding else None
     return copied(shape.Rank, rank, name=rank.binding and rank.binding.name, device=device)
 
 
-def _device(device: model.Device) -> shape.Device:
+def _device(device: model.Device) -> Any:
     hardware = sorted(device.hardware)
     return copied(shape.Device, device, ref=str(device.ref), hardware=hardware, link=_link(device))
 
@@ -113,7 +100,7 @@ def _link(device: model.Device) -> shape.Link | None:
     return shape.Link(generation, width, facts.get("link_width"))
 
 
-def _row(row: model.Measurement) -> shape.Row:
+def _row(row: model.Measurement) -> Any:
     case, samples = row.case, row.samples
     untaken = {} if samples else {"iterations_per_sample": None, "clock": None}
     return copied(
@@ -144,7 +131,7 @@ def _work(case: model.Case) -> dict[str, int]:
     return {"products": work.products, "operations": work.operations, **moved}
 
 
-def _plan(plan: model.Plan) -> shape.Plan:
+def _plan(plan: model.Plan) -> Any:
     groups = [len(group.cases) for group in plan.groups]
     return copied(shape.Plan, plan, cases=[case.id for case in plan.cases], groups=groups)
 
@@ -160,7 +147,7 @@ def _round_trip(trip: model.RoundTrip) -> shape.RoundTrip:
     return copied(shape.RoundTrip, trip, trip.device, device=device, ref=ref, passed=passed)
 
 
-def _trace(trace: model.Trace) -> shape.Trace:
+def _trace(trace: model.Trace) -> Any:
     entries = [shape.TraceEntry(b.name, b.device.id, b.device.backend) for b in trace.bindings]
     found = copied(model.TraceSummary, summary(trace))
     return copied(shape.Trace, trace, entries=entries, summary=found)

@@ -17,11 +17,12 @@ document is ASCII.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
+from gpumap.model import replace
 from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome, State

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -99,7 +98,7 @@ def _tables(every: Iterable[TextTable], style: Style) -> Iterator[Text]:
         shown += min(len(found.rows), most)
         yield from (Text(""), Text(found.title, style="bold")) if found.title else ()
         if found.rows:
-            yield from _grid(replace(found, rows=found.rows[:most]), style)
+            yield from _grid(found._replace(rows=found.rows[:most]), style)
         yield from (Text(f"  {line}") for line in found.remarks)
     if shown < count:
         yield Text("")

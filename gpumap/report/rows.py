@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from gpumap.bench.registry import find, in_sweep, loaded
 from gpumap.cut import short, shortened
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
+from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
 

@@ -7,8 +7,6 @@ are wrapped between words. Where that is not enough each row becomes lines of it
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap import units
@@ -16,7 +14,7 @@ from gpumap.cut import narrow, pieces, short
 from gpumap.escape import printable, width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from gpumap.model import Case, Estimate
 
@@ -195,8 +193,7 @@ def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
         yield from (Line("row", ((f"{' ' * _INDENT}{part}", ""),)) for part in wrapped(line, room))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows that belong together, and what is to be said below them."""
 
     title: str
@@ -211,13 +208,13 @@ class Table:
         columns, remarks = (tuple(map(printable, texts)) for texts in (self.columns, self.remarks))
         rows = tuple(tuple(map(printable, row)) for row in self.rows)
         title = printable(self.title)
-        return replace(self, title=title, columns=columns, rows=rows, remarks=remarks)
+        return self._replace(title=title, columns=columns, rows=rows, remarks=remarks)
 
     def full(self) -> Table:
         """Return the table without its columns of dashes: they tell nothing."""
         kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows)
+        return self._replace(columns=tuple(self.columns[n] for n in kept), rows=rows)
 
 
 def estimate(figure: Estimate | None) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.escape import printable
 from gpumap.files import read_text
+from gpumap.model import replace
 from gpumap.model.trees import SCHEMA_VERSION, digest
 from gpumap.saved.reader import report
 from gpumap.saved.tree import JSON, Refused, parse

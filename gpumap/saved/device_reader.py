@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank, Reason
+from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank
 from gpumap.model.trees import copied
 from gpumap.parse import parse_map
 from gpumap.saved.tree import Refused
@@ -48,7 +48,7 @@ def bindings(shape: shape.Map | None, devices: Mapping[str, Device]) -> tuple[Bi
     )
 
 
-def ranks(shapes: Iterable[shape.Rank], devices: Mapping[str, Device]) -> Iterator[Rank]:
+def ranks(shapes: Iterable[Any], devices: Mapping[str, Device]) -> Iterator[Rank]:
     """Yield the processes of a job, each with its device.
 
     Raises:
@@ -79,7 +79,7 @@ def known(id_: str, devices: Mapping[str, Device], path: str) -> Device:
     return devices[id_]
 
 
-def device(shape: shape.Device, path: str) -> Device:
+def device(shape: Any, path: str) -> Device:
     """Return a device that was there.
 
     Raises:
@@ -117,15 +117,10 @@ def _facts(link: shape.Link | None) -> dict[str, Param]:
     return facts if link.width is None else facts | {"link_width": link.width}
 
 
-def probe(shape: shape.Backend, devices: Sequence[Device]) -> Probe:
+def probe(shape: Any, devices: Sequence[Device]) -> Probe:
     """Return a library that was asked, with those of the devices that it drives."""
     own = tuple(device for device in devices if device.backend == shape.name)
     return copied(Probe, shape, devices=own)
-
-
-def reason(shape: shape.Reason | None) -> Reason | None:
-    """Return why something was not done."""
-    return None if shape is None else copied(Reason, shape)
 
 
 def diagnostic(shape: shape.Note) -> Diagnostic:

@@ -47,7 +47,7 @@ def report(tree: Any) -> model.Report:
         found,
         found.tool,
         found.machine,
-        headline=model.Headline(**msgspec.structs.asdict(found.headline)),
+        headline=copied(model.Headline, found.headline),
         errors=tuple(model.Problem(places.diagnostic(error), error.exit) for error in found.errors),
         **_machine(found, devices),
         **measured,
@@ -71,7 +71,7 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
 
 
 def _end(
-    found: shape.Report, rows: Sequence[model.Measurement], break_evens: Sequence[model.BreakEven]
+    found: Any, rows: Sequence[model.Measurement], break_evens: Sequence[model.BreakEven]
 ) -> None:
     """Refuse a status that code and rows do not lead to, and an exit code that nothing led to."""
     code = Exit(found.exit_code)
@@ -83,7 +83,7 @@ def _end(
         raise Refused(f"the errors lead to {led}, not to {code}", "$.exit_code")
 
 
-def _machine(found: shape.Report, devices: Sequence[model.Device]) -> dict[str, Any]:
+def _machine(found: Any, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return the map, and what there was."""
     map_, by_id = found.map, places.by_id(devices)
     return {
@@ -97,7 +97,7 @@ def _machine(found: shape.Report, devices: Sequence[model.Device]) -> dict[str, 
     }
 
 
-def _measured(found: shape.Report, devices: Sequence[model.Device]) -> dict[str, Any]:
+def _measured(found: Any, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return what was measured, and what follows from it."""
     names = {entry.name for entry in found.map.entries} if found.map else set()
     by_id = places.by_id(devices)
@@ -118,7 +118,7 @@ def _measured(found: shape.Report, devices: Sequence[model.Device]) -> dict[str,
     }
 
 
-def _plan(plan: shape.Plan, cases: Mapping[str, model.Case], path: str) -> model.Plan:
+def _plan(plan: Any, cases: Mapping[str, model.Case], path: str) -> model.Plan:
     for number, id_ in enumerate(plan.cases):
         if id_ not in cases:
             raise Refused(f'no row has the id "{id_}"', f"{path}.cases[{number}]")
@@ -145,12 +145,10 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[model.Device], path: str) -> 
     if found is None:  # of another backend than those of the map
         ref = places.ref(trip.ref, f"{path}.ref")
         found = model.Device(trip.device, ref.kind, ref, "", trip.backend)
-    return model.RoundTrip(found, trip.name, places.reason(trip.reason))
+    return model.RoundTrip(found, trip.name, trip.reason)
 
 
-def _traces(
-    shapes: Sequence[shape.Trace], devices: Sequence[model.Device]
-) -> Iterator[model.Trace]:
+def _traces(shapes: Sequence[Any], devices: Sequence[model.Device]) -> Iterator[model.Trace]:
     """Yield the trace of each context; not its summary, which is computed from the events."""
     for number, found in enumerate(shapes):
         path = f"$.traces[{number}]"
@@ -163,9 +161,7 @@ def _traces(
         yield copied(model.Trace, found, bindings=bindings)
 
 
-def _names(
-    found: shape.Trace, devices: Sequence[model.Device], path: str
-) -> Iterator[model.Binding]:
+def _names(found: Any, devices: Sequence[model.Device], path: str) -> Iterator[model.Binding]:
     known = {(device.id, device.backend): device for device in devices}
     for number, entry in enumerate(found.entries):
         key = entry.device, entry.backend

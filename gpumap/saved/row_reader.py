@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import CONTROL, find
-from gpumap.model import Binding, BreakEven, Case, Check, Fit, Measurement, Reason, Samples, Work
+from gpumap.model import (
+    Binding,
+    BreakEven,
+    Case,
+    Check,
+    Fit,
+    Measurement,
+    Reason,
+    Samples,
+    Work,
+    replace,
+)
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
-from gpumap.saved.device_reader import known, reason
+from gpumap.saved.device_reader import known
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 
-    from gpumap.model import Device, Estimate, shape
+    from gpumap.model import Device, Estimate
 
 _DECIDED = re.compile(  # the id of a break-even
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
@@ -33,7 +43,7 @@ _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no
 
 
 def measurements(
-    rows: Sequence[shape.Row],
+    rows: Sequence[Any],
     devices: Mapping[str, Device],
     names: Collection[str],
 ) -> tuple[Measurement, ...]:
@@ -56,14 +66,14 @@ def measurements(
 
 
 def _measurement(
-    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+    row: Any, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> Measurement:
     for key, fault in _faults(row):
         raise Refused(fault, f"{path}.{key}")
     case = _case(row, devices, names, path)
     _refuse_units(row.metrics, path)
     route = None if row.route in _BY_ITS_CASE else row.route
-    differ = {"reason": reason(row.reason), "samples": _samples(row), "route": route}
+    differ = {"samples": _samples(row), "route": route}
     return copied(Measurement, row, case=case, **differ)
 
 
@@ -81,7 +91,7 @@ def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
 # --- the case
 
 
-def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
+def _case(row: Any, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
     """Return a case that has the id of its row, and no other."""
     case = copied(
         Case,
@@ -99,7 +109,7 @@ def _case(row: shape.Row, devices: Mapping[str, Device], names: Collection[str],
 
 
 def _bindings(
-    row: shape.Row, devices: Mapping[str, Device], names: Collection[str], path: str
+    row: Any, devices: Mapping[str, Device], names: Collection[str], path: str
 ) -> tuple[Binding, ...]:
     if len(row.devices) != len(row.names):
         raise Refused("there is one device for each name", f"{path}.devices")
@@ -139,17 +149,17 @@ def _work(work: Mapping[str, int]) -> Work:
     )
 
 
-def _skip(row: shape.Row) -> Reason | None:
+def _skip(row: Any) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
     if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
         return None
-    return None if row.reason.code in _NO_SKIP else reason(row.reason)
+    return None if row.reason.code in _NO_SKIP else row.reason
 
 
 # --- what was measured
 
 
-def _samples(row: shape.Row) -> Samples | None:
+def _samples(row: Any) -> Samples | None:
     if row.clock is None:
         return None
     return copied(
@@ -166,7 +176,7 @@ def _samples(row: shape.Row) -> Samples | None:
 # --- what follows from many rows: models of copies, and from which size on a device pays
 
 
-def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[Fit]:
+def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     """Yield each model, with the smallest of the copies that it was fitted to.
 
     Raises:
@@ -185,9 +195,7 @@ def fits(shapes: Sequence[shape.Fit], rows: Iterable[Measurement]) -> Iterator[F
         yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
 
 
-def break_evens(
-    shapes: Sequence[shape.BreakEven], bindings: Sequence[Binding]
-) -> Iterator[BreakEven]:
+def break_evens(shapes: Sequence[Any], bindings: Sequence[Binding]) -> Iterator[BreakEven]:
     """Yield from which size on each device pays.
 
     Raises:
@@ -202,7 +210,7 @@ def break_evens(
         case = _decided(found.id, bindings, f"{path}.id")
         _refuse_units(found.metrics, path)
         shares = {int(nbytes): each for nbytes, each in found.shares.items()}
-        yield copied(BreakEven, found, case=case, shares=shares, reason=reason(found.reason))
+        yield copied(BreakEven, found, case=case, shares=shares)
 
 
 def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
@@ -221,7 +229,7 @@ def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
 # --- what contradicts itself: the key, and the rule that it breaks
 
 
-def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _faults(row: Any) -> Iterator[tuple[str, str]]:
     spec = find(row.bench)
     for name in spec.required if spec is not None else ():
         if name not in row.params:
@@ -237,7 +245,7 @@ def _faults(row: shape.Row) -> Iterator[tuple[str, str]]:
     yield from _ok(row) if row.status == "ok" else _not_ok(row)
 
 
-def _lengths(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _lengths(row: Any) -> Iterator[tuple[str, str]]:
     """Yield each list that does not tell of every sample, or of every phase."""
     n = len(row.seconds)
     taken = row.clock is not None
@@ -282,7 +290,7 @@ def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
         yield "check.passed", "the error is above the bound"
 
 
-def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _ok(row: Any) -> Iterator[tuple[str, str]]:
     if row.reason is not None:
         yield "reason", "a row that is ok has none"
     if not row.seconds:
@@ -298,6 +306,6 @@ def _ok(row: shape.Row) -> Iterator[tuple[str, str]]:
         yield "metrics", "a row that is ok has a time or an issue interval"
 
 
-def _not_ok(row: shape.Row) -> Iterator[tuple[str, str]]:
+def _not_ok(row: Any) -> Iterator[tuple[str, str]]:
     if row.reason is None:
         yield "reason", "a row that is not ok says why"

@@ -35,8 +35,7 @@ from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.fit import FITS, straight
 from gpumap.lazy_numpy import np
-from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published
-from gpumap.model.trees import changed as replace
+from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published, replace
 from gpumap.spelling import fix
 from gpumap.training import presets
 

@@ -5,7 +5,6 @@ The real CuPy before stub drivers is in test_cuda_drivers.py.
 
 import json
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +18,7 @@ from gpumap.bench.calls import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 from gpumap.model.trees import plain, typed
 
 GIB = 2**30

@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -17,6 +16,7 @@ from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology
+from gpumap.model import replace
 
 MACHINE = topology.read()
 HOST = Host({}, MACHINE)

@@ -1,7 +1,5 @@
 """The exchange between devices: its data, its plan, its figures, and what a wrong sum is."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from buffers import verified
@@ -25,6 +23,7 @@ from gpumap.bench.exchanges import (
 )
 from gpumap.bench.sizes import Size
 from gpumap.errors import QuestionError
+from gpumap.model import replace
 
 LOCAL = LocalRanks.algorithms
 

@@ -1,7 +1,5 @@
 """A run holds its budget: what matters most is measured well, the rest is left out by name."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
@@ -10,7 +8,7 @@ from gpumap.bench.dot import Dot, Params
 from gpumap.bench.operands import lighten
 from gpumap.bench.sampling import Series
 from gpumap.bench.stopping import FEWEST, needed, units
-from gpumap.model import Case, Group, Work
+from gpumap.model import Case, Group, Work, replace
 
 SIZE = 64
 PARAMS = Params((SIZE,))

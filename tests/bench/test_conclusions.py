@@ -1,7 +1,6 @@
 """What whole runs on noisy devices may say: no impossible ratio, and nothing of a few samples."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +9,7 @@ from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_code import status
+from gpumap.model import replace
 
 SLACK = 1.05  # that a clock may rise
 NOISE = st.fixed_dictionaries({

@@ -1,7 +1,5 @@
 """The fixed product beside all that is measured: on every device, in every group, always one."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
@@ -10,7 +8,7 @@ from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.verify import host_bytes
 from gpumap.errors import OutOfMemory, WrongDataError
-from gpumap.model import Reason
+from gpumap.model import Reason, replace
 
 MATRICES = 3 * 4 * SIZE**2  # bytes on a device
 PARAMS = Params((64, 128), cases=("solo",))

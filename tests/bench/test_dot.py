@@ -1,7 +1,5 @@
 """The cases of the product of matrices: what they are called, what they need, what they hold."""
 
-from dataclasses import replace
-
 import here
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from gpumap.bench.dot import CASES, Pair, Params, Product, pilot, plan
 from gpumap.bench.pilot import LOOKS, reference, times
 from gpumap.bench.sizes import check_features
 from gpumap.errors import Unsupported, WrongDataError
-from gpumap.model import Limit, Work
+from gpumap.model import Limit, Work, replace
 
 
 def planned(*scripts, **params):

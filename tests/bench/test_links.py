@@ -1,12 +1,10 @@
 """What a link carries: by its generation and width, one way, after the encoding."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import copies_on, gpu, world
 
 from gpumap.bench.calls import lane, limit
-from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work
+from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work, replace
 
 
 def device(number=0, pci=None, **facts):

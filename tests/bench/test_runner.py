@@ -1,7 +1,6 @@
 """Every planned case ends as one row, whatever happens; blocks alternate; nothing is dropped."""
 
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -13,8 +12,8 @@ from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
 from gpumap.judge.verdict import EARLY
-from gpumap.model import Around, Estimate, Reason
-from gpumap.model.trees import changed
+from gpumap.model import Around, Estimate, Reason, replace
+from gpumap.model import replace as changed
 from gpumap.stats import location
 
 PARAMS = Params((64,))

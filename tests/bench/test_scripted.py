@@ -1,7 +1,6 @@
 """What a scripted device holds no data of takes the same time, and is found wrong where it is."""
 
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
@@ -24,7 +23,7 @@ from gpumap.bench.transfer import Size, Transfer
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
-from gpumap.model import Plan
+from gpumap.model import Plan, replace
 from gpumap.training.jobs import Params as TrainParams
 from gpumap.training.jobs import Scaling
 from gpumap.training.network import Layer, Network

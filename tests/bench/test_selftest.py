@@ -1,13 +1,11 @@
 """A against A: one product as two cases, sized so that enough blocks fit."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.base import Settings
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTest, false_alarms, fitting, plan
-from gpumap.model import Work
+from gpumap.model import Work, replace
 
 
 def measured(**settings):

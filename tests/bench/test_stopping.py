@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,7 +10,7 @@ from worlds import SETTINGS, gpu, world
 from gpumap import stats
 from gpumap.bench import stopping
 from gpumap.bench.stopping import Standing, deciding, outlook, unstable
-from gpumap.model import Case, Group, Samples, Work
+from gpumap.model import Case, Group, Samples, Work, replace
 
 BINDINGS = world(gpu(0), gpu(1)).bindings
 ONE = Case("dot", "one", {}, BINDINGS[:1], Work())

@@ -1,11 +1,10 @@
 """Samples taken while something held their devices back are marked, and kept."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.bench.dot import Params
+from gpumap.model import replace
 
 QUICK = 2.0**20  # operations a second: a product of 64 takes half a second, a sample of its own
 BLOCKS = 20

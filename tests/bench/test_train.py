@@ -3,7 +3,6 @@
 import gc
 import weakref
 from collections import Counter
-from dataclasses import replace
 
 import here
 import numpy as np
@@ -16,7 +15,7 @@ from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.operands import lighten
 from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, plan
 from gpumap.errors import QuestionError
-from gpumap.model import Binding
+from gpumap.model import Binding, replace
 from gpumap.training.jobs import Params, Scaling
 from gpumap.training.network import Layer, Network
 from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen

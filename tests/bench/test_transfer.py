@@ -1,14 +1,12 @@
 """Copies between the host and the devices: the cases, their figures, and every byte of them."""
 
-from dataclasses import replace
-
 import pytest
 from worlds import SETTINGS, again, case_of, gpu, rows_on, world
 
 from gpumap.bench.model import fits
 from gpumap.bench.sizes import Size
 from gpumap.bench.transfer import CASES, HELD_BACK, LADDER, Params, Transfer, needs
-from gpumap.model import Plan, Reason
+from gpumap.model import Plan, Reason, replace
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}

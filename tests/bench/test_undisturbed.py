@@ -3,13 +3,12 @@
 import math
 import random
 import sys
-from dataclasses import replace
 from statistics import median
 
 import pytest
 
 from gpumap.bench.figures import quotient, ratio
-from gpumap.model import Estimate, Samples
+from gpumap.model import Estimate, Samples, replace
 from gpumap.saved import read
 
 BUSY = 0.010  # seconds of a sample that nothing disturbs

@@ -1,6 +1,5 @@
 """Nothing is looked at before it was waited for: on devices that are as late as a queue may be."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,6 +9,7 @@ from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import HostCopy
 from gpumap.bench.dot import Params
 from gpumap.bench.ends import Ends
+from gpumap.model import replace
 
 
 class Late(FakeSession):

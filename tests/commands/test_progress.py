@@ -2,7 +2,6 @@
 
 import io
 import threading
-from dataclasses import replace
 
 import pytest
 from shell import on_a_terminal
@@ -12,7 +11,7 @@ from gpumap.app.output import Output
 from gpumap.app.program import Program
 from gpumap.app.progress import Progress
 from gpumap.bench.base import Seen, Settings
-from gpumap.model import Case, Group, Plan, Work
+from gpumap.model import Case, Group, Plan, Work, replace
 
 TABLE = table(__file__)
 SETTINGS = Settings(budget=60.0, timeout=600.0)

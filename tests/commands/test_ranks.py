@@ -1,14 +1,12 @@
 """The ranks of several processes, as rank 0 judges what they say: names, nodes, refusals."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpumap.app.mpi_job import Answer, named, nodes, refuse
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.model import Binding
+from gpumap.model import Binding, replace
 
 
 def answers(*places):

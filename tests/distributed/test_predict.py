@@ -2,7 +2,7 @@
 
 from gpumap.distributed.predict import given_link, predicted
 from gpumap.model import Estimate, Prediction
-from gpumap.model.trees import changed
+from gpumap.model import replace as changed
 
 
 def test_a_link_without_intervals_gives_none():

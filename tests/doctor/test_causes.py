@@ -3,7 +3,6 @@
 import os
 import re
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,7 @@ from gpumap.machine.link_state import link_states
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Cpu, Topology, read
 from gpumap.machine.tree import Tree
+from gpumap.model import replace
 
 TABLES = tables.table(__file__)
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
@@ -240,10 +240,16 @@ def test_codes_are_unique_and_in_order():
 
 
 def test_every_rule_has_its_text_and_every_text_its_rule():
-    """By the code; no two causes have one key."""
-    texts = tomllib.loads((Path(gpumap.__file__).parent / "doctor" / "causes.toml").read_text())
-    assert list(texts) == list(RULES) == list(table())
-    assert len({cause.key for cause in table().values()}) == len(RULES)
+    """By the code, those of frameworks after the others; no two causes have one key."""
+    folder = Path(gpumap.__file__).parent / "doctor"
+    files = folder / "causes.toml", folder / "frameworks" / "causes.toml"
+    own, frameworks = (list(tomllib.loads(file.read_text())) for file in files)
+    assert own == list(RULES)
+    assert own + frameworks == list(table())
+    rules = [*(folder / "frameworks").glob("*.py"), *(folder / "frameworks").glob("[ls]i*.toml")]
+    named = set(re.findall(r"GM5\d\d", "".join(file.read_text() for file in rules)))
+    assert named == set(frameworks)
+    assert len({cause.key for cause in table().values()}) == len(table())
 
 
 def test_the_text_of_a_cause_is_complete():

@@ -15,7 +15,7 @@ from gpumap.doctor.frameworks import ask
 from gpumap.doctor.frameworks.diagnose import diagnosis, seats
 from gpumap.doctor.frameworks.facts import Facts
 from gpumap.doctor.frameworks.judge import causes
-from gpumap.doctor.frameworks.machine import facts
+from gpumap.doctor.frameworks.machine import facts, of_smi
 from gpumap.machine.cuda import CudaDevice
 from gpumap.machine.tree import Tree
 
@@ -93,9 +93,10 @@ def test_a_library_that_is_no_help_gets_an_answer_in_time(gpumap, planted, name)
     assert not {"\x1b", "\x07"} & set(answer.out + answer.err)
 
 
-def test_nothing_that_was_forked_stays(gpumap, planted):
+@pytest.mark.parametrize("name", ["forks", "escapes"])
+def test_nothing_that_was_forked_stays(gpumap, planted, name):
     site, python = planted
-    plant(site, PLANTS["forks"]["text"])
+    plant(site, PLANTS[name]["text"].replace("PYTHON", str(python)))
     gpumap("doctor", "--python", str(python), "--timeout", f"{LIMIT:g}s")
     names = (each / "cmdline" for each in Path("/proc").iterdir() if each.name.isdecimal())
     alive = [p for p in names if p.exists() and os.fsencode(python) in p.read_bytes()]
@@ -118,6 +119,7 @@ def test_the_library_runs_in_its_own_interpreter(gpumap, planted, tmp_path):
     [
         (("--python", "/dev/null/python"), 2),
         (("--python", "/bin/cat"), 2),
+        (("--python", "/proc/self/fd"), 2),
         (("--framework", "tortch"), 2),
         (("--framework", "cupy"), 3),
     ],
@@ -126,6 +128,42 @@ def test_what_cannot_be_asked_is_said(gpumap, venv, words, code):
     more = ("--python", str(venv[1])) if words[0] == "--framework" else ()
     answer = gpumap("doctor", *words, *more)
     assert (answer.code, "Traceback" in answer.err) == (code, False)
+
+
+def test_metadata_that_is_no_file_is_not_read(tmp_path):
+    """A pipe would be waited for, and a name of bytes is a name."""
+    written(tmp_path, {f"{name}-1.dist-info": "" for name in ("pipe", "folder", "bytes")})
+    files = {
+        name: tmp_path / f"{name}-1.dist-info/METADATA" for name in ("pipe", "folder", "bytes")
+    }
+    files["pipe"].unlink()
+    os.mkfifo(files["pipe"])
+    files["folder"].unlink()
+    files["folder"].mkdir()
+    files["bytes"].write_bytes(b"Name: bytes\nVersion: 2\xff\n" + b"x" * 10**6)
+    found = {each.name: each.version for each in ask.installed([str(tmp_path), "\0", ""])}
+    assert found == {"pipe": "1", "folder": "1", "bytes": "2\ufffd"}
+
+
+@pytest.mark.parametrize("name", TABLE["commands"])
+def test_a_fix_is_a_command_for_that_interpreter(monkeypatch, name):
+    row = TABLE["commands"][name]
+    there = row.get("tools", ())
+    monkeypatch.setattr(ask.shutil, "which", lambda tool, **_: tool if tool in there else None)
+    packages = {n: ask.Package(n, v, "") for n, v in row.get("packages", {}).items()}
+    found = ask.Interpreter("/e/bin/python", {"prefix": "/e", **row["about"]}, packages)
+    raw = {"framework": "torch", "packages": {"torch": "2.15.0+cpu"}, **row.get("facts", {})}
+    (first, *_) = diagnosis(raw, found.commands("torch", {}), "python").findings
+    assert (first.code, first.fix) == ("GM501", row["fix"])
+
+
+@pytest.mark.parametrize("name", TABLE["rules"])
+def test_rules_at_their_edges(name):
+    row = TABLE["rules"][name]
+    found = {each.code: each.certain for each in causes(Facts(json.loads(row["facts"]), row["of"]))}
+    assert {code: found.get(code) for code in row["codes"]} == {
+        code: {"certain": True, "likely": False}.get(said) for code, said in row["codes"].items()
+    }
 
 
 def test_devices_of_a_framework_are_found_by_uuid():
@@ -144,7 +182,7 @@ def test_devices_of_a_framework_are_found_by_uuid():
 
 def test_a_framework_that_computed_is_used():
     raw = {"framework": "torch", "packages": {"torch": "2.5.0"}, "worked": True, "gpu_count": 8}
-    found = diagnosis(raw, ("python", "pip"), "python")
+    found = diagnosis(raw, {"python": "python", "pip": "pip", "installer": "pip"}, "python")
     assert (found.verdict, found.findings) == ("used", ())
 
 
@@ -211,9 +249,21 @@ def test_captured_machines(tmp_path, files, code):
     assert causes(Facts(raw, "torch"))[0].code == code
 
 
+@pytest.mark.parametrize("name", TABLE["smi"])
+def test_what_nvidia_smi_prints(tmp_path, name):
+    """Its rows are facts; what it prints in their stead is a text."""
+    row = TABLE["smi"][name]
+    (tmp_path / "nvidia-smi").write_text(
+        f"#!/bin/sh\ncat <<'E'\n{row['prints']}\nE\nexit {row['code']}\n"
+    )
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    found = of_smi({"PATH": f"{tmp_path}:/bin:/usr/bin"}, LIMIT)
+    assert {key: found.get(key) for key in row["facts"]} == row["facts"]
+
+
 def test_env_names_no_user_and_no_secret(gpumap):
     secrets = {"HOME": "/home/alice", "USER": "alice", "TOKEN": "hunter2",
-               "LD_LIBRARY_PATH": "/home/bob/cuda",
+               "LD_LIBRARY_PATH": "/home/bob/cuda:/scratch/alice_2/lib",
                "CUDA_VISIBLE_DEVICES": "```\x1b[31m alice"}  # fmt: skip
     answer = gpumap("env", **secrets)
     assert answer.code == 0

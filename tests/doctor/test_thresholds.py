@@ -1,7 +1,6 @@
 """Where each cause begins: at its bound exactly, by the end of an interval, not its middle."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from test_causes import CORE, GPU, absent, codes, known, named, nvidia
@@ -11,7 +10,7 @@ from gpumap.doctor.evidence import Gpu, Measured, Nvidia, Setting
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Topology
-from gpumap.model import Estimate, LinkState
+from gpumap.model import Estimate, LinkState, replace
 
 FLOAT64 = {"theano": {"floatX": Setting("float64", "THEANO_FLAGS")}}
 

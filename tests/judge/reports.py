@@ -2,10 +2,10 @@
 
 import math
 import random
-from dataclasses import replace
 
 from gpumap import model
 from gpumap.bench.model import fit_id
+from gpumap.model import replace
 from gpumap.stats import location
 
 MACHINE = model.Fingerprint(

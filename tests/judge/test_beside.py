@@ -1,7 +1,5 @@
 """Reports side by side: every figure once, with what it is of the first report's."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from saved_reports import written
 from gpumap import saved
 from gpumap.judge import beside
 from gpumap.judge.select import Selector
-from gpumap.model import Estimate, Fingerprint, Reason
+from gpumap.model import Estimate, Fingerprint, Reason, replace
 
 
 def dot():

@@ -1,14 +1,13 @@
 """A figure is held against what physics allows: what is above is refused, or flagged."""
 
 import math
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from copy_rows import gpu, named
 
 from gpumap.judge.ceilings import SLACK, hardware_groups, held, possible
-from gpumap.model import Case, Ceiling, Estimate, Limit, Measurement, Work
+from gpumap.model import Case, Ceiling, Estimate, Limit, Measurement, Work, replace
 
 CASE = Case("dot", "solo", {"size": 64}, (), Work())
 OURS = [Limit("rate", 100.0, "FLOP/s", "a probe", origin) for origin in ("measured", "computed")]

@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 from reports import GOOD, MACHINE, control_row, device, noisy, report, row
@@ -11,8 +10,8 @@ from gpumap.app import comparison as comparing
 from gpumap.judge.comparable import broken, machines, mixed, surroundings
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.verdict import LAST
-from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark
-from gpumap.model.trees import changed
+from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, replace
+from gpumap.model import replace as changed
 
 
 def judged(base, new, threshold=0.05):

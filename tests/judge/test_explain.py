@@ -1,12 +1,11 @@
 """Every speed-up below 90 % of what could be has one cause, with the figures that show it."""
 
-from dataclasses import replace
-
 import pytest
 from copy_rows import exactly
 
 from gpumap import model
 from gpumap.judge.explain import explained
+from gpumap.model import replace
 
 N = 20
 SIZE = 1000

@@ -1,12 +1,10 @@
 """Rows of too few samples, and what rests on them: nothing is concluded from either."""
 
-from dataclasses import replace
-
 import pytest
 from reports import noisy, row
 
 from gpumap.judge.few import founded, unanswered, undecided
-from gpumap.model import BreakEven, Estimate, Reason
+from gpumap.model import BreakEven, Estimate, Reason, replace
 
 ONE = row("one", noisy(0.02))
 MANY = row("many", noisy(0.01), names=("a0", "b1"), against=ONE.case.id)

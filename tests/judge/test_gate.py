@@ -1,7 +1,6 @@
 """Limits: what they ask, what an interval says to them, and what that means for the exit code."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from gpumap.judge.exit_code import STATUS
 from gpumap.judge.gate import Gate, decided, gated, judged
 from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.select import Selector
+from gpumap.model import replace
 from gpumap.model.figures import UNITS
 
 TABLE = table(__file__)

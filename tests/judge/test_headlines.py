@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from html import unescape
 from xml.etree import ElementTree as ET
 
@@ -21,7 +20,18 @@ from tables import table
 from gpumap.errors import SourceError
 from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED, names
-from gpumap.model import Around, Case, Estimate, Explanation, Fit, HeldBack, Kind, Probe, Work
+from gpumap.model import (
+    Around,
+    Case,
+    Estimate,
+    Explanation,
+    Fit,
+    HeldBack,
+    Kind,
+    Probe,
+    Work,
+    replace,
+)
 from gpumap.report import Style, render
 from gpumap.saved import read
 

@@ -1,13 +1,12 @@
 """A pair of devices that is slower, or faster, than the others of its sort is named."""
 
-from dataclasses import replace
-
 import pytest
 from copy_rows import MB, copy, exactly, gpu, named, nowhere
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.judge.transfers import copies_explained, odd_pairs
+from gpumap.model import replace
 
 GB = 1e9
 PCIE4 = {"max_link_generation": 4, "max_link_width": 16}

@@ -1,14 +1,12 @@
 """What copies at once gain, held against each by itself: one cause where it is too little."""
 
-from dataclasses import replace
-
 import pytest
 from copy_rows import MB, copy, core, gpu, named, nowhere, only
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.judge.transfers import copies_explained
-from gpumap.model import Around, Estimate, LinkState, Samples
+from gpumap.model import Around, Estimate, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone
 NOTHING = LinkState()

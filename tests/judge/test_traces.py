@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpumap.judge.traces import both, length, summary, union
 from gpumap.model import Binding, Device, DeviceRef, Kind, Moved, Trace, TraceEvent
-from gpumap.model.trees import changed
+from gpumap.model import replace as changed
 
 END = 12
 TIMES = st.tuples(st.integers(0, END), st.integers(0, END)).map(lambda pair: tuple(sorted(pair)))

@@ -1,12 +1,11 @@
 import platform
-from dataclasses import replace
 
 import pytest
 
 from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import Device, DeviceRef, Fingerprint, Kind
-from gpumap.model.trees import changed
+from gpumap.model import Device, DeviceRef, Fingerprint, Kind, replace
+from gpumap.model import replace as changed
 
 TOPOLOGY = Topology(
     cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)), online=4, quota=None, model="AMD EPYC",

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from gpumap.launch.places import Place, places
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
-from gpumap.model import Binding, Device, DeviceRef, Kind
+from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 from gpumap.units import ranges
 
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")  # of `eight`: four on each node

@@ -1,12 +1,10 @@
 """How the link of a device stands: node, lanes, speed, bridges, as a captured system has them."""
 
-from dataclasses import replace
-
 import pytest
 
 from gpumap.machine.link_state import bridges, link_states
 from gpumap.machine.tree import Tree
-from gpumap.model import Device, DeviceRef, Kind, LinkState
+from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
 NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"
 

@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import pytest
 
 from gpumap.machine.pci import PciDevice, address, devices
 from gpumap.machine.tree import Tree
+from gpumap.model import replace
 
 ODD = PciDevice("10000:01:00.0", None, None, 0x120000, None, (), None, None, None, None)
 

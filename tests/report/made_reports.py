@@ -1,11 +1,10 @@
 """Reports as runs leave them, made by hand: one for each way in which a run can end."""
 
-from dataclasses import replace
-
 from gpumap import model
 from gpumap.distributed.predict import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.judge.headline import headline
+from gpumap.model import replace
 from gpumap.training.published import cell, judged
 from gpumap.training.steps import PHASES
 

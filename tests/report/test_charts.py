@@ -1,7 +1,6 @@
 """Charts of a page: outliers at the edge, few samples hollow, and a comparison as a forest plot."""
 
 import re
-from dataclasses import replace
 
 import made_reports
 import pytest
@@ -9,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.judge.beside import Cell, Line
-from gpumap.model import Estimate
-from gpumap.model.trees import changed
+from gpumap.model import Estimate, replace
+from gpumap.model import replace as changed
 from gpumap.report.charts import forest, history, matrix, speedup
 from gpumap.report.charts.chart import reach
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import ENDS, case, copies, made, ok, passed
 
-from gpumap.model import Reason
+from gpumap.model import Reason, replace
 from gpumap.report import Style, render
 from gpumap.report.csv import number, text
 

@@ -1,7 +1,5 @@
 """The log of a GitHub step: text that commands nothing, and annotations that say it all."""
 
-from dataclasses import replace
-
 import made_reports
 import pytest
 from hypothesis import example, given
@@ -11,6 +9,7 @@ from runner import Command, command, commands
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.exit_code import STATUS
+from gpumap.model import replace
 from gpumap.report import Style, render
 
 

@@ -3,7 +3,6 @@
 import re
 import sys
 from collections import Counter
-from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from xml.etree import ElementTree as ET
@@ -19,8 +18,8 @@ from gpumap import saved
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
 from gpumap.judge.select import Selector
-from gpumap.model import Estimate, Samples
-from gpumap.model.trees import changed
+from gpumap.model import Estimate, Samples, replace
+from gpumap.model import replace as changed
 from gpumap.report import Style, beside, html, rows
 from gpumap.report.beside import OverTime, Saved
 

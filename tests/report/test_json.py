@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import made_reports
 import numpy as np
@@ -16,6 +15,7 @@ from gpumap.errors import Exit
 from gpumap.judge import transfers
 from gpumap.judge.exit_code import STATUS
 from gpumap.judge.explain import CAUSES
+from gpumap.model import replace
 from gpumap.model.trees import plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer

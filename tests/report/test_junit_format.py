@@ -1,7 +1,5 @@
 """JUnit's XML, read back by junitparser: a test for each part, and none green that did not pass."""
 
-from dataclasses import replace
-
 import made_reports
 import pytest
 from junitparser import Error, Failure, Skipped
@@ -11,7 +9,7 @@ from made_reports import EVERY, case, figure, made, ok, problem, skipped
 from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_code import STATUS
-from gpumap.model import Explanation, Reason, Samples
+from gpumap.model import Explanation, Reason, Samples, replace
 from gpumap.report import Style, render
 
 KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}

@@ -1,13 +1,12 @@
 """Copies between devices as a matrix, in every format that shows tables."""
 
 import re
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from made_reports import device, figure, made
 
-from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work
+from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work, replace
 from gpumap.report import Style, matrix, models, render
 
 GB = 1e9

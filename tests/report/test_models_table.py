@@ -1,10 +1,8 @@
 """What there is no model of, and why: said below the tables, as the ladder has none of its own."""
 
-from dataclasses import replace
-
 from made_reports import copies, ok, skipped
 
-from gpumap.model import Reason
+from gpumap.model import Reason, replace
 from gpumap.report.rows import footer
 
 NO_TIME = "no time was left: raise --budget"

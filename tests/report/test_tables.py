@@ -2,12 +2,22 @@
 
 import math
 import re
-from dataclasses import replace
 
 import pytest
 from made_reports import bindings, case, copies, device, figure, made, skipped
 
-from gpumap.model import Binding, Case, Estimate, Group, Measurement, Plan, Samples, Shares, Work
+from gpumap.model import (
+    Binding,
+    Case,
+    Estimate,
+    Group,
+    Measurement,
+    Plan,
+    Samples,
+    Shares,
+    Work,
+    replace,
+)
 from gpumap.report import Style, render
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
 from gpumap.report.rows import tables, times

@@ -1,6 +1,5 @@
 """Tables of every benchmark fit: 100 columns in a pipe, a terminal's own width on a terminal."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -8,7 +7,17 @@ from made_reports import bindings, device, figure, made
 
 from gpumap.bench import registry
 from gpumap.escape import width
-from gpumap.model import Binding, BreakEven, Case, Estimate, Explanation, Fit, Measurement, Samples
+from gpumap.model import (
+    Binding,
+    BreakEven,
+    Case,
+    Estimate,
+    Explanation,
+    Fit,
+    Measurement,
+    Samples,
+    replace,
+)
 
 from gpumap.model import Stop, Work  # isort: skip
 from gpumap.model.figures import UNITS

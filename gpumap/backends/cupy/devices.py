@@ -8,7 +8,6 @@ device: NVML tells it without one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
@@ -18,7 +17,7 @@ from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.machine.cuda import Why, uuid_text, version_text
 from gpumap.machine.pci import address
-from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
 from gpumap.escape import printable
 from gpumap.extras import has_wheels, install
-from gpumap.model import Device, DeviceRef, Kind, Lack, Probe
+from gpumap.model import Device, DeviceRef, Kind, Lack, Probe, replace
 from gpumap.opencl_vendors import SYSTEM, VARIABLE
 
 if TYPE_CHECKING:

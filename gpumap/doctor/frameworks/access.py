@@ -82,12 +82,9 @@ def _named(facts: Facts, text: str) -> Iterator[Found]:
         yield Found("GM521", f"CUDA_VISIBLE_DEVICES names a MIG instance: {text}", rank=0)
     elif words:
         yield Found("GM518", f'CUDA_VISIBLE_DEVICES: "{words[0]}" names no device', certain=True)
-    elif there is not None and numbers and numbers[0] >= there:
-        what = f"CUDA_VISIBLE_DEVICES={text}, and there are {there} devices"
-        yield Found("GM518", what, certain=True)
     elif there is not None and numbers and max(numbers) >= there:
-        what = f"CUDA_VISIBLE_DEVICES={text} ends at the first index that is not there"
-        yield Found("GM518", what, rank=0)
+        what = f"CUDA_VISIBLE_DEVICES={text} ends at the first that is not there; {there} are"
+        yield Found("GM518", what, certain=numbers[0] >= there, rank=0)
     elif len(set(numbers)) < len(numbers):
         yield Found("GM518", f"CUDA_VISIBLE_DEVICES={text} names a device twice", certain=True)
     elif numbers and there is None:
@@ -135,10 +132,6 @@ def interpreter(facts: Facts) -> Iterator[Found]:
     if path and prefix and not path.startswith(prefix.rstrip("/") + "/"):
         certain = bool(facts.raw.get("packages_complete")) and bool(facts.raw.get("shadows"))
         yield Found("GM528", f"the library is loaded from {path}, outside of {prefix}", certain)
-    pythons = {p for k, v in facts.raw.items() if re.search("interpreter|which_|executable|pip_", k)
-               for p in re.findall(r"(/\S+?)/bin/(?:python|pip)", str(v))}  # fmt: skip
-    if len(pythons) > 1:
-        yield Found("GM528", f"there are several: {', '.join(sorted(pythons))}", rank=0)
 
 
 def memory(facts: Facts) -> Iterator[Found]:

@@ -30,8 +30,14 @@ if TYPE_CHECKING:
 STARTING = 5.0  # seconds for an interpreter to say what it is
 _MOST = 20_000  # entries of a folder that are read
 _HEAD = 1 << 16  # bytes of metadata
+_ANSWER = 1 << 18  # characters of an answer that are read
+_TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's own that are kept, at its beginning and at its end
 _NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
+_LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
+_KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
+_CONDAS = ("conda", "mamba", "micromamba")
+_PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 
 
@@ -54,11 +60,23 @@ class Interpreter:
     packages: Mapping[str, Package] = field(default_factory=dict)
     shadowed: tuple[str, ...] = ()  # installed twice, of which the first is used
 
-    def pip(self) -> str:
-        """Return the command that installs packages for it."""
-        if not self.about.get("has_pip") and shutil.which("uv"):
-            return f"UV_PYTHON={shlex.quote(self.path)} uv pip"
-        return shlex.join((self.path, "-m", "pip"))
+    def commands(self, framework: str, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the commands of fixes: its python, its pip, and what installs a framework."""
+        python, prefix = shlex.quote(self.path), shlex.quote(str(self.about.get("prefix", "")))
+        pip = installer = f"{python} -m pip"
+        if self.about.get("managed"):  # by a distribution, whose pip installs nothing
+            installer = f"{python} -m venv .venv && .venv/bin/python -m pip"
+        elif not self.about.get("has_pip"):
+            pip = installer = f"{python} -m ensurepip && {pip}"
+            if shutil.which("uv", path=env.get("PATH")):
+                pip = installer = f"UV_PYTHON={python} uv pip"
+        names = tables()["packages"][framework].split()
+        there = [self.packages[name].version for name in names if name in self.packages]
+        conda = any(" " in version for version in there) if there else self.about.get("conda")
+        tools = (tool for tool in _CONDAS if shutil.which(tool, path=env.get("PATH")))
+        solver = f"{next(tools, _CONDAS[0])} install --prefix {prefix} -c conda-forge"
+        parts = {"python": python, "pip": pip, "installer": installer}
+        return parts | ({"conda": solver} if conda else {})
 
 
 def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
@@ -68,50 +86,46 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
         SourceError: there is none, or it does not answer as one.
     """
     path = shutil.which(python, path=env.get("PATH")) if os.sep not in python else python
-    place = f"cannot use the interpreter {printable(python)}"
     full = Path(cwd) / (path or python)
-    if full.is_dir():
-        full = next((p for p in (full / "bin/python", full / "python") if p.exists()), full)
     try:
+        if full.is_dir():
+            inside = (full / each for each in _PYTHONS)
+            full = next((each for each in inside if each.exists()), full / "python")
         child = run_child((str(full), "-I", "-c", _program(), "about"), env, STARTING)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "that is no path"
-        raise SourceError(f"{place}: {why}", "name a Python: --python .venv/bin/python") from error
+        raise _unusable(python, env, getattr(error, "strerror", None) or "no path") from error
     about = _facts(child.answer)
-    if child.code is None or "paths" not in about:
-        why = (
-            f"it did not answer within {STARTING:g} s"
-            if child.code is None
-            else "it is no Python 3.7 or newer"
-        )
-        raise SourceError(f"{place}: {why}", "name a Python: --python .venv/bin/python")
-    paths = _paths(about)
-    found = list(installed(paths)) + list(conda(str(about.get("prefix", ""))))
+    if child.code is None:
+        raise _unusable(python, env, f"it did not answer within {STARTING:g} s")
+    if "paths" not in about:
+        raise _unusable(python, env, "it is no Python 3.7 or newer")
+    found = [*installed(_paths(about)), *conda(str(about.get("prefix", "")))]
     packages: dict[str, Package] = {}
     for each in found:
         if each.name not in packages or " " in each.version:  # conda's has the build, too
             packages[each.name] = each
-    twice = tuple(
-        p.name
-        for p in found
-        if p.folder != packages[p.name].folder and " " not in packages[p.name].version
-    )
-    return Interpreter(str(full), about, packages, twice)
+    kept = [(each, packages[each.name]) for each in found]
+    twice = (p.name for p, used in kept if p.folder != used.folder and " " not in used.version)
+    return Interpreter(str(full), about, packages, tuple(twice))
+
+
+def _unusable(python: str, env: Mapping[str, str], why: str) -> SourceError:
+    other = shutil.which("python3", path=env.get("PATH"))
+    fix = f"name another one: --python {other}" if other not in (None, python) else "install one"
+    return SourceError(f"cannot use the interpreter {printable(python)}: {why}", fix)
 
 
 def _paths(about: Mapping[str, Any]) -> list[str]:
     """Return the folders in which it finds packages, in its own order."""
-    first = [path for path in str(about.get("pythonpath") or "").split(os.pathsep) if path]
-    user = about.get("user_site")
-    known = about.get("paths")
-    own = [str(path) for path in known] if isinstance(known, list) else []
-    return list(dict.fromkeys([*first, *([str(user)] if user else []), *own]))
+    first = str(about.get("pythonpath") or "").split(os.pathsep)
+    every = (*first, about.get("user_site"), *(about.get("paths") or ()))
+    return list(dict.fromkeys(path for path in every if isinstance(path, str) and path))
 
 
 def installed(paths: Iterable[str]) -> Iterator[Package]:
     """Yield the packages of folders by their metadata; of a name the first is what is imported."""
     for path in paths:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
             for entry in entries:
                 if entry.endswith((".dist-info", ".egg-info")) and not entry.startswith("~"):
@@ -123,7 +137,10 @@ def _package(folder: Path, entry: str) -> Package:
     stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
     found: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
     for name in ("METADATA", "PKG-INFO"):
-        with suppress(OSError), (folder / entry / name).open("rb") as file:
+        source = folder / entry / name
+        if not source.is_file():  # a pipe would be waited for
+            continue
+        with suppress(OSError), source.open("rb") as file:
             head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
             for key, value in _NAME.findall(head):
                 found[key.lower()].append(value.strip())
@@ -135,11 +152,12 @@ def _package(folder: Path, entry: str) -> Package:
 def conda(prefix: str) -> Iterator[Package]:
     """Yield the packages of a conda environment, whose build is a part of their version."""
     folder = Path(prefix, "conda-meta")
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for entry in sorted(os.listdir(folder)[:_MOST]):  # noqa: PTH208 - names alone
             parts = entry.removesuffix(".json").rsplit("-", 2)
             if entry.endswith(".json") and len(parts) == 3:  # noqa: PLR2004 - name, version, build
-                yield Package(parts[0].lower(), f"{parts[1]} {parts[2]}", str(folder))
+                name = {"pytorch": "torch"}.get(parts[0].lower(), parts[0].lower())
+                yield Package(name, f"{parts[1]} {parts[2]}", str(folder))
 
 
 def frameworks(found: Interpreter) -> tuple[str, ...]:
@@ -154,6 +172,7 @@ def metadata(found: Interpreter, framework: str) -> dict[str, Any]:
     """Return the facts that packages' metadata holds."""
     names = {name for name in tables()["packages"][framework].split() if name in found.packages}
     required = {r for name in names for r in _required(found.packages[name].requires)}
+    jax = found.packages["jax"].requires if "jax" in found.packages else ()
     facts = {
         "framework": framework,
         "packages": {each.name: each.version for each in found.packages.values()},
@@ -162,6 +181,7 @@ def metadata(found: Interpreter, framework: str) -> dict[str, Any]:
         "prefix": found.about.get("prefix"),
         "shadows": [name for name in found.shadowed if name in names],
         "requires_missing": sorted(required - set(found.packages)),
+        "jaxlib_least": next((m[1] for r in jax if (m := _LEAST.match(r))), None),
     }
     return {key: value for key, value in facts.items() if value not in (None, [])}
 
@@ -175,16 +195,16 @@ def _required(lines: Iterable[str]) -> Iterator[str]:
             yield re.sub(r"[-_.]+", "-", name[0])
 
 
-def asked(
+def answers(
     found: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
 ) -> Mapping[str, dict[str, Any]]:
     """Return what each library says of itself, each in a child process of the interpreter."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        jobs = {name: pool.submit(_asked, found, name, env, limit) for name in names}
+        jobs = {name: pool.submit(_answer, found, name, env, limit) for name in names}
         return {name: job.result() for name, job in jobs.items()}
 
 
-def _asked(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+def _answer(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
     command = (found.path, "-c", _program(), name)
     try:
         child = run_child(command, {**_QUIET, **env}, limit)
@@ -202,14 +222,24 @@ def _asked(found: Interpreter, name: str, env: Mapping[str, str], limit: float) 
 
 
 def _facts(answer: str) -> dict[str, Any]:
-    """Return the facts of whole lines; what is none is not believed."""
+    """Return the facts of whole lines, cut to a size; what is of no known kind is not believed."""
+    every = tables()["answers"].items()
+    kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
     found: dict[str, Any] = {}
-    for line in answer.splitlines():
-        with suppress(ValueError, RecursionError):
-            each = json.loads(line)
-            if isinstance(each, dict):
-                found |= each
+    for line in answer[:_ANSWER].splitlines():
+        with suppress(ValueError, RecursionError, AttributeError):
+            facts = json.loads(line).items()
+            found |= {key: _cut(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
     return found
+
+
+def _cut(value: Any) -> Any:
+    """Return a fact of a bounded size: a text, or a list of texts and of mappings of texts."""
+    if isinstance(value, list):
+        return [_cut(each) for each in value[:_LIST] if not isinstance(each, list)]
+    if isinstance(value, dict):
+        return {key: str(text)[:_TEXT] for key, text in list(value.items())[:_LIST]}
+    return value[:_TEXT] if isinstance(value, str) else value
 
 
 def _program() -> str:

@@ -32,36 +32,11 @@ def python_without_build(facts: Facts) -> Iterator[Found]:
         yield Found("GM502", f"{what}: not every installer has its GPU build", rank=0)
 
 
-def other_vendor(facts: Facts) -> Iterator[Found]:
-    """Find a build for the devices of another vendor."""
-    name, text = facts.package
-    hip = facts.raw.get("torch_version_hip") or "rocm" in text or name.endswith("-rocm")
-    cuda = bool(facts.built_cuda) and not hip
-    driverless = prints(facts, "no-driver")
-    if facts.vendor == "nvidia" and hip:
-        yield Found("GM503", f"{name} {text} is for ROCm, the GPU is NVIDIA's", certain=True)
-    elif facts.vendor == "amd" and cuda:
-        yield Found("GM503", f"{name} {text} is built for CUDA, and the GPU is AMD's", certain=True)
-    elif facts.vendor in ("amd", "intel") and (
-        driverless or facts.raw.get("is_available") is False
-    ):
-        certain = bool(re.search("Found no NVIDIA driver", facts.lines))
-        yield Found(
-            "GM503", f"the build looks for NVIDIA's driver; the GPU is {facts.gpu}", certain
-        )
-    elif facts.vendor == "intel" and (cuda or name == "onnxruntime-gpu"):
-        yield Found(
-            "GM503", f"{name} {text} is built for CUDA, and the GPU is Intel's", certain=True
-        )
-
-
 def missing_library(facts: Facts) -> Iterator[Found]:
     """Find CUDA and cuDNN of another release than the build loads."""
     name = facts.package[0]
     yield from _other_major(facts)
-    key = {"tensorflow-gpu": "tensorflow", "onnxruntime-gpu": "onnxruntime"}.get(name, name)
-    table = tables().get(key) if key in ("tensorflow", "onnxruntime") else None
-    known = row(table, facts.release) if table else None
+    known = row(tables()["loads"].get(facts.framework, {}), facts.release)
     runtime, cudnn = facts.number("runtime_cuda"), facts.number("cudnn")
     if known is None or facts.raw.get("torch_version_cuda"):
         return
@@ -138,21 +113,21 @@ def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Found]:
     oldest = row(tables()["oldest"].get(facts.framework, {}), facts.release or (999,))
     known = row(tables()["cuda"], facts.cuda)
     failing = prints(facts, "no-kernel") or prints(facts, "GM510") or prints(facts, "GM509")
+    this, built = dotted(card), bool(facts.built_cuda)
     if least and card < least:
-        what = f"the device has capability {dotted(card)}, and {dotted(least)} is needed"
+        what = f"the device has capability {this}, and {dotted(least)} is needed"
         yield Found("GM510", what, certain=True)
-    elif known and card > version(known[1]):
-        what = f"CUDA {dotted(facts.cuda)} knows devices up to {known[1]}, this is {dotted(card)}"
-        yield Found("GM509", what, certain=bool(facts.built_cuda))
-    elif known and card < version(known[0]):
-        what = f"CUDA {dotted(facts.cuda)} knows devices from {known[0]}, this is {dotted(card)}"
-        yield Found("GM510", what, certain=bool(facts.built_cuda))
+    elif known and not version(known[0]) <= card <= version(known[1]):
+        what = (
+            f"CUDA {dotted(facts.cuda)} knows devices of {known[0]} to {known[1]}, this is {this}"
+        )
+        yield Found("GM509" if card > version(known[1]) else "GM510", what, certain=built)
     elif oldest and card < version(oldest):
-        what = f"builds of {name} start at capability {oldest}, this device has {dotted(card)}"
+        what = f"builds of {name} start at capability {oldest}, this device has {this}"
         yield Found("GM510", what, rank=0 if failing else 1)
     elif failing:
         code = "GM509" if card[0] >= 8 else "GM510"  # noqa: PLR2004 - what builds lack most
-        yield Found(code, f"the build has no kernel for capability {dotted(card)}")
+        yield Found(code, f"the build has no kernel for capability {this}")
 
 
 def _gfx(facts: Facts) -> Iterator[Found]:
@@ -195,9 +170,14 @@ def jax(facts: Facts) -> Iterator[Found]:
     """Find versions of JAX's parts that do not belong together, or a part that is missing."""
     parts = {n: version(v) for n, v in facts.packages.items() if _PLUGIN.match(n)}
     own, lib = (version(facts.packages.get(name)) for name in ("jax", "jaxlib"))
+    apart = lib[:2] != own[:2] or sum(own[2:3]) - sum(lib[2:3]) > _BEHIND
+    least = facts.number("jaxlib_least")
     if own and lib and lib[:3] > own[:3]:
         yield Found("GM516", f"jaxlib {dotted(lib)} is newer than jax {dotted(own)}", certain=True)
-    elif own and lib and (lib[:2] != own[:2] or sum(own[2:3]) - sum(lib[2:3]) > _BEHIND):
+    elif lib and lib < least:
+        what = f"jax {dotted(own)} needs jaxlib {dotted(least)} or newer; this is {dotted(lib)}"
+        yield Found("GM516", what, certain=True)
+    elif not least and own and lib and apart:
         yield Found("GM516", f"jaxlib {dotted(lib)} is too old for jax {dotted(own)}", rank=0)
     base = lib or own
     for name, number in parts.items():

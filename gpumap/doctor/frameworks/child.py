@@ -28,6 +28,7 @@ def main(what: str, number: int) -> None:
     pid = os.getpid()
 
     def say(**facts: Any) -> None:
+        facts = {k: v[:LONGEST] if isinstance(v, str) else v for k, v in facts.items()}
         if os.getpid() == pid:  # not what a library forks
             out.write(json.dumps(facts, default=lambda each: str(each)[:LONGEST]) + "\n")
 
@@ -36,7 +37,7 @@ def main(what: str, number: int) -> None:
     try:
         ASK[what](say)
     except BaseException as error:  # noqa: BLE001 - a library may raise what it likes
-        say(import_error=f"{type(error).__name__}: {error}"[:LONGEST])
+        say(import_error=f"{type(error).__name__}: {error}")
     say(done=True)
     out.flush()
     os._exit(0)  # no time for what libraries do at their end
@@ -49,15 +50,17 @@ def about(say: Say) -> None:
 
     own = sys.prefix == getattr(sys, "base_prefix", sys.prefix)
     user = site.getusersitepackages() if own and not os.environ.get("PYTHONNOUSERSITE") else None
+    lib = os.path.dirname(os.__file__)  # noqa: PTH120 - fast
+    managed = own and os.path.exists(os.path.join(lib, "EXTERNALLY-MANAGED"))  # noqa: PTH110, PTH118 - as above
     say(
+        managed=managed,
+        conda=os.path.isdir(os.path.join(sys.prefix, "conda-meta")),  # noqa: PTH112, PTH118 - as above
         python=platform.python_version(),
-        machine=platform.machine(),
         prefix=sys.prefix,
-        executable=sys.executable,
         paths=[path for path in sys.path if path],
         user_site=user,
         pythonpath=os.environ.get("PYTHONPATH"),
-        has_pip=any(os.path.isdir(os.path.join(path, "pip")) for path in sys.path),  # noqa: PTH112, PTH118 - fast
+        has_pip=any(os.path.isdir(os.path.join(path, "pip")) for path in sys.path),  # noqa: PTH112, PTH118 - as above
     )
 
 
@@ -85,7 +88,7 @@ def torch(say: Say) -> None:
     for index in range(len(devices)):
         if float((torch.ones(1, device=f"cuda:{index}") + 1).item()) != 2.0:  # noqa: PLR2004 - 1 + 1
             say(framework_says=f"cuda:{index} computed a wrong sum")
-    say(cudnn_version=torch.backends.cudnn.version(), worked=True)
+    say(worked=True)
 
 
 def jax(say: Say) -> None:

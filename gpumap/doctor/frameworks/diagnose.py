@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from gpumap.doctor.causes import table
-from gpumap.doctor.frameworks.facts import Facts, row, tables
+from gpumap.doctor.frameworks.facts import Facts, tables, version
 from gpumap.doctor.frameworks.judge import causes
 from gpumap.escape import printable
 from gpumap.model import Diagnosis, Finding
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Certainty
 
 _MOST = 3  # causes that are shown
-_OLD_CUDA = (12,)  # projects' newest builds are for it, or for newer
 _SILENT = "the library sees no GPU, and nothing that was read says why"
 
 
 def diagnosis(
-    raw: Mapping[str, Any], commands: tuple[str, str], seen: str, first: str = ""
+    raw: Mapping[str, Any], commands: Mapping[str, str], seen: str, first: str = ""
 ) -> Diagnosis:
     """Return the diagnosis of a framework.
 
     Args:
         raw: its facts, as metadata, the library and the machine tell them.
-        commands: the interpreter, and its pip as a command.
+        commands: those of fixes: python, pip, installer, and conda where it installs packages.
         seen: the interpreter as the user knows it.
         first: which device its `cuda:0` is, in words.
     """
@@ -42,18 +41,13 @@ def diagnosis(
     loaded = f"imports as {told}" if told and told != version else ""
     listed = f"{name} {version}".strip() or "not installed"
     evidence = ", ".join(part for part in (listed, loaded, first) if part)
-    if _works(raw):
+    loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
+    if raw.get("worked") is True or loads:
         return Diagnosis(framework, None, "used", evidence, interpreter=seen)
     found = _found(facts, framework)
     words = _words(facts, commands)
     findings = tuple(_finding(each, words) for each in found[:_MOST])
     return Diagnosis(framework, None, "not used", evidence, findings, interpreter=seen)
-
-
-def _works(raw: Mapping[str, Any]) -> bool:
-    """Return whether the library computed on a device, or loads what drives devices."""
-    loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
-    return raw.get("worked") is True or loads
 
 
 def _found(facts: Facts, framework: str) -> tuple[Found, ...]:
@@ -72,16 +66,21 @@ def _finding(found: Found, words: Mapping[str, str]) -> Finding:
     return Finding(found.code, cause.key, text, fix, certainty=sure)
 
 
-def _words(facts: Facts, commands: tuple[str, str]) -> Mapping[str, str]:
-    """Return the commands of fixes, for this interpreter and for the driver that is there."""
-    python, pip = commands
-    offers = facts.driver_cuda
-    tag = row(tables()["tags"], offers) or next(iter(tables()["tags"].values()))
-    major = "13" if not offers or offers[0] > _OLD_CUDA[0] else "12"
-    parts = {"pip": pip, "tag": tag, "major": major}
-    known = tables()["install"].get(facts.framework)
-    install = known.format_map(parts) if known else f"{pip} install --upgrade {facts.framework}"
-    return parts | {"install": install, "python": shlex.quote(python), "module": facts.framework}
+def _words(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the commands of fixes, for this interpreter, the driver and the device."""
+    offers, card = facts.driver_cuda, facts.capability
+    fits = [
+        tag
+        for cuda, (tag, oldest, newest) in tables()["tags"].items()
+        if (not offers or version(cuda) <= offers)
+        and (not card or version(oldest) <= card <= version(newest))
+    ]
+    tag = (fits or ["cu126"])[0]
+    known = tables()["install"]["cuda12" if tag < "cu13" else "cuda13"]
+    if "conda" in commands:
+        known = tables()["install"]["conda"]
+    parts = {**commands, "tag": tag, "module": facts.framework}
+    return parts | {"install": known[facts.framework].format_map(parts)}
 
 
 def seats(
@@ -99,7 +98,7 @@ def _seat(
     index: int, told: Mapping[str, Any], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
 ) -> str:
     uuid = _bare(told.get("uuid"))
-    if not uuid and index < len(visible) and len(visible) > index:
+    if not uuid and index < len(visible):
         uuid = _bare(visible[index].uuid)
     names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
     what = f"{printable(str(told.get('name', '')))} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"

@@ -23,6 +23,7 @@ FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libr
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _SHOWN = 160  # characters of a line
 _LONGEST = 2000  # characters of a fact
+_PRINTED = 100_000  # characters of all that is searched
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _LOCAL = re.compile(r"\+(cu|rocm|cuda)([\d.]+)")
 _BUILD = re.compile(r"cuda_?(\d+\.\d+)")  # of a conda build: py3.8_cuda10.2_cudnn7.6.5_0
@@ -108,7 +109,8 @@ class Facts:
         """Return everything that programs printed, a line each."""
         silent = tables()["facts"]["silent"].split()
         named = (value for key, value in self.raw.items() if key not in silent)
-        return "\n".join((*self.symptoms, *(text for value in named for text in _texts(value))))
+        every = (*self.symptoms, *(text for value in named for text in _texts(value)))
+        return "\n".join(every)[:_PRINTED]
 
     @cached_property
     def packages(self) -> Mapping[str, str]:
@@ -151,9 +153,17 @@ class Facts:
         return self.number("torch_version_cuda", "built_cuda") or version(next(wheels, ""))[:2]
 
     @cached_property
+    def rocm_build(self) -> bool:
+        """Return whether the framework was built for AMD's devices."""
+        name, text = self.package
+        return bool(self.raw.get("torch_version_hip")) or "rocm" in f"{name} {text}"
+
+    @cached_property
     def cuda(self) -> Version:
         """Return the CUDA runtime that is used, of the build or of the machine."""
-        return self.built_cuda or self.number("runtime_cuda", "torch_version_cuda")
+        known = self.built_cuda or self.number("runtime_cuda", "torch_version_cuda")
+        loads = row(tables()["loads"].get(self.package[0].removesuffix("-gpu"), {}), self.release)
+        return known or version(loads[0] if loads and self.package[0] == "onnxruntime-gpu" else "")
 
     @cached_property
     def driver_cuda(self) -> Version:
@@ -238,22 +248,20 @@ class Facts:
             "framework": self.framework, "package": package, "version": version_,
             "vendor": self.vendor, "system": self.system, "cuda": dotted(self.cuda),
             "command": command, "gpu": self.gpu, "wsl": str(self.wsl), "blind": str(self.blind),
+            "cuda_build": dotted(self.built_cuda), "rocm_build": str(self.rocm_build),
             "container": str(self.container), "newest_python": str(self.newest_python()),
             "source": f"{version_} {self.text('installer')} {command}".lower(),
             "job": f"{self.text('run_command')} {self.text('job', 'job_script', 'request')}",
             "fabric_manager": self.text("fabric_manager", "fabric"),
         }  # fmt: skip
+        known |= {f"env.{name}": value for name, value in self.env.items()}
+        known |= {f"package.{name}": value for name, value in self.packages.items()}
+        known |= {f"prints.{key}": found for key in patterns() if (found := line(self, key))}
         return {key: value[:_LONGEST] for key, value in (raw | known).items()}
 
     def pythons(self) -> tuple[str, ...]:
         """Return the oldest and newest Python of the release, and its first with them; or ()."""
-        name = self.package[0] or self.framework
-        known = {
-            "pytorch": "torch",
-            "onnxruntime": "onnxruntime-gpu",
-            "tensorflow-gpu": "tensorflow",
-        }
-        table = tables()["python"].get(known.get(name, name), {})
+        table = tables()["python"].get(self.framework, {})
         first = row({key: (*value, key) for key, value in table.items()}, self.release)
         return first if first and len(self.number("python")) > 1 else ()
 
@@ -275,8 +283,7 @@ class Facts:
 def matching(pattern: str, packages: Mapping[str, object]) -> Iterator[str]:
     """Yield installed packages that a name, or one that ends in a star, stands for."""
     begun, star, _ = pattern.partition("*")
-    fits = (name for name in packages if name == pattern or (star and name.startswith(begun)))
-    yield from fits
+    return (name for name in packages if name == pattern or (star and name.startswith(begun)))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -13,7 +13,7 @@ from gpumap.files import shipped
 _SHOWN = 160  # characters of a text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpumap.doctor.frameworks.facts import Facts
 
@@ -50,31 +50,14 @@ def printed(facts: Facts) -> Iterator[Found]:
 
 def signs(facts: Facts) -> Iterator[Found]:
     """Yield each cause whose facts have the texts that name it, by the table of signs."""
-    view = _View(facts)
+    known = facts.named()
+
+    def found(keys: Mapping[str, str]) -> list[bool]:
+        texts = ((known.get(key), pattern) for key, pattern in keys.items())
+        return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
+
     for row in _signs():
-        known = all(view.has(*each) for each in row["when"].items())
-        if known and not any(view.has(*each) for each in row.get("unless", {}).items()):
-            sure = row.get("sure")
-            certain = sure is not None and all(view.has(*each) for each in sure.items())
-            text = re.sub(r"\{([\w.-]+)\}", lambda found: view[found[1]] or "", row["what"])
+        if all(found(row["when"])) and not any(found(row.get("unless", {}))):
+            certain = "sure" in row and all(found(row["sure"]))
+            text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])
             yield Found(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))
-
-
-class _View:
-    """Facts as texts, by the names that signs have for them; what is not known is None."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts, self._known = facts, facts.named()
-
-    def __getitem__(self, key: str) -> str | None:
-        kind, _, name = key.partition(".")
-        if not name:
-            return self._known.get(key)
-        if kind == "prints":
-            return line(self._facts, name) or None
-        return {"env": self._facts.env, "package": self._facts.packages}[kind].get(name)
-
-    def has(self, key: str, pattern: str) -> bool:
-        """Return whether a fact is known, and a pattern is found in it."""
-        text = self[key]
-        return text is not None and re.search(pattern, text, re.IGNORECASE) is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # In the order in which causes of one rank are named.
 RULES: tuple[Rule, ...] = (
-    access.driver, builds.python_without_build, builds.other_vendor, builds.conflicts, builds.jax,
+    access.driver, builds.python_without_build, builds.conflicts, builds.jax,
     signs, builds.missing_library, builds.library_path, builds.cudnn_mismatch, builds.kernels,
     access.hidden, access.index, access.memory, access.interpreter, printed,
 )  # fmt: skip

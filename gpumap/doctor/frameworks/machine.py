@@ -110,17 +110,13 @@ def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
     child = run_child(("/bin/sh", "-c", line, "sh"), env, limit)
     if child.code in (_NOT_FOUND, None):
         return {"nvidia_smi": "no answer"} if child.code is None else {}
-    rows = [dict(zip(names.values(), map(str.strip, row.split(",")), strict=False))
-            for row in child.answer.splitlines()]  # fmt: skip
-    if child.code or not rows or len(rows[0]) < len(names):
+    rows = [[part.strip() for part in row.split(",")] for row in child.answer.splitlines()]
+    if child.code or not rows or any(len(row) < len(names) for row in rows):
         return {"nvidia_smi": child.answer[:VALUE_MAX]}
-    numbers = {
-        key: int(v) for key, v in rows[0].items() if key.startswith("memory") and v.isdecimal()
-    }
-    modes = {"mig": rows[0]["mig"] == "Enabled", "gpu_count": len(rows)}
-    return (
-        rows[0] | {"gpu": ", ".join(row["gpu"] for row in rows if "gpu" in row)} | modes | numbers
-    )
+    pairs = zip(names.values(), rows[0], strict=False)
+    first = {k: int(v) if k.startswith("memory") and v.isdecimal() else v for k, v in pairs}
+    gpus = {"gpu": ", ".join(row[0] for row in rows), "gpu_count": len(rows)}
+    return first | gpus | {"mig": first["mig"] == "Enabled"}
 
 
 def of_driver(nvidia: Nvidia) -> dict[str, Any]:

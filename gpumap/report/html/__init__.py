@@ -8,7 +8,6 @@ colour of the banner tells whether the data of a run can be trusted.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from shlex import join
@@ -142,7 +141,7 @@ def _whole(table: Table) -> Table:
     for row in table.rows:
         before = row[0] or before
         found.append((before, *row[1:]))
-    return replace(table, rows=tuple(found))
+    return table._replace(rows=tuple(found))
 
 
 # --- templates ---------------------------------------------------------------------------------
