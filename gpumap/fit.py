@@ -1,16 +1,18 @@
-"""The cost of a copy as a model: a latency and a bandwidth, or two of each, or none.
+"""The cost of a copy as a model: a latency and a bandwidth, or several of each, or none.
 
 T(n) = latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994); half of the bandwidth is
 reached at latency x bandwidth bytes, 90 % at nine times that. Relative weights, because the large
 sizes would decide alone otherwise and the latency would come out anyhow, also below nothing. Where
-one line misses a size by more than 10 %, two are tried: drivers move small and large copies in
-different ways.
+one line misses a size by more than 10 %, several are tried: two that part, as drivers move small
+and large copies in different ways; and two or three that meet, one for each level of the caches.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from gpumap.stats import enough
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Fitting = Callable[[Array], tuple[Line, ...]]
 
 GOOD = 0.10  # the largest relative residual of a line that fits
 FITS = 0.15  # and of a model that is worth anything
@@ -34,10 +37,11 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One or two lines, in the order of sizes, and how far they miss."""
+    """Lines in the order of sizes, how far they miss, and what fits such lines to other times."""
 
     lines: tuple[Line, ...]
     residual: float  # the largest, as a share of the measured time
+    again: Fitting = tuple
 
     @property
     def fits(self) -> bool:
@@ -80,17 +84,25 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
         sizes: bytes, ascending.
         times: seconds, shape (sizes,).
     """
-    whole = _model(sizes, times, None)
-    if whole.residual <= GOOD or len(sizes) < 2 * _FEWEST:
+    whole, count = straight(sizes, times), len(sizes)
+    if whole.residual <= GOOD or count < 2 * _FEWEST:
         return whole
-    splits = range(_FEWEST, len(sizes) - _FEWEST + 1)
-    best = min((_model(sizes, times, at) for at in splits), key=lambda model: model.residual)
-    return best if best.residual <= FITS and best.residual < whole.residual / 2 else whole
+    splits = range(_FEWEST, count - _FEWEST + 1)
+    knots = range(_FEWEST - 1, count - 1)
+    two = [partial(_parted, sizes, at=at) for at in splits]
+    two += [partial(_levels, sizes, knots=(at,)) for at in knots]
+    three = [partial(_levels, sizes, knots=at) for at in combinations(knots, 2)]
+    for ways, most in ((two, GOOD), (two + three if count > 2 * _FEWEST else two, FITS)):
+        models = (_model(sizes, times, way) for way in ways)
+        best = min((whole, *models), key=lambda model: model.residual)
+        if best.residual <= most and best.residual < whole.residual / len(best.lines):
+            return best
+    return whole
 
 
 def straight(sizes: Sequence[int | float], times: Array) -> Model:
     """Fit one line, however far it misses; sizes in any order."""
-    return _model(sizes, times, None)
+    return _model(sizes, times, partial(_parted, sizes))
 
 
 def intervals(
@@ -112,7 +124,6 @@ def intervals(
     if not enough(len(samples), confidence):
         values = model.figures()
         return {n: Estimate.without_interval(values[n], unit) for n, unit in _UNITS.items()}
-    at = None if len(model.lines) == 1 else list(sizes).index(int(model.lines[1].start))
     medians = np.median(samples, axis=0)
     missed = np.log([model.seconds(n) for n in sizes]) - np.log(medians)
     noise = (np.log(samples).std(axis=0) ** 2).mean() * _OF_MEDIAN / len(samples)
@@ -121,7 +132,7 @@ def intervals(
 
     def figures(times: Array) -> list[float]:
         bent = times * np.exp(missed * rng.choice([-1.0, 1.0], len(missed)))
-        return list(_model(sizes, bent, at).figures().values())
+        return list(Model(model.again(bent), 0.0).figures().values())
 
     values = model.figures()
     ends = resampled(samples, figures, list(values.values()), confidence, seed)
@@ -176,16 +187,43 @@ def _widened(value: float, low: float, high: float, factor: float) -> tuple[floa
     )
 
 
-def _model(sizes: Sequence[int | float], times: Array, at: int | None) -> Model:
+def _model(sizes: Sequence[int | float], times: Array, way: Fitting) -> Model:
+    """Return the model that one way of fitting leads to."""
+    model = Model(way(times), 0.0)
+    misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(sizes, times, strict=True)]
+    return Model(model.lines, float(max(misses)), way)
+
+
+def _parted(sizes: Sequence[int | float], times: Array, at: int | None = None) -> tuple[Line, ...]:
     """Fit one line, or two that part at the size with the number `at`."""
     parts = [slice(0, at), slice(at, None)] if at is not None else [slice(None)]
-    lines = tuple(
+    return tuple(
         _line(sizes[part], times[part], 0.0 if number == 0 else float(sizes[part][0]))
         for number, part in enumerate(parts)
     )
-    model = Model(lines, 0.0)
-    misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(sizes, times, strict=True)]
-    return Model(lines, float(max(misses)))
+
+
+def _levels(sizes: Sequence[int | float], times: Array, knots: Sequence[int]) -> tuple[Line, ...]:
+    """Fit lines that meet at the sizes with these numbers; no part is below nothing.
+
+    Behind the first one a line's latency is where it would begin, and may be below nothing.
+    """
+    starts = np.array([0.0, *(float(sizes[at]) for at in knots)])
+    lengths = np.append(np.diff(starts), math.inf)
+    within = np.clip(np.asarray(sizes, float)[:, None] - starts, 0.0, lengths)
+    parts = np.column_stack([np.ones(len(sizes)), within]) / times[:, None]
+    kept = list(range(parts.shape[1]))
+    found = np.linalg.lstsq(parts, np.ones(len(sizes)), rcond=None)[0]
+    while found.min() < 0.0:
+        kept.pop(int(found.argmin()))
+        found = np.linalg.lstsq(parts[:, kept], np.ones(len(sizes)), rcond=None)[0]
+    cost = np.zeros(parts.shape[1])
+    cost[kept] = found
+    reached = cost[0] + np.append(0.0, np.cumsum(cost[1:-1] * lengths[:-1]))
+    return tuple(
+        Line(float(at - slope * start), float(slope), float(start))
+        for at, slope, start in zip(reached, cost[1:], starts, strict=True)
+    )
 
 
 def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:

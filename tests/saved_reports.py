@@ -72,7 +72,7 @@ def few(tree, n):
     """Return a report as it is when all rows had been measured for n blocks alone, under 6."""
     tree = json.loads(json.dumps(tree))
     for row in tree["measurements"]:
-        for key in ("samples", "blocks", "queue_s", "cpu_s"):
+        for key in ("samples", "blocks", "queue_s", "cpu_s", "control_s"):
             row[key] = row[key][:n]
         for lists in (*row["intervals"].values(), row["worked_s"], row["phases_s"]):
             lists |= {key: values[:n] for key, values in lists.items()}

@@ -49,6 +49,34 @@ def test_two_regimes_are_two():
     )
 
 
+CACHES = [*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24]
+
+
+@pytest.mark.parametrize("latency", [5e-7, 35e-6])
+@pytest.mark.parametrize(("rates", "knots"), [
+    ((40e9, 20e9, 8e9), (1 << 18, 1 << 22)), ((30e9, 9e9), (1 << 20,)),
+    ((None, 20e9, 8e9), (1 << 15, 1 << 22)),  # a call that takes longer than its copy
+])  # fmt: skip
+def test_levels_of_caches_are_lines_that_meet(latency, rates, knots):
+    """Each slower than the one before; a size that the fit has not seen is predicted by them."""
+    ends, slopes = [0.0, *knots, math.inf], [1 / rate if rate else 0.0 for rate in rates]
+
+    def truth(size):
+        parts = zip(slopes, ends, ends[1:], strict=False)
+        return latency + sum(
+            slope * (min(size, end) - start) for slope, start, end in parts if size > start
+        )
+
+    noise = 1.0 + 0.01 * np.cos(np.arange(8.0) * 2.5)
+    model = fitted(CACHES, np.array([truth(size) for size in CACHES]) * noise)
+    assert model.residual <= 0.05
+    assert all(line.per_byte >= 0.0 for line in model.lines)
+    assert model.seconds(1 << 17) == pytest.approx(truth(1 << 17), rel=0.1)
+    figures = model.figures()
+    assert figures["latency"] == pytest.approx(latency, rel=0.05)
+    assert figures["peak_bandwidth"] == pytest.approx(rates[-1], rel=0.1)
+
+
 @pytest.mark.parametrize(("measured", "line"), [
     ([1e-6] * 8, Line(1e-6, 0.0)), ([n / 1e9 for n in SIZES], Line(0.0, 1e-9)),
 ])  # fmt: skip

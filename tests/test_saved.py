@@ -157,7 +157,7 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     marks = [{"sample": sample, "mark": "outlier", "detail": ""}
              for sample, _ in stats.outliers(seconds)]  # fmt: skip
     row |= {"samples": seconds, "blocks": list(range(n)), "queue_s": seconds, "cpu_s": [],
-            "intervals": {}, "worked_s": {}, "sample_notes": marks,
+            "intervals": {}, "worked_s": {}, "sample_notes": marks, "control_s": [],
             "iterations_per_sample": 1}  # fmt: skip
     row["metrics"] = {"fetch": _figure(rate, "s")}
     row["metrics"]["time"] = {"value": found.value, "low": found.low, "high": found.high} | SECOND

@@ -277,6 +277,7 @@ class BenchmarkRun:
             budget=budget * (1.0 - _DECIDING if decide else 1.0),
             blocks=_SCRIPTED if endless else self._settings.blocks,
             decided=(lambda _: False) if turns else partial(decided, self._request.gate),
+            staged=turns is None and not clock.scripted,
             turn=turns,
         )
 

@@ -51,8 +51,10 @@ def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
     from gpumap.bench.sizes import check_features, check_names, named, squares
+    from gpumap.judge.gate import Gate, judged
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
+    gate = request.gate if asked.cases is None else Gate()  # without: exactly what is requested
     params = Params(squares(asked.size), element, wanted, request.settings.seed)
 
     def task(turn: Turn) -> Task:
@@ -63,10 +65,12 @@ def measure_products(request: Request, asked: Products) -> None:
         def make(devices: Opened) -> Dot:
             check_features(bindings, devices.sessions, params.dtype)
             first = choose(bindings, devices, params, pilot)
-            return Dot(bindings, devices.sessions, devices.clock, params, first)
+            found = Dot(bindings, devices.sessions, devices.clock, params, first)
+            found.plan = judged(found.plan, gate)
+            return found
 
         choose = _chooser("dot", given, request)
-        return Task(plan(bindings, params, given or bindings[0]), make)
+        return Task(judged(plan(bindings, params, given or bindings[0]), gate), make)
 
     with recorded_alone("bench", request) as record:
         run_alone(record, request, task)

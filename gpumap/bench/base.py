@@ -84,6 +84,12 @@ class Taken:
     parts: dict[str, Part]
     phases: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def traced(self) -> bool:
+        """Return whether each device's thread tells for how long it ran."""
+        every = [part.worked is not None for part in self.parts.values()]
+        return self.cpu is not None and bool(every) and all(every)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -99,6 +105,7 @@ class Settings:
     whole: bool = False  # use the whole budget, however well the rows are known before
     blocks: int = 10_000  # at most
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
+    staged: bool = False  # the cases that matter most are measured alone at first
     turn: Turn | None = None  # returns when it is this process's turn to measure
 
 
@@ -106,6 +113,7 @@ class Round:
     """The work of a case, once."""
 
     route: str | None = None  # of its copies, as far as that shows only when they are done
+    waits = False  # `queue` waits for each iteration: a sample is the median of its iterations
     launched = False  # `queue` returns before the devices are done: a long one is the host's time
     phased = False  # `phases` has what its time went into
 

@@ -28,7 +28,7 @@ class Copies(Round):
     def __init__(self, targets: Sequence[Cut], place: str, *, sync: bool) -> None:
         self._targets = targets
         self._place = place
-        self._sync = sync
+        self._sync = self.waits = sync
         self._mark = object()  # and not the round: it holds the ends, which would hold it
 
     def _wait(self) -> None:
@@ -106,6 +106,8 @@ class HostCopy(Copies):
 
 class BothWays(Round):
     """An upload on one queue of a device, and a download on another, at the same time."""
+
+    waits = True
 
     def __init__(self, there: Cut, back: Cut) -> None:
         self._rounds = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))

@@ -58,6 +58,7 @@ REFERENCES = {
 }
 # What matters most; the ideal stands on all that are alone.
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
+_FIRST = 2  # of them, whose speed-up is known before the rest takes its time
 _BUFFERS = 3  # a, b and out
 _AT_ONCE = 16  # products of a device before the next one's turn: each call takes the host's time
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
@@ -78,7 +79,7 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     wanted = _with_references(params.cases)
     sized = [tuple(_cases(bindings, params, size, wanted, fastest)) for size in params.sizes]
     groups = tuple(
-        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE)
+        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=_FIRST)
         for cases, size in zip(sized, params.sizes, strict=True)
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)

@@ -78,7 +78,7 @@ def ratio(
 ) -> Estimate | None:
     """Return the median of over/under with its interval, one number for each shared block.
 
-    Where one of them was disturbed in other blocks than the other, it is the ratio of two medians.
+    Where each was disturbed in blocks in which the other was not, it is the ratio of two medians.
     """
     if apart(over, under):
         sides = (located(list(times.values()), "s", confidence) for times in (over, under))
@@ -88,8 +88,9 @@ def ratio(
 
 
 def apart(over: Times, under: Times) -> bool:
-    """Return whether two rows have an interval each, and were undisturbed in different blocks."""
-    return over.keys() != under.keys() and min(len(over), len(under)) >= FEWEST
+    """Return whether two rows have an interval each, and blocks in which the other has none."""
+    within = over.keys() <= under.keys() or under.keys() <= over.keys()
+    return not within and min(len(over), len(under)) >= FEWEST
 
 
 def quotient(over: Estimate, under: Estimate) -> Estimate | None:
@@ -181,7 +182,7 @@ class Figures:
         }
         speedup = ratio(reference, mine, self._confidence)
         ideal = ratio(whole, busiest, self._confidence)
-        alike = reference.keys() == mine.keys() == busiest.keys() == whole.keys()
+        alike = busiest.keys() <= (reference.keys() & mine.keys() & whole.keys())
         gains = {
             "speedup": speedup,
             "ideal": ideal,

@@ -11,11 +11,18 @@ import random
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gpumap import stats
 from gpumap.bench import stopping
 from gpumap.bench.base import Seen, Taken, wrong
 from gpumap.bench.registry import find, is_control
-from gpumap.bench.sampling import Series, calibrate, sample, warm_up
+from gpumap.bench.sampling import (
+    BESIDE,
+    Series,
+    calibrate,
+    sample,
+    samples_of,
+    take_control,
+    warm_up,
+)
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.ceilings import held, possible
 from gpumap.judge.explain import explained
@@ -27,16 +34,15 @@ from gpumap.model import (
     Estimate,
     Measurement,
     Reason,
-    SampleMark,
     Samples,
     Stop,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Benchmark, Observer, Part, Settings
+    from gpumap.bench.base import Benchmark, Observer, Settings
     from gpumap.model import Case, Check, Group, Why
 
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
@@ -44,10 +50,7 @@ _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
 WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
 _LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
-_POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WARM_CAP = 1.0  # seconds for one case
-_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
-_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 class Runner:
@@ -77,6 +80,7 @@ class Runner:
         self._left_out: dict[str, Reason] = {}
         self._why: Why = "blocks"
         self._pace = stopping.Pace()
+        self._often = True  # there is time for more than one control product a block
         self._begun = False  # a case is measured, or was
         self._parked = 0.0  # seconds in which it was another process's turn
 
@@ -129,6 +133,7 @@ class Runner:
         """Make those cases ready that there is time for; what is kept has no place to lose."""
         self._benchmark.begin(group)
         kept: dict[str, Series] = {}
+        controls = stopping.controls(group)
         insists = group.insists or not self._begun
         for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
@@ -140,6 +145,9 @@ class Runner:
             for case in unknown:
                 self._ready(case, group.shortest)
             ready = {case.id: self._series[case.id] for case in new if case.id in self._series}
+            for id_ in ready.keys() & controls.keys():
+                if controls[id_] in self._series:
+                    ready[id_].control = controls[id_]
             if insists or self._room((*kept.values(), *ready.values()), end):
                 kept |= ready
                 insists = insists and not kept
@@ -167,7 +175,7 @@ class Runner:
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
-                calibrate(series, self._clock, shortest)
+                calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported, WrongDataError) as error:
@@ -204,16 +212,21 @@ class Runner:
         checking = sum(series.checking for series in self._series.values())
         latest += _GRACE * self._settings.budget
         start = self._now()
+        least = stopping.needed(self._series.values())
+        self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
+        stage = stopping.Stage(self._first(group), start)
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
         for block in range(self._settings.blocks):
             now = self._now()
-            lasting = (now - start) / max(block, 1)
-            if block and now + lasting + checking > (end if block >= stopping.FEWEST else latest):
+            if stage.over(now, block, end - least):
+                stage = stopping.Stage(set(), now, block)
+            lasting, number = stage.lasting(now, block), block - stage.block
+            if number and now + lasting + checking > (end if number >= stopping.FEWEST else latest):
                 self._why = "budget"
                 return
-            order = self._order(order, block)
+            order = self._order(order, number, stage.first)
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
@@ -224,10 +237,16 @@ class Runner:
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width = found.width
-                if why := self._settled(group, found):
+                width, stage.known = found.width, found.settled
+                if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return
+
+    def _first(self, group: Group) -> set[str]:
+        """Return the cases that are measured alone at first; none: all are, from the start."""
+        first = stopping.first(group) & self._series.keys() if self._settings.staged else set()
+        rest = [case for case in group.cases if case.id in self._series and not is_control(case)]
+        return first if len(first) < len(rest) else set()
 
     def _settled(self, group: Group, found: stopping.Outlook) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
@@ -267,10 +286,13 @@ class Runner:
             else:
                 self._checks[id_] = check
 
-    def _order(self, before: list[str], block: int) -> list[str]:
-        if block % 2:
-            return [id_ for id_ in reversed(before) if self._running(id_)]
-        order = [id_ for id_ in self._series if self._running(id_)]
+    def _order(self, last: list[str], number: int, first: Collection[str]) -> list[str]:
+        """Return the cases of a block, or `first` alone; a control comes with those behind it."""
+        if number % 2:
+            return [id_ for id_ in reversed(last) if self._running(id_)]
+        running = {id_: series for id_, series in self._series.items() if self._running(id_)}
+        before = {series.control for series in running.values()}
+        order = [id_ for id_ in running if id_ not in before and (not first or id_ in first)]
         self._random.shuffle(order)
         return order
 
@@ -280,13 +302,27 @@ class Runner:
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
         self._park()
+        beside = self._control(series.control, block)
         try:
             taken = sample(series, self._clock)
         except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return
         series.taken[block] = taken
+        if beside is not None:
+            series.beside[block] = beside
         self._throttling.taken(id_, series, block)
+
+    def _control(self, id_: str, block: int) -> float | None:
+        """Return the seconds of a control product just before a sample; None: there is none."""
+        if not id_ or not self._running(id_):
+            return None
+        try:
+            take_control(self._series[id_], self._clock, block, often=self._often)
+        except (DeviceError, Unsupported) as error:
+            self._lose(id_, error)
+            return None
+        return self._series[id_].latest[1]
 
     def _lose(self, id_: str, error: DeviceError | Unsupported | WrongDataError) -> None:
         self._failures[id_] = Reason(error.code, str(error))
@@ -330,7 +366,7 @@ class Runner:
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
-        return {id_: _samples(series, self._origin) for id_, series in self._series.items()}
+        return {id_: samples_of(series, self._origin) for id_, series in self._series.items()}
 
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
         """Return the samples of each case that was right, and still runs; undisturbed ones."""
@@ -373,8 +409,7 @@ class Runner:
 
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
-        capped = _power_capped(tuple(map(series.throttled.get, series.taken)))
-        known = {"throttled"} if capped else set()
+        known = {"throttled"} if series.power_capped else set()
         known |= {"preempted"} if self._benchmark.computes and samples.ran else set()
         odd = len({m.sample for m in samples.sample_notes if m.mark not in known})
         found = {
@@ -383,7 +418,7 @@ class Runner:
             "warm-up-capped": series.capped,
             "launch-bound": series.round.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
-            "power-capped": capped,
+            "power-capped": series.power_capped,
             "cpu": self._benchmark.computes and samples.by_cpu,
         }
         return tuple(flag for flag, raised in found.items() if raised)
@@ -403,73 +438,10 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     return "skipped" if missed else "failed"
 
 
-def _samples(series: Series, origin: float) -> Samples:
-    """Return what was taken of a case; a device that could not tell its part once has no parts."""
-    taken = tuple(series.taken.values())
-    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
-    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
-    return Samples(
-        tuple(one.seconds for one in taken),
-        tuple(series.taken),
-        series.iterations_per_sample,
-        "host",
-        tuple(one.queue for one in taken),
-        tuple(one.cpu for one in taken if one.cpu is not None),
-        series.empty_sync,
-        {name: worked for name, each in parts.items() if (worked := _worked(each))},
-        {name: tuple((p.start - origin, p.stop - origin) for p in each)
-         for name, each in parts.items()},
-        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
-        {name: tuple(one.phases[name] for one in taken) for name in phases},
-    )  # fmt: skip
-
-
-def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
-    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
-    known = tuple(part.worked for part in parts if part.worked is not None)
-    return known if len(known) == len(parts) else ()
-
-
-def _marks(
-    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
-) -> Iterator[SampleMark]:
-    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
-
-    Names that share a core take it from each other: that is no news of a single sample.
-    """
-    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
-    for number, one in enumerate(taken):
-        if number in far:
-            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
-        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
-        if lost > _PREEMPTED and not shared:
-            detail = f"its core was elsewhere for {lost:.0%} of the time"
-            yield SampleMark(number, "preempted", detail)
-        if (why := throttled[number]) is not None:
-            yield SampleMark(number, "throttled", why)
-
-
-def _power_capped(throttled: Sequence[str | None]) -> bool:
-    """Return whether the power limit held in every sample: that is the steady state."""
-    return bool(throttled) and all(why is not None and why.endswith(_POWER) for why in throttled)
-
-
-def _lost(part: Part) -> float:
-    """Return the share of a device's span in which its own thread did not run."""
-    passed = part.stop - part.start
-    if part.worked is None or passed < _SLICE:
-        return 0.0
-    return max(1.0 - part.worked / passed, 0.0)
-
-
 def _share(done: float, whole: float) -> float:
     return min(max(done / whole, 0.0), 1.0) if whole > 0.0 else 1.0
 
 
 def _shares(case: Case) -> bool:
-    seen: set[str] = set()
-    for binding in case.bindings:
-        if not seen.isdisjoint(binding.device.hardware):
-            return True
-        seen |= binding.device.hardware
-    return False
+    every = [part for binding in case.bindings for part in binding.device.hardware]
+    return len(every) > len({*every})

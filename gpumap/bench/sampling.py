@@ -6,20 +6,28 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap import stats
 from gpumap.bench.base import Round, Spans, Taken
-from gpumap.model import SHORTEST
+from gpumap.model import SHORTEST, SampleMark, Samples
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from gpumap.backends.base import Clock
+    from gpumap.bench.base import Part
 
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _DISTURBED = 10  # times as long as enough: more is no busy moment
 _MOST_ROUNDS = 1 << 20
+_POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many fit
 _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
+_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
+BESIDE = 4.0  # times a control's own time, for which it stands beside what follows
+_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 @dataclass(slots=True)
@@ -28,6 +36,7 @@ class Series:
 
     round: Round
     iterations_per_sample: int = 1
+    led: bool = False  # its single round follows one that does not count, as several do
     lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
     checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
@@ -36,31 +45,48 @@ class Series:
     shared: bool = False  # its devices are the same hardware, and take it from each other
     taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
     throttled: dict[int, str] = field(default_factory=dict)  # by block: what held a device back
+    control: str = ""  # the id of the control product before its samples
+    beside: dict[int, float] = field(default_factory=dict)  # by block: seconds of the control
+    latest: tuple[float, float] = (0.0, 0.0)  # of a control: when it was taken, and its seconds
+
+    @property
+    def power_capped(self) -> bool:
+        """Whether the power limit held in every sample: that is the steady state."""
+        every = [self.throttled.get(block) for block in self.taken]
+        return bool(every) and all(why is not None and why.endswith(_POWER) for why in every)
 
 
 def sample(series: Series, clock: Clock) -> Taken:
     """Take one sample. The marks of its first round tell when each device worked.
 
     The first, because all devices are idle before it: later ones run apart by what has delayed one.
+    Calls that wait are timed one by one, and their median is the sample: one that was delayed is no
+    longer than the others in it.
     A sample of several rounds follows one that does not count: else what was measured before it
     would be in it, as cold caches, and more of it the fewer rounds there are.
     """
     work, rounds, spans = series.round, series.iterations_per_sample, Spans()
-    if rounds > 1:
+    if rounds > 1 or series.led:
         work.queue()
         work.finish()
     work.renew()
     cpu, start = clock.cpu(), clock.now()
     work.queue(spans)
-    if rounds > 1:
+    calls = [clock.now() - start]
+    if rounds > 1 and not work.waits:
         work.queue(rounds=rounds - 1)
+    while work.waits and len(calls) < rounds:
+        before = clock.now()
+        work.queue()
+        calls.append(clock.now() - before)
     queued = clock.now()
     work.finish()
     stop = clock.now()
     spent = clock.cpu()
+    typical = median(calls) if work.waits else None
     return Taken(
-        (stop - start) / rounds,
-        (queued - start) / rounds,
+        (stop - start) / rounds if typical is None else typical,
+        (queued - start) / rounds if typical is None else typical,
         None if cpu is None or spent is None else (spent - cpu) / rounds,
         spans.parts(),
         {name: s / rounds for name, s in work.phases().items()},
@@ -68,23 +94,38 @@ def sample(series: Series, clock: Clock) -> Taken:
 
 
 def calibrate(
-    series: Series, clock: Clock, shortest: float = SHORTEST, most: int = _MOST_ROUNDS
+    series: Series,
+    clock: Clock,
+    shortest: float = SHORTEST,
+    most: int = _MOST_ROUNDS,
+    *,
+    computes: bool = False,
 ) -> None:
     """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it.
+
+    A computing round of SHORTEST whose threads tell when they ran is a sample: the shorter samples
+    are, the fewer are preempted.
 
     Args:
         series: what is to be sampled.
         clock: the clock that samples are taken on.
         shortest: seconds of a sample, at least.
         most: rounds of a sample, at most.
+        computes: its threads wait for nothing (`gpumap.bench.base.Benchmark`).
     """
     waits = _empty_syncs(series.round, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
     while series.iterations_per_sample < most:
-        seconds = _looked(series, clock)
-        if enough <= seconds * series.iterations_per_sample < _DISTURBED * enough:
-            seconds = min(seconds, _looked(series, clock))  # or a busy moment would decide
+        taken, rounds = _looked(series, clock), series.iterations_per_sample
+        single = computes and rounds == 1 and taken.traced  # one round may be enough
+        seconds, least = taken.seconds, SHORTEST if single else enough
+        if least <= seconds * rounds < _DISTURBED * enough:
+            seconds = min(seconds, _looked(series, clock).seconds)  # or a busy moment would decide
+        if single and seconds >= SHORTEST:
+            series.led = seconds < enough
+            series.lasting *= 1 + series.led
+            return
         if seconds * series.iterations_per_sample >= enough:
             return
         if seconds > 0.0:
@@ -95,13 +136,13 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def _looked(series: Series, clock: Clock) -> float:
-    """Take a sample that does not count; return the seconds of a round, note those of all."""
+def _looked(series: Series, clock: Clock) -> Taken:
+    """Take a sample that does not count; note the seconds of all its rounds."""
     start = clock.now()
-    seconds = sample(series, clock).seconds
+    taken = sample(series, clock)
     series.lasting = clock.now() - start
     series.warmup += 1
-    return seconds
+    return taken
 
 
 def warm_up(series: Series, clock: Clock, cap: float) -> None:
@@ -140,3 +181,73 @@ def _empty_syncs(work: Round, clock: Clock) -> list[float]:
         work.finish()
         looks.append(clock.now() - start)
     return looks
+
+
+def samples_of(series: Series, origin: float) -> Samples:
+    """Return what was taken of a case; a device that could not tell its part once has no parts."""
+    taken = tuple(series.taken.values())
+    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
+    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
+    return Samples(
+        tuple(one.seconds for one in taken),
+        tuple(series.taken),
+        series.iterations_per_sample,
+        "host",
+        tuple(one.queue for one in taken),
+        tuple(one.cpu for one in taken if one.cpu is not None),
+        series.empty_sync,
+        {name: worked for name, each in parts.items() if (worked := _worked(each))},
+        {name: tuple((p.start - origin, p.stop - origin) for p in each)
+         for name, each in parts.items()},
+        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
+        {name: tuple(one.phases[name] for one in taken) for name in phases},
+        tuple(series.beside.values()) if series.beside.keys() == series.taken.keys() else (),
+    )  # fmt: skip
+
+
+def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> None:
+    """Take a sample of a control, unless there is one of this block, and a recent one if `often`.
+
+    What it says of the samples behind it is its time: by the CPU where its thread tells that, which
+    leaves out when it was preempted.
+    """
+    recent = not often or clock.now() - series.latest[0] < BESIDE * series.lasting
+    if block in series.taken and recent:
+        return
+    taken, alone = sample(series, clock), series.iterations_per_sample == 1
+    worked = [part.worked for part in taken.parts.values() if alone and part.worked]
+    series.latest = clock.now(), min((taken.seconds, *worked))
+    series.taken.setdefault(block, taken)
+
+
+def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
+    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
+    known = tuple(part.worked for part in parts if part.worked is not None)
+    return known if len(known) == len(parts) else ()
+
+
+def _marks(
+    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
+) -> Iterator[SampleMark]:
+    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
+
+    Names that share a core take it from each other: that is no news of a single sample.
+    """
+    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
+    for number, one in enumerate(taken):
+        if number in far:
+            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
+        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
+        if lost > _PREEMPTED and not shared:
+            detail = f"its core was elsewhere for {lost:.0%} of the time"
+            yield SampleMark(number, "preempted", detail)
+        if (why := throttled[number]) is not None:
+            yield SampleMark(number, "throttled", why)
+
+
+def _lost(part: Part) -> float:
+    """Return the share of a device's span in which its own thread did not run."""
+    passed = part.stop - part.start
+    if part.worked is None or passed < _SLICE:
+        return 0.0
+    return max(1.0 - part.worked / passed, 0.0)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.figures import apart, by_block, ratios
-from gpumap.bench.registry import is_control
+from gpumap.bench.registry import in_sweep, is_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,6 +44,7 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
+_FIRST = 0.5  # of the time that the others leave, for the cases that matter most
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
@@ -120,6 +121,43 @@ def units(group: Group) -> Iterator[list[Case]]:
             unused = {id_: case for id_, case in unused.items() if case not in found}
             yield found
     yield from ([case] for case in unused.values())
+
+
+def first(group: Group) -> set[str]:
+    """Return the ids of the cases that are measured alone at first."""
+    return {group.cases[place].id for places in group.order[: group.first] for place in places}
+
+
+def controls(group: Group) -> dict[str, str]:
+    """Return the id of the control before each case, on the first of its devices.
+
+    A size sweep is not compared, and needs none.
+    """
+    by_device = {c.bindings[0].device.id: c.id for c in group.cases if is_control(c)}
+    cases = [case for case in group.cases if not is_control(case) and not in_sweep(case)]
+    found = {case.id: by_device.get(case.bindings[0].device.id, "") for case in cases}
+    return {id_: control for id_, control in found.items() if control}
+
+
+@dataclass(slots=True)
+class Stage:
+    """Blocks of the same cases: of those that matter most alone, or of all."""
+
+    first: Collection[str]  # their ids; none: of all
+    begun: float
+    block: int = 0  # the first of them
+    known: bool = False  # each well enough
+
+    def lasting(self, now: float, block: int) -> float:
+        """Return the seconds of a block so far."""
+        return (now - self.begun) / max(block - self.block, 1)
+
+    def over(self, now: float, block: int, latest: float) -> bool:
+        """Return whether the others' turn has come: by `latest` they would have no room left."""
+        if not self.first or block == self.block:
+            return False
+        after = now + self.lasting(now, block)
+        return self.known or after > self.begun + _FIRST * (latest - self.begun) or after > latest
 
 
 def _with_needs(

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
-LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB
+# 64 B to 16 MiB, closer where the levels of a core's caches end.
+LADDER = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
 HELD_BACK = 1 << 17  # measured with the ladder, and left out of the fit to see what that predicts
 _MATRICES = 4  # of a workload on a device: x, w, y and the bias
 _PROOFS = 12  # and on the host, some of them in float64

@@ -103,13 +103,41 @@ def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> H
 
 
 def _unmodelled(report: Report, copy: Measurement, fit: Fit, metric: str) -> Headline:
-    """Return that the sizes of a sweep fit no line, and what was measured of the largest one."""
-    held, figure = fit.held_back, copy.metrics[metric]
-    miss = f" (misses {amount(held.nbytes)} by {percent(abs(held.miss))})" if held else ""
-    text = f"No model of the copies: the sweep of sizes does not fit a straight line{miss}."
-    nbytes = amount(int(copy.case.params["bytes"]))
+    """Return why a sweep has no model, and what was measured of the largest size."""
+    figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
+    text = f"No model of the copies: {_why_unmodelled(report, fit)}."
     more = f"Measured: {roughly(figure)} for {nbytes} {_where(copy)}."
     return said(report, "untrusted", (text, more), about(copy, metric))
+
+
+def _why_unmodelled(report: Report, fit: Fit) -> str:
+    """Return why no lines pass the sizes of a sweep: noise, a size they miss, or their shape."""
+    from gpumap.fit import FITS  # a shell's TAB loads this module
+
+    rows = (_uncertain(row) for row in report.measurements if _fitted(row, fit))
+    half, nbytes = max(rows, default=(0.0, 0))
+    if half > FITS:
+        noise = f"the time of {amount(nbytes)} alone is uncertain by {percent(half)}"
+        return f"{noise}: raise --budget, and keep the machine idle"
+    held = fit.held_back
+    if held is not None and abs(held.miss) > FITS:
+        size, missed = amount(held.nbytes), percent(abs(held.miss))
+        return f"a fit to the other sizes misses {size} by {missed}"
+    return f"its time grows unevenly with size: up to 3 lines miss a size by over {percent(FITS)}"
+
+
+def _fitted(row: Measurement, fit: Fit) -> bool:
+    """Return whether a row is one of those that a model is of."""
+    one, other = ({**case.params, "bytes": 0} for case in (row.case, fit.case))
+    return (row.case.name, row.case.names, one) == (fit.case.name, fit.case.names, other)
+
+
+def _uncertain(row: Measurement) -> tuple[float, int]:
+    """Return half of the interval of a row's time, as a share of it, and its bytes."""
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    known = time is not None and time.has_interval and time.value > 0.0
+    half = (time.high - time.low) / 2 / time.value if time is not None and known else 0.0
+    return half, int(row.case.params["bytes"])
 
 
 def _cost(copy: Measurement, metric: str) -> str:

@@ -157,6 +157,7 @@ def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
         seconds=before.seconds + after.seconds,
         blocks=before.blocks + tuple(first + block for block in after.blocks),
         cpu=(),  # they are undisturbed already
+        control=before.control + after.control if before.control and after.control else (),
     )
     return replace(row, samples=samples)
 

@@ -19,16 +19,19 @@ from gpumap.judge.few import unanswered, undecided
 from gpumap.model import Fit, Measurement, Problem, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from gpumap.judge.compare import Against  # noqa: TC004 - a run without a base need not load it
     from gpumap.judge.limits import Limit, Row  # noqa: TC004 - nor, without limits, these
-    from gpumap.model import Report, Verdict
+    from gpumap.model import Group, Plan, Report, Verdict
 
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # to be busy, lost or out of memory is something else
 _PASSED = 0  # the exit code of what is said, and let pass
 _ABOVE = "see above"
+# Metrics that follow from a case's own samples and those of its reference.
+_OWN = ("time", "rate", "speedup", "device_time", "overlap", "time_observed", "speedup_observed",
+        "undisturbed")  # fmt: skip
 _LONGER = "raise --budget, and keep the machine idle"
 _PLANNED = "--dry-run lists the rows that there would be"
 _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
@@ -87,6 +90,35 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
 
         found += compare.early(gate.against.base, rows, gate.against.terms.threshold)
     return "inconclusive" not in found and not undecided(rows) if found else None
+
+
+def judged(plan: Plan, gate: Gate) -> Plan:
+    """Return a plan of the cases that a gate judges, with what they are compared with.
+
+    It is the whole plan where there is no gate, or where it judges a figure that is made of others.
+    """
+    selectors = [limit.selector for limit in gate.limits]
+    if not (selectors or gate.against) or any(s.metric not in _OWN for s in selectors):
+        return plan
+    found = {row.case.id for row in gate.against.base.measurements} if gate.against else set()
+    cases = {case.id: case for case in plan.cases}
+    found |= {id_ for id_ in cases for selector in selectors if selector.selects(id_)}
+    found |= {str(cases[id_].against) for id_ in found & cases.keys()}
+    groups = tuple(_only(group, found) for group in plan.groups)
+    left = tuple(group for group in groups if group.cases)
+    return replace(plan, groups=left) if left else plan
+
+
+def _only(group: Group, wanted: Container[str]) -> Group:
+    """Return a group without the cases that are not wanted."""
+    kept = [place for place, case in enumerate(group.cases) if case.id in wanted]
+    order = (tuple(kept.index(p) for p in places if p in kept) for places in group.order)
+    return replace(
+        group,
+        cases=tuple(group.cases[place] for place in kept),
+        order=tuple(places for places in order if places),
+        first=0,  # they matter alike
+    )
 
 
 def concluded(

@@ -1,8 +1,8 @@
 """What two reports have in common: the figures of rows with one id, block by block.
 
 Control products are no rows of their own: a time is judged as it is and relative to the control
-beside it. Of the size sweep that a model is fitted to nothing is judged unless nothing else was
-requested: how much of it is measured depends on the time that is left.
+just before it (of older reports: in its block). Of the size sweep that a model is fitted to nothing
+is judged unless nothing else was requested: how much of it is measured depends on the time left.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Row:
         if metric == SPEEDUP:
             return _over(_sums(self.references), own) if self.references else {}
         if relative and self.control is not None:
-            return _over(own, _by_block(self.control))
+            return _over(own, _before(self.row) or _by_block(self.control))
         return own
 
 
@@ -214,6 +214,12 @@ def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one round for each block."""
     samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
+
+
+def _before(row: Measurement) -> dict[int, float]:
+    """Return the seconds of the control product just before each sample; none: it was not."""
+    samples = row.judged or Samples()
+    return dict(zip(samples.blocks, samples.control, strict=False))
 
 
 def _sums(rows: Sequence[Measurement]) -> dict[int, float]:

@@ -219,6 +219,7 @@ class Group(Struct, frozen=True):
     order: tuple[tuple[int, ...], ...] = ()
     shortest: float = SHORTEST  # seconds of a sample, at least
     extra: bool = False  # it has what time the others leave
+    first: int = 0  # of `order`: what is measured alone at first, where time is what ends a run
     insists: bool = False  # its most important cases are measured, however long that takes
 
 

@@ -43,6 +43,7 @@ class Samples(
         "empty_sync": "empty_sync_s",
         "worked": "worked_s",
         "phases": "phases_s",
+        "control": "control_s",
     },
 ):
     """The times of a case, raw.
@@ -63,6 +64,8 @@ class Samples(
         sample_notes: What is odd about single samples.
         phases: What one round of each sample went into, in seconds by phase; only benchmarks that
             tell their phases apart.
+        control: Seconds of the control product on the first of its devices, just before each
+            sample; CPU seconds where its thread tells them. Empty: there was none.
     """
 
     seconds: tuple[float, ...] = ()
@@ -76,13 +79,15 @@ class Samples(
     intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    control: tuple[Positive, ...] = ()
 
     @property
     def ran(self) -> tuple[float, ...]:
         """Return the share of each sample in which its threads ran; nothing where none is known.
 
-        Of each device's own thread while it worked, and of all CPU time: what is left of a sample
-        beside the devices' spans takes one thread at least, but for the moment to wake it.
+        Of each device's own thread from when the first of them began, and of all CPU time: what is
+        left of a sample beside the devices' spans takes one thread at least. Neither counts the
+        moment to wake a thread.
         """
         names, cpu = self.intervals.keys(), self.cpu
         if not names or names != self.worked.keys() or len(cpu) != len(self.seconds):
@@ -92,8 +97,13 @@ class Samples(
         return tuple(map(self._ran, range(len(self.seconds))))
 
     def _ran(self, n: int) -> float:
-        spans = [(self.worked[name][n], *self.intervals[name][n]) for name in self.intervals]
-        whole = max(stop for _, _, stop in spans) - min(start for _, start, _ in spans)
+        first = min(spans[n][0] for spans in self.intervals.values())
+        spans = [
+            (self.worked[name][n], first if start - first > _WAKING else start, stop)
+            for name in self.intervals
+            for start, stop in self.intervals[name][n : n + 1]
+        ]
+        whole = max(stop for _, _, stop in spans) - first
         due = sum(stop - start for _, start, stop in spans) + max(
             self.seconds[n] - whole - _WAKING, 0.0
         )
@@ -123,6 +133,7 @@ class Samples(
             blocks=only(self.blocks),
             queue=only(self.queue),
             cpu=only(self.cpu),
+            control=only(self.control),
             worked={name: only(each) for name, each in self.worked.items()},
             intervals={name: only(each) for name, each in self.intervals.items()},
             phases={name: only(each) for name, each in self.phases.items()},

@@ -260,6 +260,7 @@ def _lengths(row: Any) -> Iterator[tuple[str, str]]:
         "phases_s": row.phases.values(),
         "queue_s": [row.queue] if row.queue else [],
         "cpu_s": [row.cpu] if row.cpu else [],
+        "control_s": [row.control] if row.control else [],
     }
     for key, each in lists.items():
         if any(len(one) != n for one in each):

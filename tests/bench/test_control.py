@@ -40,6 +40,31 @@ def test_every_group_has_a_control_for_each_device():
     assert controlled(replace(bare, largest_buffer=1 << 40), bindings).largest_buffer == 1 << 40
 
 
+@pytest.mark.parametrize(("size", "each"), [(1024, True), (64, False)])
+def test_a_control_stands_just_before_each_sample(size, each):
+    """Of a quarter of its time at most: before what is quick there is one a block."""
+    here, queued = world(gpu(0), gpu(1)), []
+
+    class Noting(Controlled):
+        def round(self, case):
+            work, queue = super().round(case), super().round(case).queue
+            work.queue = lambda *given, **other: (queued.append(case), queue(*given, **other))
+            return work
+
+    params = Params((size,), cases=("one", "solo"))
+    benchmark = Noting(dot_on(here, params), here.bindings, here.sessions)
+    rows = rows_on(here, benchmark, FEW)
+    for row in rows:
+        assert (row.samples.blocks, len(row.samples.control)) == (
+            (0, 1),
+            2 * (row.case.bench != KEY),
+        )
+    taken = [case for case in queued[-12:] if case.bench == KEY]
+    assert each == (len(taken) == 6)  # two blocks of three cases
+    for before, case in zip(queued[-12::2], queued[-11::2], strict=True) if each else ():
+        assert (before.bench, before.names) == (KEY, case.names)
+
+
 def test_the_plan_takes_what_is_really_allocated(counted):
     params = Params((512, 64), cases=("many",))
     benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)

@@ -69,6 +69,13 @@ def test_a_sample_is_the_time_of_one_round(kind):
     assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
 
 
+def test_a_call_that_waits_is_timed_alone(clock):
+    """One of five that was delayed is no longer than the others: their median is the sample."""
+    work = _Work(clock, 0.25, 0.5, 0.25, 8.0, 0.25, 0.25, 0.5, idle=1.0)
+    work.waits = True
+    assert sample(Series(work, iterations_per_sample=5), clock) == Taken(0.25, 0.25, None, {})
+
+
 def test_only_the_first_round_of_a_sample_is_marked(clock):
     """It pays for what was measured before; later ones begin on devices that are not idle."""
     series = Series(_Work(clock, 0.25), iterations_per_sample=4)
@@ -140,6 +147,41 @@ def test_one_long_look_is_looked_at_twice(clock):
     series = Series(_Work(clock, 2.0**-9, 2.0**-12))
     calibrate(series, clock)
     assert series.iterations_per_sample * 2.0**-12 >= SHORTEST
+
+
+class _Traced(_Work):
+    """Work whose thread says that it ran all the time, or says nothing."""
+
+    def __init__(self, clock, *times, spent=1.0):
+        super().__init__(clock, *times, idle=2.0**-14)
+        self.spent = spent
+
+    def queue(self, spans=None, rounds=1):
+        if spans is not None:
+            session = _Session([0.0, 1.0], self.spent)
+            spans.begin("a", session)
+            spans.end("a", session)
+        super().queue(spans, rounds)
+
+
+@pytest.mark.parametrize(("seconds", "spent", "computes", "rounds", "led"), [
+    (SHORTEST, 1.0, True, 1, True), (2.0**-8, 1.0, True, 1, True), (2.0**-6, 1.0, True, 1, False),
+    (2.0**-11, 1.0, True, 22, False),  # CPU time tells too little of it
+    (2.0**-8, None, True, 3, False), (2.0**-8, 1.0, False, 3, False),
+])  # fmt: skip
+def test_one_round_is_a_sample_where_its_thread_tells_that_it_ran(
+    seconds, spent, computes, rounds, led
+):
+    """Of a millisecond and more; as warm as several rounds are, which follow one."""
+    clock = _BusyClock()
+    series = Series(_Traced(clock, seconds, spent=spent))
+    calibrate(series, clock, 1e-2, computes=computes)
+    assert (series.iterations_per_sample, series.led) == (rounds, led)
+    before = len(series.round.spanned)
+    start = clock.now()
+    sample(series, clock)
+    assert len(series.round.spanned) - before == rounds + (led or rounds > 1)
+    assert clock.now() - start == pytest.approx(series.lasting, rel=0.1)
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):

@@ -60,6 +60,17 @@ def test_one_preempted_device_of_several_is_enough():
     assert found.undisturbed.blocks == (0, 2, 4, 6, 8, 10)
 
 
+@pytest.mark.parametrize(("late", "kept"), [(0.0001, 12), (0.002, 6)])
+def test_a_device_that_begins_late_was_preempted(late, kept):
+    """Its thread waited for its core, behind a mark that the queue had not come to."""
+    found = taken(*[0.0] * 12, names=("a", "b"))
+    spans = tuple(
+        (s + late * (n % 2), e + late * (n % 2)) for n, (s, e) in enumerate(found.intervals["b"])
+    )
+    found = replace(found, intervals={**found.intervals, "b": spans})
+    assert len(found.undisturbed.blocks) == kept
+
+
 def test_a_wait_beside_the_spans_is_seen():
     """A fetch behind them takes a thread too: where none ran, one was preempted."""
     assert taken(*[0.0] * 6, waits=0.002).ran == pytest.approx((10 / 11.8,) * 6)

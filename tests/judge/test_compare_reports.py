@@ -128,6 +128,19 @@ def test_too_few_blocks_for_so_many_metrics_are_called_that():
     assert all(v.low > 2.9 for v in found)
 
 
+def test_a_time_is_relative_to_the_control_just_before_it():
+    """The machine was slower while the row was measured, and its control of the block was not."""
+    base, new = (row("one", noisy(0.01 * machine, noise=0.002)) for machine in (1.0, 1.3))
+    pairs = ((base, 0.002), (new, 0.0026))
+    near = [
+        replace(each, samples=replace(each.samples, control=(seconds,) * 40))
+        for each, seconds in pairs
+    ]
+    for rows, why in (((base, new), "work-slower"), (near, "device-slower")):
+        reports = (report(each, control_row(noisy(0.002, noise=0.002))) for each in rows)
+        assert said(*reports) == ("regression", why)
+
+
 def test_every_group_has_its_own_control():
     """A control stands behind the rows that it was measured beside: they share its blocks."""
     slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))

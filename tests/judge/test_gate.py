@@ -13,7 +13,7 @@ from gpumap.bench.model import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_code import STATUS
-from gpumap.judge.gate import Gate, decided, gated
+from gpumap.judge.gate import Gate, decided, gated, judged
 from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.select import Selector
 from gpumap.model import replace
@@ -52,6 +52,27 @@ def timed(name, times):
 def words(text, *rows, **others):
     found = verdicts([Limit.parse(text)], report(*rows, **others))
     return [(verdict.id, verdict.verdict) for verdict in found]
+
+
+@pytest.mark.parametrize(("limits", "base", "kept"), [
+    ((), (), "one many solo"), (("dot.many.speedup>=1",), (), "one many"),
+    (("dot.solo.time<=1s",), (), "solo"), ((), ("solo", "one"), "one solo"),
+    (("dot.many.rate>=1GFLOP/s",), ("solo",), "one many solo"),
+    (("dot.many.efficiency>=0.9",), (), "one many solo"),  # it is made of the others
+    (("dot.one+fetch.time<=1s",), (), "one many solo"),  # and of this there is nothing
+])  # fmt: skip
+def test_a_gate_measures_what_it_judges(limits, base, kept):
+    """And what that is compared with; the order of what matters names the same cases."""
+    one, solo = case("one"), case("solo")
+    many = replace(case("many"), against=one.id)
+    group = model.Group((one, many, solo), "64", ((0,), (1,), (2,)), first=2)
+    before = report(*(row(1.0, of=case(name)) for name in base))
+    against = Against("base.json", before, Terms()) if base else None
+    found = judged(model.Plan((group,)), Gate(tuple(map(Limit.parse, limits)), against=against))
+    (left,) = found.groups
+    assert " ".join(each.name for each in left.cases) == kept
+    assert [left.cases[p].name for (p,) in left.order] == kept.split()
+    assert left.first == 2 * (left == group)
 
 
 def ended(found):

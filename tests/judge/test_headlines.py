@@ -20,7 +20,18 @@ from tables import table
 from gpumap.errors import SourceError
 from gpumap.judge.headline import LEVELS, headline
 from gpumap.judge.phrases import LIMIT, SIMULATED, names
-from gpumap.model import Around, Estimate, Explanation, Kind, Probe, replace
+from gpumap.model import (
+    Around,
+    Case,
+    Estimate,
+    Explanation,
+    Fit,
+    HeldBack,
+    Kind,
+    Probe,
+    Work,
+    replace,
+)
 from gpumap.report import Style, render
 from gpumap.saved import read
 
@@ -41,7 +52,7 @@ def test_the_headlines_of_scripted_runs(another, renew):
     reports = {n: reported(another(), scripted(row), row["command"]) for n, row in RUNS.items()}
     shell = another()
     reported(shell, ONE, SAVED, "base.json")
-    reported(shell, script({}, noise=0.4), SAVED, "new.json")
+    reported(shell, script({}, noise=0.35), SAVED, "new.json")
     reports["compare, noise"] = reported(shell, ONE, "compare base.json new.json")
     for report in reports.values():
         consistent(report, report.headline)
@@ -193,6 +204,30 @@ def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     assert ("The samples differ" in found.text) == (state == "wide")
     alone = headline(made(measurements=(product("one", "few"),), notes=()))  # of one device too
     assert (alone.level, alone.low) == ("untrusted", None)
+
+
+@pytest.mark.parametrize(("spread", "predicted", "why"), [
+    (0.3, 1e-5, "the time of 64.0 B alone is uncertain by 30 %: raise --budget"),
+    (0.01, 2e-5, "a fit to the other sizes misses 128 KiB by 100 %."),
+    (0.01, 1e-5, "its time grows unevenly with size: up to 3 lines miss a size by over 15 %"),
+])  # fmt: skip
+def test_copies_without_a_model_say_why(spread, predicted, why):
+    """Noise comes first: of times that are not known nothing follows."""
+    keys = {"memory": "pageable", "mode": "sync"}
+    at = [
+        ({**keys, "bytes": n, "pattern": p}, x)
+        for n, p, x in ((4096, "alone", 0.01), (64, "ladder", spread))
+    ]
+    copy, sweep = (
+        replace(ok(Case("transfer", "h2d", params, bindings()[:1], Work(0, 0, 64))),
+                metrics={"time": Estimate(1e-5, 1e-5 * (1 - x), 1e-5 * (1 + x), "s")})
+        for params, x in at
+    )  # fmt: skip
+    held_back = HeldBack(1 << 17, predicted, 1e-5)
+    fit = Fit("x", sweep.case, False, 1, (64,), 0.2, held_back, {}, ())  # noqa: FBT003
+    found = headline(made(kind="transfer-cost", measurements=(copy, sweep), fits=(fit,), notes=()))
+    assert found.level == "untrusted"
+    assert f"No model of the copies: {why}" in found.text
 
 
 @pytest.mark.parametrize(
