@@ -40,9 +40,9 @@ def install(extra: str) -> str:
     return pip("install", *(name for name, _, marker in parted if not marker or _x86_linux()))
 
 
-def pip(*words: str) -> str:
+def pip(*words: str, python: str = "") -> str:
     """Return the shell line that calls pip with these words, of the Python that runs gpumap."""
-    return shlex.join((sys.executable or "python3", "-m", "pip", *words))
+    return shlex.join((python or sys.executable or "python3", "-m", "pip", *words))
 
 
 def has_wheels(extra: str) -> bool:

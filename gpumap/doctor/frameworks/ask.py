@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap import extras
 from gpumap.backends.probe import run_child
 from gpumap.doctor.frameworks.facts import FRAMEWORKS, matching, tables
 from gpumap.errors import SourceError
@@ -63,9 +64,9 @@ class Interpreter:
     def commands(self, framework: str, env: Mapping[str, str]) -> dict[str, str]:
         """Return the commands of fixes: its python, its pip, and what installs a framework."""
         python, prefix = shlex.quote(self.path), shlex.quote(str(self.about.get("prefix", "")))
-        pip = installer = f"{python} -m pip"
+        pip = installer = extras.pip(python=self.path)
         if self.about.get("managed"):  # by a distribution, whose pip installs nothing
-            installer = f"{python} -m venv .venv && .venv/bin/python -m pip"
+            installer = f"{python} -m venv .venv && {extras.pip(python='.venv/bin/python')}"
         elif not self.about.get("has_pip"):
             pip = installer = f"{python} -m ensurepip && {pip}"
             if shutil.which("uv", path=env.get("PATH")):
