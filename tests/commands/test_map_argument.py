@@ -12,7 +12,7 @@ TAKING = {
     "bench chain": PLANS, "bench allreduce": PLANS, "bench train": PLANS, "transfer-cost": PLANS,
     "selftest": PLANS,
 }  # fmt: skip
-ELSEWHERE = {"run", "trace"}  # a command or script follows: test_run.py, test_trace.py
+ELSEWHERE = {"run", "scale", "trace"}  # a command or script follows: their own tests
 
 
 def test_every_command_that_takes_a_map_takes_it_as_an_argument():
