@@ -7,7 +7,8 @@ Cases, one for each algorithm, at each size in bytes of float32:
     ring, alltoall, tree    the schedules of `gpumap.distributed.algorithms`
 
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
-copied into and back. Besides the requested sizes a size sweep is measured, for the model of
+copied into and back. Between cores the largest size is measured with cold buffers too, everything
+else with warm ones alone. Besides the requested sizes a size sweep is measured, for the model of
 `gpumap.bench.model`. Results are compared bit for bit (`gpumap.bench.exchanges`).
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import COMPARABLE, Benchmark
-from gpumap.bench.exchanges import ITEM, Job, Wire
+from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
@@ -61,10 +62,10 @@ class Params:
 
 def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     """Return a group for each size, and one for the sweep."""
-    groups = [
-        Group(tuple(_sized(bindings, ranks, size, params)), f"{size.nbytes}B", shortest=COMPARABLE)
-        for size in params.sizes
-    ]
+    groups = []
+    for size in params.sizes:
+        both = *_sized(bindings, ranks, size, params), *_cold(bindings, ranks, size, params)
+        groups.append(Group(both, f"{size.nbytes}B", shortest=COMPARABLE))
     if params.ladder:
         cases = tuple(_ladder(bindings, ranks, params))
         groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
@@ -72,6 +73,8 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     together = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     # of each case a buffer, one that tensors are copied into, and room for what arrives
     taken = together * (3 if params.tensors > 1 else 2)
+    pools = (_pool(case) for group in groups for case in group.cases)
+    taken += max(pools, default=0)
     memory = {binding.device.id: taken for binding in ranks.beside(bindings)}
     host = together * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
@@ -123,7 +126,8 @@ def job_of(case: Case) -> Job:
     wire: Wire = "float16" if params["wire"] == "float16" else "float32"
     fused = params.get("fused") == "yes"
     tensors = int(params.get("tensors", 1))
-    return Job(case.name, int(params["bytes"]) // ITEM, wire, tensors, fused)
+    cold = params.get("buffers") == "cold"
+    return Job(case.name, int(params["bytes"]) // ITEM, wire, tensors, fused, cold)
 
 
 def check_asked(bindings: Sequence[Binding], params: Params) -> None:
@@ -148,9 +152,7 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
 
 
 def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
-    keys: dict[str, Param] = {"bytes": size.nbytes, "pattern": "alone"}
-    if size.name is not None:
-        keys["size_name"] = size.name
+    keys = _keys(size, "warm")
     if params.tensors == 1:
         yield from _algorithms(bindings, ranks, keys, params)
         return
@@ -160,6 +162,26 @@ def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params
     yield from apart
     for case in _algorithms(bindings, ranks, {**keys, "fused": "yes"}, params):
         yield replace(case, against=references.get(case.name))
+
+
+def _cold(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
+    """Yield the cases of cold buffers: of the largest size, of cores, where a pool can be had."""
+    cores = all(binding.device.backend == "numpy" for binding in bindings)
+    largest = max(each.nbytes for each in params.sizes)
+    if cores and size.nbytes == largest and params.tensors == 1 and pooled(largest):
+        cases = _algorithms(bindings, ranks, _keys(size, "cold"), params)
+        yield from (case for case in cases if case.skip is None)
+
+
+def _keys(size: Size, buffers: str) -> dict[str, Param]:
+    keys: dict[str, Param] = {"bytes": size.nbytes, "buffers": buffers, "pattern": "alone"}
+    return keys if size.name is None else {**keys, "size_name": size.name}
+
+
+def _pool(case: Case) -> int:
+    """Return the bytes of the pool that a case takes its buffers from."""
+    nbytes = int(case.params["bytes"])
+    return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
 
 
 def _ladder(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
@@ -202,7 +224,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what the fastest algorithm takes at the largest size; a slow native one is no good."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    rows, end = largest(rows)
+    rows, end = largest([row for row in rows if row.case.params.get("buffers") != "cold"])
     known = [row for row in rows if "time" in row.metrics and not few(row)]
     best = min(known, key=lambda row: row.metrics["time"].value, default=rows[0])
     if (doubt := doubtful(report, best, "time", end)) is not None:
@@ -229,18 +251,19 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(CaseSpec(name, "host" if name == "host" else "measured") for name in ALGORITHMS),
     (
-        Family(ALGORITHMS, (*KEYS, "comm", "wire", "tensors", "fused", "pattern"),
+        Family(ALGORITHMS, (*KEYS, "comm", "wire", "tensors", "fused", "buffers", "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),
         Family(ALGORITHMS, ("comm", "wire", "pattern"), MODEL, ".fit"),
     ),
     command=("bench", "allreduce"),
-    columns=("case", Column("fused", param="fused"), "on", "time", "bandwidth",
+    columns=("case", Column("fused", param="fused"),
+             Column("buffers", param="buffers"), "on", "time", "bandwidth",
              Column("bus", "bus_bandwidth", verbose=True), "speed-up", "route", "check", "n",
              "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
     required=("bytes", "comm", "wire", "pattern"),
     sizes=("bytes",),
-    how=("fused",),
+    how=("fused", "buffers"),
     headline=_headline,
 )  # fmt: skip

@@ -4,12 +4,17 @@ Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these h
 even where float16 carries it, and an element that came twice, not at all or to another place shows.
 An exchange works in place, so that a second one adds up sums; only the first one after the data
 were put there is compared, and all that follow may run over: their time is the same.
+
+Warm buffers are the same ones each time, cold ones are taken in turn from a pool of twice the
+last-level cache: when one comes around again the caches have lost it. Scratch is a program's own,
+and the same each time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.base import Round
@@ -18,6 +23,8 @@ from gpumap.bench.verify import compared, worse
 from gpumap.distributed.algorithms import balanced
 from gpumap.distributed.local import exchange
 from gpumap.lazy_numpy import Array, np
+from gpumap.machine.topology import largest_cache
+from gpumap.machine.tree import Tree
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from gpumap.distributed.local import Exchange
     from gpumap.model import Binding, Check
 
+    _Turn = tuple[tuple[Buffer, ...], Exchange]  # a buffer of each session, and theirs
     Maker = Callable[[Sequence[Buffer]], Exchange]
 
 Wire = Literal["float32", "float16"]
@@ -35,6 +43,9 @@ ITEM = 4  # bytes of an element: sums are float32, whatever travels
 _EXACT = {"float32": 1 << 24, "float16": 1 << 11}  # whole numbers up to here have no rounding
 _PRIMES = (1021, 509, 251, 127, 61, 31, 13, 7, 3)
 _APART = 17  # places by which a rank's data are turned
+_CACHE = 128 << 20  # bytes of a last-level cache of which the system says nothing
+_CACHES = range(16 << 20, 1 << 30)  # bytes that one is taken to have at least, and at most
+_MOST = 4096  # buffers of a pool: smaller exchanges are latency alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class Job:
     wire: Wire = "float32"
     tensors: int = 1
     fused: bool = False  # the tensors are copied into one buffer, and back
+    cold: bool = False  # another buffer each time, which no cache holds
 
     @property
     def nbytes(self) -> int:
@@ -87,6 +99,22 @@ class Library(Protocol):
         """Return the exchange of one buffer of each session."""
 
 
+@cache
+def _evicting() -> int:
+    """Return the bytes that a core reads before its caches have lost what it read first."""
+    known = largest_cache(Tree(Path("/"))) or _CACHE
+    return 2 * min(max(known, _CACHES.start), _CACHES.stop)
+
+
+def pooled(nbytes: int) -> int:
+    """Return how many buffers a pool has; 0 where a buffer is too small for one, or evicts itself.
+
+    Each has memory of its own, as a warm one has: one large piece may have larger pages.
+    """
+    count = -(-_evicting() // nbytes)
+    return count if 1 < count <= _MOST else 0
+
+
 def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
     m = _modulus(ranks, wire)
@@ -120,6 +148,7 @@ class LocalRanks:
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self._sessions = tuple(sessions)
+        self._pools: dict[int, list[tuple[Buffer, ...]]] = {}  # by length
 
     def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return all of them."""
@@ -136,12 +165,33 @@ class LocalRanks:
         return None
 
     def begin(self) -> None:
-        """Do nothing: each round owns its memory."""
+        """Let go of the pools: all else is a round's own."""
+        self._pools.clear()
 
     def round(self, job: Job) -> Round:
         """Return a job's round."""
-        work = LocalRound(job, self._sessions, partial(self._exchange, job.algorithm))
+        turns = self._turns(job) if job.cold else []
+        work = LocalRound(job, self._sessions, partial(self._exchange, job.algorithm), turns)
         return played(work, self._sessions[0], job.nbytes)
+
+    def _turns(self, job: Job) -> list[_Turn]:
+        """Return the exchange of each buffers of a pool, all with the scratch of the first."""
+        first, *others = self._pool(job.length)
+        one = exchange(job.algorithm, self._sessions, first)
+        return [(first, one), *((each, one.at(each)) for each in others)]
+
+    def _pool(self, length: int) -> list[tuple[Buffer, ...]]:
+        """Return the buffers of each turn, one of each session, with numbers in them."""
+        if length not in self._pools:
+            count = pooled(ITEM * length)
+            every = [[s.empty((length,), "float32") for _ in range(count)] for s in self._sessions]
+            self._pools[length] = list(zip(*every, strict=True))
+            ones = np.ones(length, np.float32)
+            for session, buffers in zip(self._sessions, every, strict=True):
+                for buffer in buffers:
+                    session.upload(ones, buffer)
+                session.synchronize()
+        return self._pools[length]
 
     def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         return exchange(algorithm, self._sessions, buffers)
@@ -165,10 +215,20 @@ class LibraryRanks(LocalRanks):
 class LocalRound(Round):
     """An exchange between the devices of a process, queued from one thread."""
 
-    def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
-        """Take memory on each session; `make` makes an exchange of a buffer of each."""
-        self._job, self._sessions = job, sessions
-        self._tensors = [[s.empty((n,), "float32") for n in job.lengths] for s in sessions]
+    def __init__(
+        self,
+        job: Job,
+        sessions: Sequence[Session],
+        make: Maker,
+        turns: Sequence[_Turn] = (),
+    ) -> None:
+        """Take memory on each session, where there are no buffers to be taken in turn.
+
+        `make` makes an exchange of a buffer of each session.
+        """
+        self._job, self._sessions, self._turns, self._turn = job, sessions, turns, 0
+        lengths = () if turns else job.lengths
+        self._tensors = [[s.empty((n,), "float32") for n in lengths] for s in sessions]
         self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
         if is_hollow(sessions[0], job.nbytes):
             self._empty()
@@ -179,8 +239,10 @@ class LocalRound(Round):
         self._since = 0  # exchanges since the data were put there
 
     def poison(self) -> None:
-        """Put each rank's own data where the sum is to be."""
+        """Put each rank's own data where the next sum is to be."""
         job, ranks = self._job, len(self._sessions)
+        if self._turns:  # the next exchange is the one that is checked
+            self._tensors = [[each] for each in self._turns[self._turn][0]]
         for rank, session in enumerate(self._sessions):
             given = crafted(rank, ranks, job.length, job.wire)
             for tensor, part in zip(self._tensors[rank], parts(job), strict=True):
@@ -191,6 +253,9 @@ class LocalRound(Round):
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `rounds` times."""
         for _ in range(rounds):
+            if self._turns:
+                self._exchanges = [self._turns[self._turn][1]]
+                self._turn = (self._turn + 1) % len(self._turns)
             self._fuse(lambda session, tensor, place: session.copy(tensor, place))
             routes = {route for one in self._exchanges for route in one.queue()}
             self._fuse(lambda session, tensor, place: session.copy(place, tensor))

@@ -15,11 +15,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.base import Round
-from gpumap.bench.exchanges import Job, crafted, exact, parts, summed
+from gpumap.bench.exchanges import Job, crafted, exact, parts, pooled, summed
 from gpumap.bench.verify import worse
 from gpumap.distributed.mpi import exchange
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
-from gpumap.lazy_numpy import np
+from gpumap.lazy_numpy import Array, np
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
@@ -50,20 +50,28 @@ class Works(Protocol):
 class Exchanges:
     """What makes exchanges."""
 
+    def __init__(self) -> None:
+        self._pools: dict[int, list[Array]] = {}  # by length
+
     def begin(self) -> None:
-        """Do nothing: each one owns its memory."""
+        """Let go of the pools: all else is an exchange's own."""
+        self._pools.clear()
 
     def make(self, job: Job, comm: Any, session: Session) -> Exchanging:
         """Take memory for an exchange."""
-        return Exchanging(job, comm, session)
+        if job.cold and job.length not in self._pools:
+            count = pooled(job.nbytes)
+            self._pools[job.length] = [np.ones(job.length, np.float32) for _ in range(count)]
+        return Exchanging(job, comm, session, self._pools[job.length] if job.cold else [])
 
 
 class Exchanging:
     """What one rank has for an exchange: tensors, the buffer that fuses them, and the exchanges."""
 
-    def __init__(self, job: Job, comm: Any, session: Session) -> None:
-        self._job, self._comm, self._session = job, comm, session
-        self._tensors = [np.empty(length, np.float32) for length in job.lengths]
+    def __init__(self, job: Job, comm: Any, session: Session, pool: Sequence[Array]) -> None:
+        """Take memory, or the arrays of a pool in turn."""
+        self._job, self._comm, self._session, self._pool = job, comm, session, pool
+        self._tensors = [*pool[:1]] or [np.empty(length, np.float32) for length in job.lengths]
         self._whole = np.empty(job.length, np.float32) if job.fused else None
         on_host = session.device.backend == "numpy"
         self._buffers = [] if on_host else [session.empty((n,), "float32") for n in job.lengths]
@@ -73,10 +81,16 @@ class Exchanging:
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1
         self._round = self._exchanges[0].run if plain else self._whole_round
+        self._turns = [self._exchanges[0].at(array).run for array in pool]
+        self._turn = 0
+        if pool:
+            self._round = self._next
 
     def poison(self) -> None:
-        """Put this rank's own data where the sum is to be."""
+        """Put this rank's own data where the next sum is to be."""
         job, comm = self._job, self._comm
+        if self._pool:  # the next exchange is the one that is checked
+            self._tensors = [self._pool[self._turn]]
         given = crafted(comm.Get_rank(), comm.Get_size(), job.length, job.wire)
         for tensor, part in zip(self._tensors, parts(job), strict=True):
             tensor[:] = given[part]
@@ -95,6 +109,11 @@ class Exchanging:
         job = self._job
         wanted = summed(self._comm.Get_size(), job.length, job.wire)
         return exact(np.concatenate(self._tensors), wanted)
+
+    def _next(self) -> None:
+        turn = self._turns[self._turn]
+        self._turn = (self._turn + 1) % len(self._turns)
+        turn()
 
     def _whole_round(self) -> None:
         self._to_host()

@@ -55,7 +55,8 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
 
     Each name is a rank: a device of this process, or a process of its own that MPI has started
     (mpirun -n 2 gpumap bench allreduce), the names of a node in the order of its ranks. Every
-    element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes of
+    element is verified, bit for bit. Between cores the largest size is measured with cold buffers
+    too, which no cache holds. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
     from gpumap.app.workers import Exchanges, measure_exchanges

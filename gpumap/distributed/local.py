@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.distributed.algorithms import schedule
-from gpumap.lazy_numpy import np
+from gpumap.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,23 +47,32 @@ class LocalExchange:
     """One exchange between buffers of several sessions, ready to be queued again and again."""
 
     def __init__(
-        self, plan: Schedule, sessions: Sequence[Session], buffers: Sequence[Buffer]
+        self,
+        plan: Schedule,
+        sessions: Sequence[Session],
+        buffers: Sequence[Buffer],
+        scratch: list[Buffer | None] | None = None,
     ) -> None:
-        """Take scratch on each session; `buffers` are those of its ranks, one axis each.
+        """Take scratch on each session, if none is given; `buffers` have one axis each.
 
         Raises:
             Unsupported: a session that adds has no kernels.
             OutOfMemory: there is no room for the scratch.
         """
+        self._plan = plan
         self._sessions = tuple(sessions)
         self._buffers = tuple(buffers)
         adding = {t.receiver for step in plan.steps for t in step.transfers if t.add}
         for rank in sorted(adding):
             require(sessions[rank], "kernels", "adding what is exchanged")
-        self._scratch = [
+        self._scratch = scratch or [
             _scratch(plan, rank, session, buffers[rank]) for rank, session in enumerate(sessions)
         ]
         self._steps = [tuple(self._moves(step)) for step in plan.steps]
+
+    def at(self, buffers: Sequence[Buffer]) -> LocalExchange:
+        """Return the same exchange of other buffers, with the scratch of this one."""
+        return LocalExchange(self._plan, self._sessions, buffers, self._scratch)
 
     def queue(self) -> frozenset[Route]:
         """Queue the exchange on all sessions; return how its copies go."""
@@ -112,8 +121,13 @@ class LocalExchange:
 class HostSum:
     """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
 
-    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
-        """Take host memory for what comes from each session, and for the sum.
+    def __init__(
+        self,
+        sessions: Sequence[Session],
+        buffers: Sequence[Buffer],
+        room: Sequence[Array] | None = None,
+    ) -> None:
+        """Take host memory for what comes from each session, and for the sum, if none is given.
 
         The sum has a place of its own: a session that is ahead may send its next numbers while
         another one has not fetched the sum yet.
@@ -122,8 +136,12 @@ class HostSum:
             OutOfMemory: there is no room for it.
         """
         self._ends = list(zip(sessions, buffers, strict=True))
-        self._landings = list(map(landing, buffers))
-        self._total = landing(buffers[0])
+        self._room = room or [landing(buffer) for buffer in (*buffers, buffers[0])]
+        *self._landings, self._total = self._room
+
+    def at(self, buffers: Sequence[Buffer]) -> HostSum:
+        """Return the same exchange of other buffers, with the host memory of this one."""
+        return HostSum([session for session, _ in self._ends], buffers, self._room)
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""

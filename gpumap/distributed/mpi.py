@@ -52,27 +52,42 @@ def load() -> Any:
 class MpiExchange:
     """One exchange of a rank's array with those of all others, to be run again and again."""
 
-    def __init__(self, plan: Schedule, comm: Any, array: Array, wire: str | None = None) -> None:
-        """Take scratch.
+    def __init__(
+        self,
+        plan: Schedule,
+        comm: Any,
+        array: Array,
+        wire: str | None = None,
+        scratch: tuple[list[Array], list[Array]] | None = None,
+    ) -> None:
+        """Take scratch, if none is given.
 
         Args:
             plan: of the exchange.
             comm: of mpi4py, with as many ranks.
             array: shape (length,), in C order; the sum takes its place.
             wire: the type that travels, if it is another one.
+            scratch: of an exchange by the same plan.
         """
-        self._comm = comm
+        self._plan, self._comm = plan, comm
         self._array = array
         self._wire = array.dtype if wire is None else np.dtype(wire)
         self._turns = list(plan.turns(comm.Get_rank()))
         self._ahead = max(min(plan.depth(), AHEAD), 1)
-        self._arriving = self._room(turn.receives for turn in self._turns)
-        self._leaving = self._room(turn.sends for turn in self._turns) if self._narrow else []
+        self._arriving, self._leaving = scratch or (
+            self._room(turn.receives for turn in self._turns),
+            self._room(turn.sends for turn in self._turns) if self._narrow else [],
+        )
 
     @property
     def _narrow(self) -> bool:
         """Return whether what travels is of another type than the array."""
         return bool(self._wire != self._array.dtype)
+
+    def at(self, array: Array) -> MpiExchange:
+        """Return the same exchange of another array of that shape, with the scratch of this one."""
+        scratch = self._arriving, self._leaving
+        return MpiExchange(self._plan, self._comm, array, self._wire.name, scratch)
 
     def run(self) -> None:
         """Exchange, and return when this rank has the sum and may be overwritten."""
@@ -145,7 +160,12 @@ class NativeExchange:
 
     def __init__(self, comm: Any, array: Array) -> None:
         """Exchange `array`, in C order; `run` returns when this rank has the sum."""
+        self._comm = comm
         self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
+
+    def at(self, array: Array) -> NativeExchange:
+        """Return the same exchange of another array."""
+        return NativeExchange(self._comm, array)
 
 
 def exchange(

@@ -10,7 +10,8 @@ anything. Beside those of the id there are
     size_name=small   another word for the bytes; and ``bytes=4KiB`` is ``bytes=4096``
 
 The size sweep of a model is selected by ``pattern=ladder`` only: who asks for the time of
-copies means those that he asked for. A metric of the model selects models, such as
+copies means those that he asked for. Exchanges of cold buffers are selected by ``buffers=cold``
+only: a limit without it is one on warm ones. A metric of the model selects models, such as
 ``transfer.h2d.latency``.
 """
 
@@ -49,6 +50,7 @@ class Identified(Protocol):
         """Return ``BENCH.CASE[key=value,...]``."""
 
 
+_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # rows that a selector has to name
 EVERYWHERE = ("backend", "names", "name")  # keys of every row
 
 
@@ -100,7 +102,7 @@ class Selector:
         if head != self.head:
             return False
         found |= beside or {}
-        if found.get("pattern") == "ladder" and "pattern" not in self.keys:
+        if any(found.get(key) == value and key not in self.keys for key, value in _NAMED):
             return False
         return all(_wanted(key, value, found) for key, value in self.keys.items())
 

@@ -383,6 +383,7 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
             params = row.case.params
             how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
             fused = _FUSED.get(str(params.get("fused")), "")
+            fused += " cold" if params.get("buffers") == "cold" else ""
             where = f"{row.case.name}{how}{fused} on {short(row.case)}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), all_ in found.items():

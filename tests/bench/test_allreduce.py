@@ -16,14 +16,17 @@ from gpumap.bench.exchanges import (
     Job,
     LibraryRanks,
     LocalRanks,
+    LocalRound,
+    _evicting,
     crafted,
     exact,
     parts,
+    pooled,
     summed,
 )
 from gpumap.bench.sizes import Size
 from gpumap.errors import QuestionError
-from gpumap.model import replace
+from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 
 LOCAL = LocalRanks.algorithms
 
@@ -141,6 +144,64 @@ def test_an_algorithm_that_was_asked_for_and_is_not_there_has_a_row(ranks, name,
     assert [c.skip.text for c in found.cases if c.skip] == [said]
     assert [c.name for c in found.cases if not c.skip] == list(ranks.algorithms)
     assert [c.name for c in unasked.cases] == list(ranks.algorithms)
+
+
+def core(number):
+    ref = DeviceRef(Kind.CPU, number)
+    return Binding("ab"[number], Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy"))
+
+
+@pytest.mark.parametrize(("cache", "nbytes", "count"), [
+    (32 << 20, 400, 0), (32 << 20, (16 << 10) - 4, 0),  # latency alone
+    (32 << 20, 16 << 10, 4096), (32 << 20, 400_000, 168), (32 << 20, (64 << 20) - 4, 2),
+    (32 << 20, 64 << 20, 0),  # evicts itself
+    (1 << 20, 1 << 20, 32), (1 << 50, 1 << 20, 2048), (None, 1 << 20, 256),
+])  # fmt: skip
+def test_a_pool_is_twice_the_last_cache(monkeypatch, cache, nbytes, count):
+    """A cache that is not known, or that nobody builds, has a size to go by."""
+    monkeypatch.setattr("gpumap.bench.exchanges.largest_cache", lambda _: cache)
+    _evicting.cache_clear()
+    assert pooled(nbytes) == count
+    _evicting.cache_clear()
+
+
+@pytest.mark.parametrize(("bindings", "tensors", "cold"), [
+    ([core(0), core(1)], 1, [400_000] * 4), ([core(0), core(1)], 2, []),
+    (world(gpu(0), gpu(1)).bindings, 1, []),
+])  # fmt: skip
+def test_cold_buffers_are_of_cores_at_the_largest_size(monkeypatch, bindings, tensors, cold):
+    """Each row says which it has; the memory of the pool, of all algorithms, is counted once."""
+    sizes, ranks = (Size(400), Size(400_000), Size(40_000)), LocalRanks(())
+    params = Params(sizes, tensors=tensors, ladder=(64,))
+    monkeypatch.setattr("gpumap.bench.exchanges._evicting", lambda: 64 << 20)
+    found = plan(bindings, ranks, params)
+    said = [case for case in found.cases if case.params["pattern"] == "alone"]
+    assert {case.params["buffers"] for case in said} == ({"warm", "cold"} if cold else {"warm"})
+    assert [c.params["bytes"] for c in said if c.params["buffers"] == "cold"] == cold
+    monkeypatch.setattr("gpumap.bench.exchanges._evicting", lambda: 0)
+    without = sum(plan(bindings, ranks, params).memory.values())
+    more = 2 * (168 * 400_000 + 2 * 4 * 400_000) + 3 * 4 * 400_000  # the pools, and what cases take
+    assert sum(found.memory.values()) - without == (more if cold else 0)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_cold_buffers_are_taken_in_turn(monkeypatch, name):
+    """Each is exchanged as often as any other, and has the right sum, with the same scratch."""
+    monkeypatch.setattr("gpumap.bench.exchanges.pooled", lambda _: 3)
+    sessions = list(world(gpu(0), gpu(1)).sessions.values())
+    ranks, job = LocalRanks(sessions), Job(name, 10, cold=True)
+    work = LocalRound(job, sessions, None, ranks._turns(job))
+    for rounds, wanted in ((2, [2, 2, 1]), (2, [4, 2, 2])):
+        work.queue(rounds=rounds)
+        work.finish()
+        for buffers, value in zip(ranks._pool(10), wanted, strict=True):
+            for session, buffer in zip(sessions, buffers, strict=True):
+                there = np.empty(10, np.float32)
+                session.download(buffer, there)
+                session.synchronize()
+                assert {*there} == {value}
+    for _ in range(4):
+        assert verified(work).passed
 
 
 @pytest.mark.parametrize(("algorithms", "wire", "said"), [

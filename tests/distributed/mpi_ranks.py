@@ -1,9 +1,12 @@
 """What each rank does in the tests of MPI: every algorithm, several lengths, every element."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 
+from gpumap.bench import mpi_ranks
+from gpumap.bench.exchanges import Job
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.mpi import MpiExchange, NativeExchange, load
 
@@ -33,6 +36,9 @@ for length in LENGTHS:
         np.testing.assert_array_equal(array, sum(map(crafted, range(ranks))))
         exchange.run()  # scratch and requests are used again
         np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
+        other = crafted(rank + 1)
+        exchange.at(other).run()  # with the scratch of this one
+        np.testing.assert_array_equal(other, sum(map(crafted, range(1, ranks + 1))))
         checked += 1
 
 for length in LENGTHS:  # rounded on the wire, in whatever order: near the sum, the same bits on all
@@ -42,5 +48,17 @@ for length in LENGTHS:  # rounded on the wire, in whatever order: near the sum, 
         MpiExchange(schedule(name, ranks, length, 1000), comm, array, "float16").run()
         np.testing.assert_allclose(array, exact, atol=2**-8 * ranks)
         assert len({*comm.allgather(array.tobytes())}) == 1, name
+
+mpi_ranks.pooled = lambda _: 3
+for name in ("native", *ALGORITHMS):  # cold buffers, in turn: each as often as any other
+    makes, job = mpi_ranks.Exchanges(), Job(name, 100, cold=True)
+    work = makes.make(job, comm, SimpleNamespace(device=SimpleNamespace(backend="numpy")))
+    work.run(5)
+    (pool,) = makes._pools.values()
+    assert [{*array} for array in pool] == [{ranks**2}, {ranks**2}, {ranks}], pool
+    for _ in range(4):
+        work.poison()
+        work.run(1)
+        assert work.check().passed, name
 
 sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges\n")
