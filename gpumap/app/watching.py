@@ -74,7 +74,7 @@ def run_watched(
         code = launching.go(*settings, watch)
     finally:
         watch.hide()
-    found = _utilisation(watch, program.command or (), None)
+    found = watch.found(program.command or (), None)
     if not shown.quiet:
         _, text = sentences(found)
         tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
@@ -107,7 +107,7 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
                 watch.show = lambda: inside.look(watch.processes)
                 ending, code = _traced(program, path, env, watch)
                 counts, complete, notes = inside.counted()
-            found = _utilisation(watch, program.command, code).counted(counts, complete=complete)
+            found = watch.found(program.command, code).counted(counts, complete=complete)
             record.draft.utilisation = found
             record.draft.remarks += notes
             own = ending.code if code else 0
@@ -159,15 +159,6 @@ def _unused(found: Utilisation) -> Diagnostic | None:
         return None
     verb = "was" if len(names) == 1 else "were"
     return Diagnostic("not-used", f"{', '.join(names)} {verb} not used", hint=_SEE)
-
-
-def _utilisation(watch: Watch, command: Sequence[str], code: int | None) -> Utilisation:
-    from gpumap.model import Utilisation
-
-    times = (round(each, 3) for each in (watch.elapsed, watch.cpu, watch.unseen))
-    elapsed, cpu, unseen = times
-    uses = watch.uses()
-    return Utilisation(tuple(command), code, elapsed, watch.looks, cpu, unseen, watch.memory, uses)
 
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:

@@ -293,8 +293,8 @@ class Run:
 
     def _advance(self, now: float) -> None:
         """Do what is due."""
-        if self._watch and self._alive and now >= self._watch.due:
-            self._watch.look()
+        if self._watch and self._alive:
+            self._watch.glance()
         if self._clear:
             return
         if self._ending is None:

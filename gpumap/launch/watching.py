@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.launch.sights import Devices, Sight
 from gpumap.machine import usage
-from gpumap.model import Kind, TimedRun, Use
+from gpumap.model import Kind, TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpumap.model import Binding
     from gpumap.model.programs import UseVerdict
@@ -135,6 +135,13 @@ class Watch:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
         self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
 
+    def join(self, pids: Iterable[int]) -> None:
+        """Look at processes that run already: what they have done until now does not count."""
+        for pid in pids:
+            self.add(pid, None)
+        self._before = self._walk()
+        self._devices.look(self._before, 1.0)
+
     @property
     def processes(self) -> Collection[int]:
         """Return the processes that lived at the last look."""
@@ -144,6 +151,18 @@ class Watch:
     def elapsed(self) -> float:
         """Return the seconds from the start to now, or to `end`."""
         return (self._clock() if self._ended is None else self._ended) - self._began
+
+    def leave(self) -> Utilisation:
+        """Look for the last time at processes that go on; return what they did since `join`."""
+        self.look()
+        self.end()
+        self.cpu = sum(self._ticks.values()) / usage.TICKS
+        return self.found((), None)
+
+    def glance(self) -> None:
+        """Look if it is due."""
+        if self._clock() >= self.due:
+            self.look()
 
     def look(self) -> None:
         """Look once, and say when it is due again."""
@@ -204,6 +223,14 @@ class Watch:
     def uses(self) -> tuple[Use, ...]:
         """Return what was done with each name's device."""
         return tuple(map(self._use, self._bindings))
+
+    def found(self, command: Sequence[str], code: int | None) -> Utilisation:
+        """Return all that was seen of a program."""
+        elapsed, cpu, unseen = (round(each, 3) for each in (self.elapsed, self.cpu, self.unseen))
+        uses = self.uses()
+        return Utilisation(
+            tuple(command), code, elapsed, self.looks, cpu, unseen, self.memory, uses
+        )
 
     @property
     def units(self) -> int:

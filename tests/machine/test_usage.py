@@ -211,6 +211,21 @@ def test_a_child_is_the_programs(tmp_path):
     }  # fmt: skip
 
 
+def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
+    """Nor do the children that it had."""
+    tree(tmp_path, pid=200, ticks=90, processor=1)
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path, ticks=500, children="200")
+    seen.watch._own = {200}  # of this process, when the watch was made
+    seen.watch.join([100])
+    tree(tmp_path, ticks=580, children="200")
+    seen.clock.now += 1.0
+    found = seen.watch.leave()
+    busy = {use.name: (use.verdict, use.busy) for use in found.uses}
+    assert busy == {"dev0": ("used", 0.8), "dev1": ("not-used", 0.0)}
+    assert (found.command, found.cpu, found.unseen, found.looks) == ((), 0.8, 0.0, 1)
+
+
 def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
     seen.look(ticks=0)
@@ -249,6 +264,10 @@ def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost,
     for _ in range(40):
         seen.look()
     assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
+    for moment in (seen.watch.due - pause / 2, seen.watch.due):
+        seen.clock.now = moment
+        seen.watch.glance()
+    assert seen.watch.looks == 41
 
 
 # --- DRM
