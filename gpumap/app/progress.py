@@ -102,7 +102,7 @@ class Progress:
 
     def used(self) -> Utilisation | None:
         """Return what was seen of the devices; None: nothing was looked at."""
-        return self._watch and self._watch.leave()
+        return self._watch.leave() if self._watch else None
 
     def planned(self, plan: Plan) -> None:
         """Begin a bar with one step for each group of cases."""

@@ -29,7 +29,7 @@ from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judged, sentence
 from gpumap.launch.child import Order, Shared, environment_of_all
 from gpumap.launch.places import joined, places
-from gpumap.launch.watching import Watch
+from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.numa import with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
@@ -143,7 +143,7 @@ class _Runs:
             found.append(
                 Scaled(
                     tuple(binding.name for binding in bound),
-                    Watch(bound).units,
+                    units_of(bound),
                     tuple(runs),
                     None if ending is None else _code(ending),
                     located([*own.values()], "s", _CONFIDENCE) if own else None,
