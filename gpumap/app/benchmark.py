@@ -252,13 +252,19 @@ class BenchmarkRun:
         throttled = Throttle(turn.hardware, found.gpus).read
         settings = self._settings_of(budget, clock, decide=bool(task.decide))
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled)
+        ours, bindings = task.ours, turn.resolution.bindings
+        here = task.opening is opened or len(ours) + 1 == len(bindings)  # all who use the devices
+        only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
+        if here and only and self._draft.kind == "bench":
+            progress.watch(bindings, ours)
         measured = self._draft.measured[-1] = Measured(runner, found.benchmark.plan)
         measured.take()
         for each in task.decide(found.devices, measured.rows, end) if task.decide else ():
             measured.decided.append(each)
 
     def finish(self, found: _Open) -> None:
-        """See how busy the machine was meanwhile."""
+        """See how busy the machine and the map's devices were meanwhile."""
+        self._draft.utilisation = self._record.progress.used()
         self._draft.after = found.watch.read()
 
     def _budget(self, turn: Turn, clock: Clock) -> float:

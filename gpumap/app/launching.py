@@ -217,7 +217,7 @@ class Launching:
 
     def _failed(self, process: Process) -> None:
         about = next(job.about for job in self._jobs if job.name == process.name)
-        self._say(f"error: {process.name} ({about}) {_ended(process.code or 0)}")
+        self._say(f"error: {process.name} ({about}) {ended(process.code or 0)}")
         last = [line.decode(errors="backslashreplace") for line in process.last[-_SHOWN:]]
         for line in last:
             self._say(f"  {line}")
@@ -241,7 +241,7 @@ def tell(program: Program, text: str) -> None:
         program.stderr.flush()
 
 
-def _ended(code: int) -> str:
+def ended(code: int) -> str:
     """Return what a process ended with."""
     if code >= 0:
         return f"ended with exit code {code}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -12,12 +13,13 @@ from gpumap.bench.registry import loaded
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.bench.base import Seen, Settings
-    from gpumap.model import Group, Measurement, Plan
+    from gpumap.launch.watching import Watch
+    from gpumap.model import Binding, Group, Measurement, Plan, Utilisation
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
 _NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is told
@@ -47,6 +49,7 @@ class Progress:
         self._task: Any = None
         self._groups: tuple[Group, ...] = ()
         self._done = 0
+        self._watch: Watch | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._program.stderr.isatty():
@@ -87,6 +90,20 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
+    def watch(self, bindings: Sequence[Binding], beside: Iterable[int]) -> None:
+        """See from now on what this process and those beside it do with devices of a map.
+
+        This thread, which measures, looks; between blocks, so that no look is in a sample.
+        """
+        from gpumap.launch.watching import Watch
+
+        self._watch = Watch(bindings)
+        self._watch.join((os.getpid(), *beside))
+
+    def used(self) -> Utilisation | None:
+        """Return what was seen of the devices; None: nothing was looked at."""
+        return self._watch.leave() if self._watch else None
+
     def planned(self, plan: Plan) -> None:
         """Begin a bar with one step for each group of cases."""
         self._done, self._groups = 0, plan.groups
@@ -105,6 +122,8 @@ class Progress:
 
     def block(self, seen: Seen) -> None:
         """Move the bar within a group, and tell how well it is known."""
+        if self._watch is not None:
+            self._watch.glance()
         if self._bar is not None:
             words = f"{_described(seen.group)}{self._standing(seen)}"
             self._bar.update(self._task, completed=self._done + seen.done, description=words)

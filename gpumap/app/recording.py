@@ -57,6 +57,7 @@ class Recording:
         self.ending = interrupts.Ending()
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.deliver: Callable[[Report], int] | None = None  # to who reports for several processes
+        self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
 
@@ -122,7 +123,7 @@ class Recording:
         if self.ending.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
-            raise Ended(code)
+            raise Ended(self.own if self.own and code in (Exit.OK, Exit.NO) else code)
 
     def end(self, diagnostic: Diagnostic, code: Exit, why: model.Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""

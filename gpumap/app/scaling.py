@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.app.launching import Job, Launching, found_program, tell
-from gpumap.app.program import Ended
+from gpumap.app.launching import Job, Launching, ended, found_program, tell
 from gpumap.app.recording import Recording
 from gpumap.app.watching import resolved
 from gpumap.bench.figures import located, ratio
@@ -29,7 +28,7 @@ from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judged, sentence
 from gpumap.launch.child import Order, Shared, environment_of_all
 from gpumap.launch.places import joined, places
-from gpumap.launch.watching import Watch
+from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.numa import with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
@@ -74,26 +73,23 @@ def scale(program: Program, asked: ScaleRequest) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
-    path, own = found_program(program.command[0], program), 0
+    path = found_program(program.command[0], program)
     settings = {"budget_s": asked.budget, "timeout_s": asked.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": asked.expect, "inconclusive": asked.inconclusive}
-    try:
-        with Recording("scale", program, asked.output, settings | gate, time_limit=None) as record:
-            record.draft.resolution = resolved(program, record, asked)
-            runs = _Runs(program, path, asked, record.draft.resolution.bindings)
-            try:
-                runs.take()
-            finally:
-                record.draft.scaling = judged(program.command, runs.steps())
-            if runs.stopped:
-                record.draft.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
-            for count, ending in runs.failed.items():
-                own = own or ending.code
-                late = ending.why == "timeout"
-                record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
-            record.judge = partial(_judged, asked=asked, turn=runs.each)
-    except Ended as ended:
-        raise Ended(own if own and ended.exit_code in (0, Exit.NO) else ended.exit_code) from ended
+    with Recording("scale", program, asked.output, settings | gate, time_limit=None) as record:
+        record.draft.resolution = resolved(program, record, asked)
+        runs = _Runs(program, path, asked, record.draft.resolution.bindings)
+        try:
+            runs.take()
+        finally:
+            record.draft.scaling = judged(program.command, runs.steps())
+        if runs.stopped:
+            record.draft.account(None, stopped=True)
+        for count, ending in runs.failed.items():
+            record.own = record.own or ending.code
+            late = ending.why == "timeout"
+            record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
+        record.judge = partial(_judged, asked=asked, turn=runs.each)
 
 
 class _Runs:
@@ -143,7 +139,7 @@ class _Runs:
             found.append(
                 Scaled(
                     tuple(binding.name for binding in bound),
-                    Watch(bound).units,
+                    units_of(bound),
                     tuple(runs),
                     None if ending is None else _code(ending),
                     located([*own.values()], "s", _CONFIDENCE) if own else None,
@@ -182,9 +178,7 @@ def _code(ending: Ending) -> int:
 
 
 def _failure(count: int, ending: Ending) -> Diagnostic:
-    code = _code(ending)
-    end = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    end = "took longer than --timeout" if ending.why == "timeout" else end
+    end = "took longer than --timeout" if ending.why == "timeout" else ended(_code(ending))
     last = ending.process.last[-1:] if ending.process else []
     hint = f"it printed last: {last[0].decode(errors='backslashreplace')}" if last else None
     return Diagnostic("program", f"on {units.counted(count, 'name')} the program {end}", hint=hint)

@@ -74,7 +74,7 @@ def run_watched(
         code = launching.go(*settings, watch)
     finally:
         watch.hide()
-    found = _utilisation(watch, program.command or (), None)
+    found = watch.found(program.command or (), None)
     if not shown.quiet:
         _, text = sentences(found)
         tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
@@ -93,27 +93,24 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
-    path, env, own = found_program(program.command[0], program), dict(program.env), 0
+    path, env = found_program(program.command[0], program), dict(program.env)
     settings = {"expect_used": asked.expect_used}
-    try:
-        with Recording("trace", program, asked.output, settings, time_limit=None) as record:
-            record.draft.resolution = resolved(program, record, asked)
-            if record.draft.source and record.draft.source.origin != "default":
-                env["GPUMAP_CONTEXTS"] = record.draft.source.text
-            watch = Watch(record.draft.resolution.bindings)
-            devices = [binding.device for binding in record.draft.resolution.bindings]
-            with Inside(devices, times=asked.times) as inside:
-                env |= inside.variables(env)
-                watch.show = lambda: inside.look(watch.processes)
-                ending, code = _traced(program, path, env, watch)
-                counts, complete, notes = inside.counted()
-            found = _utilisation(watch, program.command, code).counted(counts, complete=complete)
-            record.draft.utilisation = found
-            record.draft.remarks += notes
-            own = ending.code if code else 0
-            _judge(record, ending, found, expect_used=asked.expect_used)
-    except Ended as ended:
-        raise Ended(own if own and ended.exit_code in (0, Exit.NO) else ended.exit_code) from ended
+    with Recording("trace", program, asked.output, settings, time_limit=None) as record:
+        record.draft.resolution = resolved(program, record, asked)
+        if record.draft.source and record.draft.source.origin != "default":
+            env["GPUMAP_CONTEXTS"] = record.draft.source.text
+        watch = Watch(record.draft.resolution.bindings)
+        devices = [binding.device for binding in record.draft.resolution.bindings]
+        with Inside(devices, times=asked.times) as inside:
+            env |= inside.variables(env)
+            watch.show = lambda: inside.look(watch.processes)
+            ending, code = _traced(program, path, env, watch)
+            counts, complete, notes = inside.counted()
+        found = watch.found(program.command, code).counted(counts, complete=complete)
+        record.draft.utilisation = found
+        record.draft.remarks += notes
+        record.own = ending.code if code else 0
+        _judge(record, ending, found, expect_used=asked.expect_used)
 
 
 def resolved(program: Program, record: Recording, asked: TraceCommand | ScaleRequest) -> Resolution:
@@ -144,7 +141,7 @@ def _traced(
 def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used: bool) -> None:
     """Say in the report how the program ended, and whether what was expected is true."""
     if ending.why == "interrupted":
-        record.draft.refuse(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
+        record.draft.account(None, stopped=True)
     elif found.code:
         end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
         said = f"the program ended with {end}"
@@ -159,15 +156,6 @@ def _unused(found: Utilisation) -> Diagnostic | None:
         return None
     verb = "was" if len(names) == 1 else "were"
     return Diagnostic("not-used", f"{', '.join(names)} {verb} not used", hint=_SEE)
-
-
-def _utilisation(watch: Watch, command: Sequence[str], code: int | None) -> Utilisation:
-    from gpumap.model import Utilisation
-
-    times = (round(each, 3) for each in (watch.elapsed, watch.cpu, watch.unseen))
-    elapsed, cpu, unseen = times
-    uses = watch.uses()
-    return Utilisation(tuple(command), code, elapsed, watch.looks, cpu, unseen, watch.memory, uses)
 
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:

@@ -5,6 +5,7 @@ Signals as something to wait for: their numbers, behind a pipe that can be polle
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -209,7 +210,7 @@ class Run:
             poll.register(pipe, select.POLLIN)
         for descriptor in writable:
             poll.register(descriptor, select.POLLOUT)
-        happened = poll.poll(self._pause())
+        happened = self._looking(poll)
         if self._watch and any(descriptor in readable for descriptor, _ in happened):
             self._watch.hide()
         for descriptor, _ in happened:
@@ -223,6 +224,16 @@ class Run:
             self._told(number)
         self._reap()
         self._advance(time.monotonic())
+
+    def _looking(self, poll: select.poll) -> list[tuple[int, int]]:
+        """Wait for what happens; while nothing does, there is nothing to do but to look."""
+        end = math.inf if self._deadline is None else self._deadline
+        while self._watch and self._alive and self._ending is None and time.monotonic() < end:
+            pause = min(self._watch.due, end) - time.monotonic()
+            if happened := poll.poll(1000 * max(pause, 0.0) + 1):
+                return happened
+            self._watch.glance()
+        return poll.poll(self._pause())
 
     def _pause(self) -> float | None:
         """Return how many ms one may wait at most."""
@@ -293,8 +304,8 @@ class Run:
 
     def _advance(self, now: float) -> None:
         """Do what is due."""
-        if self._watch and self._alive and now >= self._watch.due:
-            self._watch.look()
+        if self._watch and self._alive:
+            self._watch.glance()
         if self._clear:
             return
         if self._ending is None:

@@ -59,6 +59,8 @@ class Devices:
 
     def look(self, processes: Collection[int], passed: float) -> dict[str, Sight]:
         """Return what these processes did with each device in the last `passed` seconds."""
+        if not self._devices:
+            return {}
         opened = [usage.drm_use(self._root, p) for p in processes] if self._gauges else []
         since, self._since = self._since, int(time.time() * _MICRO)
         looks, found = self._gpus.look(since), {}

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.launch.sights import Devices, Sight
 from gpumap.machine import usage
-from gpumap.model import Kind, TimedRun, Use
+from gpumap.model import Kind, TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpumap.model import Binding
     from gpumap.model.programs import UseVerdict
@@ -35,6 +35,7 @@ _NEW = 0.25  # weight of the last look in what a look costs
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
 _ORPHANS = 5  # looks, after which orphans are looked for
+_SURE = 50  # looks, from which on what has not worked is asked at so many for what it has started
 _SEVERAL = 1.5  # cores or devices at work: more than one
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
 
@@ -61,12 +62,13 @@ class _Sum:
     def add(self, sight: Sight, began: float, ended: float) -> None:
         """Take what was seen from one moment to another, in seconds since the start."""
         self.source = sight.source
-        self.why = sight.why or self.why
-        self.opened += sight.why == "opened-idle"
-        self.throttle |= dict.fromkeys(sight.throttle)
         self.memory = _larger(self.memory, sight.memory)
-        self.power = _larger(self.power, sight.power)
-        self.sent, self.received = sight.sent or self.sent, sight.received or self.received
+        if sight.source != "proc" or sight.why:  # cores have no more
+            self.why = sight.why or self.why
+            self.opened += sight.why == "opened-idle"
+            self.throttle |= dict.fromkeys(sight.throttle)
+            self.power = _larger(self.power, sight.power)
+            self.sent, self.received = sight.sent or self.sent, sight.received or self.received
         if sight.share is None:
             return
         self.known += ended - began
@@ -101,7 +103,7 @@ class Watch:
         self.hide: Callable[[], None] = _nothing  # before others write
         self.cost = 0.0  # seconds of CPU time of a look
         self.looks, self.cpu, self.unseen, self.memory = 0, 0.0, 0.0, 0
-        self.latest: Mapping[str, Sight] = {}
+        self.latest: dict[str, Sight] = {}
         self._root, self._clock = root, clock
         self._bindings = tuple(bindings)
         cpus = [b for b in self._bindings if b.device.kind is Kind.CPU and b.device.cores]
@@ -135,6 +137,13 @@ class Watch:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
         self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
 
+    def join(self, pids: Iterable[int]) -> None:
+        """Look at processes that run already: what they have done until now does not count."""
+        for pid in pids:
+            self.add(pid, None)
+        self._before = self._walk()
+        self._devices.look(self._before, 1.0)
+
     @property
     def processes(self) -> Collection[int]:
         """Return the processes that lived at the last look."""
@@ -145,6 +154,18 @@ class Watch:
         """Return the seconds from the start to now, or to `end`."""
         return (self._clock() if self._ended is None else self._ended) - self._began
 
+    def leave(self) -> Utilisation:
+        """Look for the last time at processes that go on; return what they did since `join`."""
+        self.look()
+        self.end()
+        self.cpu = sum(self._ticks.values()) / usage.TICKS
+        return self.found((), None)
+
+    def glance(self) -> None:
+        """Look if it is due."""
+        if self._clock() >= self.due:
+            self.look()
+
     def look(self) -> None:
         """Look once, and say when it is due again."""
         spent, now = time.thread_time(), self._clock()
@@ -154,14 +175,15 @@ class Watch:
         sights = self._devices.look(processes, passed)
         if processes.keys() != self._before.keys():
             self._kept.keep(processes)
-        self.latest = self._cores(processes, passed) | {
-            b.name: sights[b.device.id] for b in self._bindings if b.device.id in sights
-        }
+        self.latest = self._cores(processes, passed)
+        if sights:
+            names = ((b.name, b.device.id) for b in self._bindings)
+            self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
         for name, sight in self.latest.items():
             self._sums[name].add(sight, began, ended)
-        working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
-        if self.second is None and sum(working) >= _SEVERAL:
-            self.second = began
+        if self.second is None:
+            working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
+            self.second = began if sum(working) >= _SEVERAL else None
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
@@ -205,10 +227,13 @@ class Watch:
         """Return what was done with each name's device."""
         return tuple(map(self._use, self._bindings))
 
-    @property
-    def units(self) -> int:
-        """Return how many cores the names have; if one is no core, how many devices they are."""
-        return len(self._names if self._on_cores else self._bindings)
+    def found(self, command: Sequence[str], code: int | None) -> Utilisation:
+        """Return all that was seen of a program."""
+        elapsed, cpu, unseen = (round(each, 3) for each in (self.elapsed, self.cpu, self.unseen))
+        uses = self.uses()
+        return Utilisation(
+            tuple(command), code, elapsed, self.looks, cpu, unseen, self.memory, uses
+        )
 
     @property
     def _on_cores(self) -> bool:
@@ -227,6 +252,10 @@ class Watch:
 
     # --- processes
 
+    @property
+    def _thorough(self) -> bool:
+        return self.looks < _SURE or self.looks % _ORPHANS == 0
+
     def _walk(self) -> dict[int, usage.Seen]:
         """Return the processes that live, below those that were added."""
         waiting = [(pid, pid) for pid in self._roots]
@@ -239,7 +268,8 @@ class Watch:
             pid, top = waiting.pop()
             if pid in found or pid in self._own:
                 continue
-            if (seen := usage.process(self._root, pid, self._read)) is not None:
+            last = None if self._thorough else self._before.get(pid)
+            if (seen := usage.process(self._root, pid, self._read, last)) is not None:
                 found[pid] = seen
                 self._root_of[pid] = top
                 waiting += [(child, top) for child in seen.children]
@@ -259,7 +289,9 @@ class Watch:
                 ticks[name] += whole
                 memory[name] = memory.get(name, 0) + seen.memory
                 continue
-            if pid == top:
+            if not whole and not self._thorough:
+                continue
+            if pid == top and self._thorough:
                 self._only[pid] = self._on_one(pid) if len(seen.threads) == 1 else None
             left = whole
             for thread, spent in seen.threads.items():
@@ -270,10 +302,10 @@ class Watch:
                     ticks[name] += more
             self.unseen += left / usage.TICKS
         per_tick = 1.0 / usage.TICKS / passed
-        return {
-            name: Sight("proc", min(n * per_tick / self._widths[name], 1.0), memory.get(name))
-            for name, n in ticks.items()
-        }
+        shares = {name: n * per_tick / self._widths[name] for name, n in ticks.items()}
+        for name, share in shares.items():  # a child's first ticks are of more than one interval
+            self._sums[name].worked += max(share - 1.0, 0.0) * passed
+        return {n: Sight("proc", min(each, 1.0), memory.get(n)) for n, each in shares.items()}
 
     def _on_one(self, pid: int) -> str | None:
         """Return the only name whose cores a process may run on, if it may run on no others."""
@@ -334,6 +366,12 @@ class Watch:
             return None
         busy = sum(after[core] - before[core] for core in cores) / usage.TICKS / len(cores)
         return round(min(max(busy - share * elapsed, 0.0) / self._processors_for, 1.0), 4)
+
+
+def units_of(bindings: Collection[Binding]) -> int:
+    """Return how many cores names have; if one is no core, how many devices they are."""
+    cores = [b.device.cores if b.device.kind is Kind.CPU else () for b in bindings]
+    return len({core for each in cores for core in each}) if all(cores) else len(bindings)
 
 
 def _nothing() -> None:

@@ -123,13 +123,20 @@ class Kept:
             os.close(self._open.pop(path))
 
 
-def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
-    """Return a process, its threads and its children; None: it has ended."""
+def process(
+    root: str, pid: int, read: Callable[[str], bytes] = read, last: Seen | None = None
+) -> Seen | None:
+    """Return a process, its threads and its children; None: it has ended.
+
+    `last`: what was seen of it before; its threads and children are read if it has worked since.
+    """
     folder = f"{root}/proc/{pid}"
     fields = _fields(read(f"{folder}/stat"))
     if fields is None:
         return None
-    whole = _spent(fields)
+    whole, start = _spent(fields), int(fields[_START])
+    if last is not None and (last.whole.ticks, last.start) == (whole.ticks, start):
+        return last._replace(whole=whole, memory=int(fields[_RSS]) * _PAGE)
     threads = {pid: whole}
     if fields[_THREADS] != b"1":
         ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
@@ -137,7 +144,7 @@ def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | 
         threads = {thread: _spent(found) for thread, found in every if found}
     children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in threads)
     pids = tuple(int(word) for word in children.split() if word.isdigit())
-    return Seen(int(fields[_START]), whole, int(fields[_RSS]) * _PAGE, threads, pids)
+    return Seen(start, whole, int(fields[_RSS]) * _PAGE, threads, pids)
 
 
 def children(root: str, pid: int | str) -> set[int]:

@@ -232,9 +232,9 @@ class Utilisation(
     """What a program did with the devices of a map.
 
     Attributes:
-        command: The program and its arguments.
+        command: The program and its arguments; empty: gpumap, while it measured.
         code: What it ended with; minus the number of a signal; null: gpumap ended it, or it is
-            one of several processes.
+            one of several processes, or gpumap.
         elapsed: From its start to its end.
         looks: How often devices and processes were looked at.
         cpu: CPU time of all its processes.

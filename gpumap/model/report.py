@@ -97,8 +97,9 @@ class Report(NamedTuple):
             it never did.
         traces: What a program did on its devices, one for each context that it opened; empty but
             for `trace`.
-        utilisation: What a program did with the devices of the map, seen from outside; null but
-            for `trace -- COMMAND`.
+        utilisation: What a program did with the devices of the map, seen from outside, and what
+            `bench` itself did, seen between its samples; else null, as with the devices of several
+            machines, `--backend all` and scripted devices.
         scaling: A program on one name of the map, on two, and so on; null but for `scale`.
         prediction: What more devices would give, computed and not measured; null but for `predict`.
         published: A published table, and what follows from its cells; null but for `predict
@@ -136,7 +137,7 @@ class Report(NamedTuple):
     verdicts: tuple[Verdict, ...] = ()
     selftest: SelfTest | None = None
     traces: tuple[Trace, ...] = ()  # one for each context of a program
-    utilisation: Utilisation | None = None  # of a program that was looked at from outside
+    utilisation: Utilisation | None = None  # of a program that was looked at
     scaling: Scaling | None = None  # of a program on one name, on two, and so on
     prediction: Prediction | None = None
     published: Published | None = None

@@ -105,7 +105,7 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
         from gpumap.report import trace
 
         yield from trace.tables(report)
-    if report.utilisation is not None:
+    if report.utilisation is not None and (verbose or report.kind != "bench"):
         from gpumap.report import uses
 
         refs = {device.id: str(device.ref) for device in report.devices}

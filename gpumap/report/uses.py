@@ -61,9 +61,10 @@ def _share(share: float | None) -> str:
 
 
 def _remarks(found: Utilisation) -> Iterator[str]:
+    where = "from outside" if found.command else "between samples"
     yield (
         f"{found.cpu:.1f} s of CPU time, {units.memory(found.memory)} of host memory at most; "
-        f"seen from outside at {counted(found.looks, 'look')}"
+        f"seen {where} at {counted(found.looks, 'look')}"
     )
     for use in found.uses:
         if use.verdict == "unknown" and use.why:

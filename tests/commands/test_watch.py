@@ -183,6 +183,18 @@ def test_the_code_of_a_process_that_fails_is_that_of_the_run(gpumap):
     assert answer.code == 9
 
 
+def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
+    """Whatever it saw, the exit code and what stands without -v are as ever."""
+    answer = gpumap("bench", "dot", "dev0->cpu0", "--size", "64", "--budget", "2s",
+                    "--output", "r.json")  # fmt: skip
+    found = json.loads((gpumap.folder / "r.json").read_text())["utilisation"]
+    assert (answer.code, "use of devices" in answer.out) == (0, False)
+    assert (found["command"], found["code"], found["looks"] > 0) == ([], None, True)
+    assert found["cpu_s"] > 0.0
+    assert [(use["name"], use["sources"]) for use in found["uses"]] == [("dev0", ["proc"])]
+    assert "\nuse of devices in " in gpumap("report", "r.json", "-v").out
+
+
 def test_quiet_leaves_the_code_alone(gpumap):
     answer = gpumap("run", "--watch", "--quiet", "a->cpu0", "--", "sh", "-c", "echo x")
     assert (answer.code, answer.out, answer.err) == (0, "[a] x\n", "")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from nvml_library import Library
 
-from gpumap.launch.watching import Watch
+from gpumap.launch.watching import Watch, units_of
 from gpumap.machine import usage
 from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 
@@ -211,6 +211,38 @@ def test_a_child_is_the_programs(tmp_path):
     }  # fmt: skip
 
 
+def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
+    """Nor do the children that it had."""
+    tree(tmp_path, pid=200, ticks=90, processor=1)
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path, ticks=500, children="200")
+    seen.watch._own = {200}  # of this process, when the watch was made
+    seen.watch.join([100])
+    tree(tmp_path, ticks=580, children="200")
+    seen.clock.now += 1.0
+    found = seen.watch.leave()
+    busy = {use.name: (use.verdict, use.busy) for use in found.uses}
+    assert busy == {"dev0": ("used", 0.8), "dev1": ("not-used", 0.0)}
+    assert (found.command, found.cpu, found.unseen, found.looks) == ((), 0.8, 0.0, 1)
+
+
+def test_later_what_has_not_worked_is_seldom_asked_for_children_whose_work_counts_all_the_same(
+    tmp_path,
+):
+    seen, files = Seen(tmp_path, [cpu(0), cpu(1)]), []
+    seen.watch._read = lambda path: files.append(Path(path).name) or usage.read(path)
+    for _ in range(51):
+        seen.look()
+    files.clear()
+    tree(tmp_path, pid=200, ticks=300, processor=1)
+    seen.look(children="200")
+    assert files == ["stat"]
+    for _ in range(4):
+        seen.look(children="200")
+    use = seen.uses()["dev1"]
+    assert (use.busy, use.peak) == (pytest.approx(3.0 / 56, abs=1e-4), 1.0)
+
+
 def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
     seen.look(ticks=0)
@@ -249,6 +281,10 @@ def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost,
     for _ in range(40):
         seen.look()
     assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
+    for moment in (seen.watch.due - pause / 2, seen.watch.due):
+        seen.clock.now = moment
+        seen.watch.glance()
+    assert seen.watch.looks == 41
 
 
 # --- DRM
@@ -464,7 +500,7 @@ def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     found = seen.watch.timed(4)
     assert (found.turn, found.elapsed, found.busy, found.start) == (4, 3.0, 3.95, 2.0)
     assert found.foreign == pytest.approx(4.45 - 3.95)
-    assert seen.watch.units == 2
+    assert units_of(seen.bindings) == 2
 
 
 @pytest.mark.parametrize(("pci", "busy"), [("0000:08:00.0", 1.0), ("0000:99:00.0", None)])
@@ -478,4 +514,4 @@ def test_a_timed_run_is_of_devices_by_how_busy_they_were(tmp_path, pci, busy):
     seen.watch.end()
     found = seen.watch.timed(0)
     assert found.busy == (None if busy is None else pytest.approx(busy, rel=0.01))
-    assert (found.foreign, found.start, seen.watch.units) == (None, None, 1)
+    assert (found.foreign, found.start, units_of(seen.bindings)) == (None, None, 1)
