@@ -252,11 +252,10 @@ class BenchmarkRun:
         throttled = Throttle(turn.hardware, found.gpus).read
         settings = self._settings_of(budget, clock, decide=bool(task.decide))
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled)
-        ours, bindings = task.ours, turn.resolution.bindings
-        here = task.opening is opened or len(ours) + 1 == len(bindings)  # all who use the devices
+        here = task.opening is opened or len(task.ours) + 1 == len(turn.resolution.bindings)
         only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
         if here and only and self._draft.kind == "bench":
-            progress.watch(bindings, ours)
+            progress.watch(turn.resolution.bindings, task.ours)  # all who use the devices
         measured = self._draft.measured[-1] = Measured(runner, found.benchmark.plan)
         measured.take()
         for each in task.decide(found.devices, measured.rows, end) if task.decide else ():

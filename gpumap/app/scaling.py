@@ -77,7 +77,8 @@ def scale(program: Program, asked: ScaleRequest) -> None:
     settings = {"budget_s": asked.budget, "timeout_s": asked.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": asked.expect, "inconclusive": asked.inconclusive}
     with Recording("scale", program, asked.output, settings | gate, time_limit=None) as record:
-        record.draft.resolution = resolved(program, record, asked)
+        where = asked.argument, asked.option, asked.map_file
+        record.draft.resolution = resolved(program, record, where, asked.backend)
         runs = _Runs(program, path, asked, record.draft.resolution.bindings)
         try:
             runs.take()

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.app.scaling import ScaleRequest
     from gpumap.launch.processes import Ending
     from gpumap.launch.sights import Sight
     from gpumap.model import Binding, Resolution, Utilisation
@@ -96,7 +95,8 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
     path, env = found_program(program.command[0], program), dict(program.env)
     settings = {"expect_used": asked.expect_used}
     with Recording("trace", program, asked.output, settings, time_limit=None) as record:
-        record.draft.resolution = resolved(program, record, asked)
+        where = asked.argument, asked.option, asked.map_file
+        record.draft.resolution = resolved(program, record, where, asked.backend)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
@@ -113,13 +113,17 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
         _judge(record, ending, found, expect_used=asked.expect_used)
 
 
-def resolved(program: Program, record: Recording, asked: TraceCommand | ScaleRequest) -> Resolution:
-    """Find the map and its devices; without one, those that a benchmark would take."""
+def resolved(
+    program: Program,
+    record: Recording,
+    where: tuple[str | None, str | None, Path | None],
+    backend: str | None,
+) -> Resolution:
+    """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
     from gpumap.machine.topology import read
     from gpumap.resolve import default_map, resolve
 
-    found = inventory(program, read(), asked.backend)
-    where = asked.argument, asked.option, asked.map_file
+    found = inventory(program, read(), backend)
     return resolve(record.read_map(*where, lambda: default_map(found)), found)
 
 
