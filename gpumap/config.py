@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -176,7 +176,7 @@ def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
 
 
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
-    from gpumap.spelling import nearest
+    from gpumap.text import nearest
 
     message = f'{printable(str(path))}: unknown key "{printable(key)[:80]}"'
     close = nearest(key, known)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import sources
 from gpumap.errors import Diagnostic, Exit, MapError, SourceError
-from gpumap.escape import printable
 from gpumap.model import replace
 from gpumap.parse import parse_map
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.escape import printable
 from gpumap.model import MapText
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpumap.errors import Diagnostic
-from gpumap.escape import printable
+from gpumap.text import printable
 
 Options = Mapping[str, tuple[str, str]]  # value, and where it is from
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError, WrongDataError
-from gpumap.escape import printable
 from gpumap.model import replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -30,7 +30,6 @@ from gpumap.errors import (
     QuestionError,
     SourceError,
 )
-from gpumap.escape import printable
 from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import others
@@ -39,6 +38,7 @@ from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import held, resolve
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gpumap import theano_config
 from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
-from gpumap.escape import printable
 from gpumap.model import Kind
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
