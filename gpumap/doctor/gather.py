@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import sources, theano_config
+from gpumap import sources
 from gpumap.backends import DEFAULTS
 from gpumap.backends.probe import answer, in_child
+from gpumap.config import default_device
 from gpumap.doctor.evidence import Evidence, Gpu, Named, Nvidia, Setting
 from gpumap.errors import (
     AbsentError,
@@ -148,7 +149,7 @@ def theano_map(place: Place) -> ContextMap | None:
         MapError: it is no device.
     """
     theano, _ = _theano(place)
-    device = theano_config.default_device({k: (s.value, s.origin) for k, s in theano.items()})
+    device = default_device({k: (s.value, s.origin) for k, s in theano.items()})
     if device is None:
         return None
     if ";" in device or "->" in device:
