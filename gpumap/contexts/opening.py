@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from gpumap import sources
 from gpumap.backends import REGISTRY
 from gpumap.backends.base import Host
+from gpumap.backends.pyopencl.vendors import register
 from gpumap.contexts.array import Array
 from gpumap.contexts.context import Context, Policy
 from gpumap.errors import ContextError, QuestionError
 from gpumap.machine.topology import read
-from gpumap.opencl_vendors import register
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve
 from gpumap.text import printable
