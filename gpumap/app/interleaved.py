@@ -44,9 +44,9 @@ from gpumap.errors import (
     WrongDataError,
 )
 from gpumap.escape import printable
-from gpumap.judge.comparable import differences as differing
-from gpumap.judge.comparable import machines, mixed, surroundings
 from gpumap.judge.compare import compare
+from gpumap.judge.several_reports import differences as differing
+from gpumap.judge.several_reports import machines, mixed, surroundings
 from gpumap.model import replace
 
 if TYPE_CHECKING:

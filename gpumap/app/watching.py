@@ -13,7 +13,7 @@ from gpumap.app.recording import Recording
 from gpumap.cut import label
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import printable
-from gpumap.judge.uses import sentences
+from gpumap.judge.programs import sentences
 from gpumap.launch.child import TOKEN, Order
 from gpumap.launch.watching import Watch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.cut import middle
+from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.doubts import (
-    ENOUGH,
     about,
     alone,
     because,

@@ -26,7 +26,7 @@ from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Measured, Together
 from gpumap.escape import printable
-from gpumap.judge.few import refused
+from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed

@@ -1,9 +1,10 @@
 """Why copies are slower than their links allow: at most one cause for each row.
 
-In this order: copies at once compared with copies alone (`gpumap.judge.together`), pairs with the
-other pairs of their group (`odd_pairs`), each row with its link (`slow`). A group has one route,
-mode and size, and one kind of link as far as that is known (PCIe's generation and lanes at either
-end). A pair is odd where its whole interval is below 90 %, or above 1/90 %, of the group's median.
+In this order: copies at once compared with copies alone (`gpumap.judge.shared_links`), pairs with
+the other pairs of their group (`odd_pairs`), each row with its link (`slow`). A group has one
+route, mode and size, and one kind of link as far as that is known (PCIe's generation and lanes at
+either end). A pair is odd where its whole interval is below 90 %, or above 1/90 %, of the group's
+median.
 
 The likely reasons for a copy that reaches less than 30 % of what its link can carry are an
 explanation of the row, and not a remark of one format alone, so that JSON has them too: they hold
@@ -22,9 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from gpumap import units
 from gpumap.bench.registry import is_control, specified
 from gpumap.escape import printable
-from gpumap.judge.explain import contended
-from gpumap.judge.few import few
-from gpumap.judge.together import Together, shared
+from gpumap.judge.bottlenecks import contended
+from gpumap.judge.ceilings import few
+from gpumap.judge.shared_links import Together, shared
 from gpumap.model import Estimate, Explanation, LinkState, replace
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from gpumap import units
 from gpumap.bench.registry import specified
 from gpumap.cut import NAME, middle, short
 from gpumap.escape import printable
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.report.table import estimate, listed
 
 if TYPE_CHECKING:

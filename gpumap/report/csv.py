@@ -36,7 +36,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.judge.traces import summary
+from gpumap.judge.programs import summary
 from gpumap.report import outcomes, plain
 
 if TYPE_CHECKING:

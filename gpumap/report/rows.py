@@ -10,7 +10,7 @@ from gpumap import units
 from gpumap.bench.registry import find, in_sweep, loaded
 from gpumap.cut import short, shortened
 from gpumap.escape import printable
-from gpumap.judge.few import few, founded
+from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
