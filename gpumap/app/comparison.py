@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.escape import printable
 from gpumap.judge.compare import (
     JUDGED,
     SUSPICIOUS,
@@ -23,6 +22,7 @@ from gpumap.judge.exit_status import SKIPPED, concluded
 from gpumap.judge.pairs import LAST, share
 from gpumap.judge.several_reports import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.model import Problem, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import middle
 from gpumap.judge.phrases import (
     ENDS,
     About,
@@ -23,6 +22,7 @@ from gpumap.judge.phrases import (
     verb,
 )
 from gpumap.model import Kind
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

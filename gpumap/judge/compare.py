@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
 from gpumap.judge.ceilings import left_out as out_of_time
 from gpumap.judge.pairs import (
     EARLY,
@@ -36,6 +35,7 @@ from gpumap.judge.pairs import (
     share,
 )
 from gpumap.model import Estimate, Report, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

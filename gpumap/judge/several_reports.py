@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.registry import find, requested
-from gpumap.escape import printable
 from gpumap.judge.selectors import Identified
 from gpumap.model import FEWEST, Estimate, Measurement, Samples
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpumap import units
 from gpumap.bench.registry import is_control, specified
-from gpumap.escape import printable
 from gpumap.judge.bottlenecks import contended
 from gpumap.judge.ceilings import few
 from gpumap.judge.shared_links import Together, shared
 from gpumap.model import Estimate, Explanation, LinkState, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
