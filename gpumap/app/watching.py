@@ -11,7 +11,7 @@ from gpumap.app.launching import Job, Launching, found_program, inventory, tell
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.uses import sentences
+from gpumap.judge.programs import sentences
 from gpumap.launch.child import TOKEN, Order
 from gpumap.launch.watching import Watch
 from gpumap.text import label, printable

@@ -25,7 +25,7 @@ from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Measured, Together
-from gpumap.judge.few import refused
+from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed
