@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -169,6 +170,7 @@ def test_a_benchmark_without_a_flag_loads_no_text_and_no_training(tmp_path, monk
 def started(code, unwanted, folder):
     script = START.format(code=code, names=unwanted)
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", script], cwd=folder, env=os.environ | {"HOME": str(folder)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     return done.returncode, done.stderr
