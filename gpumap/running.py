@@ -19,7 +19,7 @@ from gpumap.bench.registry import commanded, every
 from gpumap.cut import middle
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, TimedOut, WrongDataError
 from gpumap.escape import printable
-from gpumap.launch.sessions import training
+from gpumap.launch.launch_config import training
 from gpumap.parse import parse_map
 from gpumap.spelling import fix
 
@@ -37,8 +37,8 @@ _ERRORS: dict[int, type[GpumapError]] = {
 }
 _PROGRAM = """
 import sys
-from gpumap.machine import orphans
-orphans.die_with_parent()
+from gpumap.machine import process_control
+process_control.die_with_parent()
 from gpumap.__main__ import main
 sys.exit(main())
 """

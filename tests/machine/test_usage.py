@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from nvml_library import Library
 
+from gpumap.launch import usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.machine import usage
 from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 
 AMD = """\
