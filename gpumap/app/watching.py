@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 16  # names that are shown while a program runs
-_REDRAWN = 1.0  # seconds
+_REDRAWN = 0.9  # seconds
 _GRACE = 5.0
 _NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"

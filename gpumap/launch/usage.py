@@ -105,10 +105,21 @@ class Kept:
     """
 
     def __init__(self) -> None:
+        self.noted: dict[str, bytes] = {}  # what `read` returns of files
         self._open: dict[str, int] = {}
+        self._children: list[bytes] = []
+
+    def contents(self) -> tuple[dict[str, bytes], bool]:
+        """Return what is in each file that is open, and whether a process has other children."""
+        found = {path: self.read(path) for path in [*self._open]}
+        before = self._children
+        self._children = [text for path, text in found.items() if path.endswith("children")]
+        return found, before != self._children
 
     def read(self, path: str) -> bytes:
         """Return the content of a file, as `read` does."""
+        if path in self.noted:
+            return self.noted[path]
         file = self._open.get(path)
         if file is None:
             if len(self._open) >= _MOST:
@@ -130,20 +141,13 @@ class Kept:
             os.close(self._open.pop(path))
 
 
-def process(
-    root: str, pid: int, read: Callable[[str], bytes] = read, last: Seen | None = None
-) -> Seen | None:
-    """Return a process, its threads and its children; None: it has ended.
-
-    `last`: what was seen of it before; its threads and children are read if it has worked since.
-    """
+def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
+    """Return a process, its threads and its children; None: it has ended."""
     folder = f"{root}/proc/{pid}"
     fields = _fields(read(f"{folder}/stat"))
     if fields is None:
         return None
     whole, start = _spent(fields), int(fields[_START])
-    if last is not None and (last.whole.ticks, last.start) == (whole.ticks, start):
-        return last._replace(whole=whole, memory=int(fields[_RSS]) * _PAGE)
     threads = {pid: whole}
     if fields[_THREADS] != b"1":
         ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
@@ -328,6 +332,7 @@ class Devices:
         every = {device.id: device for device in devices}.values()
         self._root = root
         self._devices = [d for d in every if not (d.kind is Kind.CPU and d.cores)]
+        self.hidden = all(device.in_host_memory for device in self._devices)  # nothing to read
         self._gauges = {
             d.id: gauges
             for d in self._devices
