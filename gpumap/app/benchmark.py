@@ -13,10 +13,10 @@ from gpumap.app.progress import Progress
 from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
-from gpumap.escape import printable
 from gpumap.judge.gate import decided, gated
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.escape import printable
 from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.judge.compare import (
     JUDGED,
@@ -23,6 +22,7 @@ from gpumap.judge.compare import (
 from gpumap.judge.gate import SKIPPED, concluded
 from gpumap.judge.verdict import LAST, share
 from gpumap.model import Problem, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
 from gpumap.errors import QuestionError
-from gpumap.escape import printable, width
 from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order
 from gpumap.machine.process_control import memory_taken_of
 from gpumap.machine.tree import Tree
+from gpumap.text import printable, width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:

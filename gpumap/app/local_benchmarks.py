@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
-from gpumap.escape import printable
 from gpumap.model import SelfTest, replace
-from gpumap.spelling import chosen
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
 from gpumap.errors import QuestionError
-from gpumap.spelling import chosen
+from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,10 +20,8 @@ from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.bench.figures import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
-from gpumap.cut import label
 from gpumap.distributed.launch import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.escape import printable
 from gpumap.judge.gate import Gate, concluded
 from gpumap.judge.limits import word
 from gpumap.judge.phrases import interval
@@ -37,6 +35,7 @@ from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
 from gpumap.opencl_layer.inside import Inside
+from gpumap.text import label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from gpumap.dtypes import np
 from gpumap.fit import FITS, Model, fitted
-from gpumap.lazy_numpy import np
 from gpumap.model import Estimate
 
 _FEWEST = 4  # sizes for a line to be about

@@ -10,7 +10,7 @@ import click
 from gpumap.app.output import Target
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.report import FORMATS, SUFFIXES
-from gpumap.spelling import fix
+from gpumap.text import fix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

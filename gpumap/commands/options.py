@@ -20,8 +20,8 @@ from gpumap.commands.option_types import (
     TargetType,
 )
 from gpumap.errors import Diagnostic
-from gpumap.escape import printable
 from gpumap.report import FORMATS
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -25,11 +25,11 @@ from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Measured, Together
-from gpumap.escape import printable
 from gpumap.judge.few import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gpumap.cut import middle
 from gpumap.judge.phrases import ENDS, About, capital, every, fix, names, said, sentence, verb
 from gpumap.model import Kind
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import middle
 from gpumap.judge.phrases import (
     About,
     amount,
@@ -22,6 +21,7 @@ from gpumap.judge.phrases import (
 )
 from gpumap.judge.scaling import scale  # noqa: F401 - answers for a kind of report
 from gpumap.judge.uses import utilisation
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

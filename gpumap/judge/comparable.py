@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.registry import find
-from gpumap.escape import printable
 from gpumap.model import FEWEST, Samples
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

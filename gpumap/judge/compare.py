@@ -21,11 +21,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
 from gpumap.judge.few import left_out as out_of_time
 from gpumap.judge.joined import SPEEDUP, joined, left_out
 from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
 from gpumap.model import Estimate, Report, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, requested
-from gpumap.cut import middle
 from gpumap.judge.few import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
@@ -20,6 +19,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

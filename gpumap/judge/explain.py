@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
-from gpumap.escape import printable
 from gpumap.judge.few import founded
 from gpumap.model import Estimate, Explanation, Measurement, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

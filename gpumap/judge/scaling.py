@@ -25,9 +25,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import middle
 from gpumap.judge.phrases import About, capital, interval, percent, roughly, said, value
 from gpumap.model.programs import ScaleCause, Scaling
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

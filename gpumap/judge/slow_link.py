@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from gpumap.bench.registry import specified
-from gpumap.escape import printable
 from gpumap.judge.few import few
 from gpumap.model import Estimate, Explanation, LinkState
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import specified
-from gpumap.escape import printable
 from gpumap.judge.explain import ENOUGH, by_others, contended, plain, seconds, time_of
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

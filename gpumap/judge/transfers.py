@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.bench.registry import is_control
-from gpumap.escape import printable
 from gpumap.judge.explain import contended
 from gpumap.judge.few import few
 from gpumap.judge.slow_link import Copy, slow
 from gpumap.judge.together import Together, shared
 from gpumap.model import Estimate, Explanation, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import middle
 from gpumap.judge.phrases import capital, every, percent, said
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:

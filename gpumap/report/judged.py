@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from gpumap import units
-from gpumap.cut import NAME, middle
 from gpumap.judge.verdict import share
 from gpumap.report.table import Table, estimate
+from gpumap.text import NAME, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

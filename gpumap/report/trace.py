@@ -15,9 +15,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
 from gpumap.judge.traces import HOST, TARGET, summary
 from gpumap.report.table import Table
+from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
