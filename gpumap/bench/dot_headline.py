@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.doubts import (
-    ENOUGH,
     about,
     alone,
     because,
