@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
-from gpumap.machine import orphans
+from gpumap.machine import process_control
 from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     from gpumap.doctor.gather import denied
     from gpumap.machine.tree import Tree
 
-    orphans.keep()  # what a library leaves behind ends with this process
+    process_control.keep_orphans()  # what a library leaves behind ends with this process
     seen = python_of(program, python)
     found = asking.interpreter(seen, program.env, program.cwd)
     there = asking.frameworks(found)
