@@ -161,7 +161,7 @@ def explain_words(program: Program, words: tuple[str, ...], format_: str) -> Non
 
 def begun_by(begun: str) -> dict[str, str]:
     """Return the summary of each topic that begins so; of a word with several meanings one."""
-    from gpumap.doctor.pages import pages
+    from gpumap.doctor.causes import pages
     from gpumap.explain.lookup import every, typed
 
     found: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
 
 
 def _found(word: str) -> tuple[Topic, ...]:
-    from gpumap.doctor.pages import pages
+    from gpumap.doctor.causes import pages
     from gpumap.explain.lookup import named
 
     return named(word) or pages(word)
