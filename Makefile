@@ -107,10 +107,10 @@ expected: $(VENV)/.installed
 	git --no-pager diff --stat tests/expected
 	git status --short tests/expected
 
-# What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
+# What takes long, or a browser: every line of README and docs, the tutorial, pages, all
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
 # examples/, pairs of signals, and ranks that train and fail.
-LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
+LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe
