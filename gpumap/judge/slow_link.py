@@ -8,8 +8,9 @@ was checked, or says why it cannot be; those that speak for it come first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final
 
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import specified
 from gpumap.escape import printable
 from gpumap.judge.few import few
@@ -18,7 +19,7 @@ from gpumap.model import Estimate, Explanation, LinkState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpumap.model import Case, Ceiling, Measurement
+    from gpumap.model import Ceiling, Measurement
 
 CAUSE: Final = "slow-link"
 SHARE = 0.3  # of the ceiling
@@ -27,20 +28,6 @@ _REPORTED = "reported: "
 _GIGA = 1e9
 _BITS = 8  # of a byte, at least: encoding takes more
 _UNKNOWN = LinkState(translated_by="not checked")
-
-
-class Copy(NamedTuple):
-    """The parameters that every copy has."""
-
-    bytes: int
-    memory: str
-    mode: str
-    pattern: str
-
-    @classmethod
-    def of(cls, case: Case) -> Self:
-        """Return those of a case."""
-        return cls._make(case.params[name] for name in cls._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,7 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
     top = row.ceiling
     if top is None or top.metric != "bandwidth" or top.share >= SHARE or few(row):
         return None
-    if Copy.of(row.case).bytes < BYTES:
+    if CopyKey.of(row.case).bytes < BYTES:
         return None
     found = sorted(_findings(row, states()), key=_rank)
     said = "; ".join(finding.words(name) for name, finding in found)
@@ -91,7 +78,7 @@ def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tup
     names = {binding.device.id: printable(binding.name) for binding in row.case.bindings}
     ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
-    yield "", _pageable(Copy.of(row.case).memory)
+    yield "", _pageable(CopyKey.of(row.case).memory)
     for id_, name in names.items():
         state = states.get(id_, _UNKNOWN)
         for finding in (_node(state), _width(state), _speed(state, carried), _iommu(state)):

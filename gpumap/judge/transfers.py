@@ -15,11 +15,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import is_control
 from gpumap.escape import printable
 from gpumap.judge.explain import contended
 from gpumap.judge.few import few
-from gpumap.judge.slow_link import Copy, slow
+from gpumap.judge.slow_link import slow
 from gpumap.judge.together import Together, shared
 from gpumap.model import Estimate, Explanation, replace
 
@@ -57,7 +58,7 @@ def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
 
 
 def _sort(row: Measurement) -> tuple[object, ...]:
-    copy = Copy.of(row.case)
+    copy = CopyKey.of(row.case)
     links = sorted(map(_link, row.case.bindings))
     return row.route, copy.bytes, copy.mode, copy.pattern, *links
 
@@ -107,16 +108,16 @@ class _Alone:
     def __init__(self, rows: Iterable[Measurement]) -> None:
         self._rows = {
             _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
-            for row, copy in ((row, Copy.of(row.case)) for row in rows if row.case.name in _WAYS)
+            for row, copy in ((row, CopyKey.of(row.case)) for row in rows if row.case.name in _WAYS)
             if copy.pattern == "alone" and not few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
         """Return the same copy as one of a row's, run alone; of several names the first has it."""
-        return self._rows.get(_key(way, binding, Copy.of(row.case), mode))
+        return self._rows.get(_key(way, binding, CopyKey.of(row.case), mode))
 
 
-def _key(way: str, binding: Binding, copy: Copy, mode: str) -> tuple[str | int, ...]:
+def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | int, ...]:
     return way, binding.device.id, copy.memory, copy.bytes, mode
 
 

@@ -198,6 +198,11 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys) if key not in _NOT_IN_ID)
         return f"{self.bench}.{self.name}[{inside}]"
 
+    @property
+    def beside_id(self) -> dict[str, str]:
+        """Return the parameters that its id leaves out, though a selector may have them."""
+        return {key: str(value) for key, value in self.params.items() if key in _NOT_IN_ID}
+
 
 _NOT_IN_ID = ("size_name",)  # another word for the bytes
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import CopyKey
 from gpumap.cut import middle, short
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
@@ -64,7 +65,7 @@ class _Copy:
 def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Table:
     """Return the table of copies that one backend drives, or several mixed."""
     alone = [row for row in rows if _alone(row)]
-    host = {str(row.case.params["memory"]) for row in alone} - {_HOST}
+    host = {CopyKey.of(row.case).memory for row in alone} - {_HOST}
     way = "between host and device" if host else "between devices"
     memory = f", {middle(next(iter(host)), 16)} memory" if len(host) == 1 else ""
     every = list(_copies(alone, fits, several=len(host) > 1))
@@ -88,16 +89,15 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
 
 def _alone(row: Measurement) -> bool:
     """Return whether a row is of one copy, waited for, that has a place in the table."""
-    params = row.case.params
-    timed = params.get("mode") == "sync" and params.get("pattern") != "together"
-    return row.status != "skipped" and timed and "bytes" in params
+    copy = CopyKey.of(row.case)
+    return row.status != "skipped" and copy.mode == "sync" and copy.pattern != "together"
 
 
 def _copies(rows: Iterable[Measurement], fits: Iterable[Fit], *, several: bool) -> Iterator[_Copy]:
     models = {_key(fit): fit for fit in fits}
     found: dict[tuple[str, ...], dict[int, Measurement]] = {}
     for row in rows:
-        found.setdefault(_key(row), {})[int(row.case.params["bytes"])] = row
+        found.setdefault(_key(row), {})[CopyKey.of(row.case).bytes] = row
     for key, sized in found.items():
         name, memory, *_ = key
         yield _Copy(_what(name, memory, several=several), sized, models.get(key))
@@ -110,8 +110,7 @@ def _what(name: str, memory: str, *, several: bool) -> str:
 
 def _key(found: Measurement | Fit) -> tuple[str, ...]:
     case = found.case
-    params = (str(case.params.get(key)) for key in ("memory", "mode"))
-    return case.name, *params, case.backend, *case.names
+    return case.name, *CopyKey.of(case).way, case.backend, *case.names
 
 
 def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...], Lines]:
@@ -191,18 +190,19 @@ def _odd(group: Sequence[_Copy], size: int) -> Iterator[str]:
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
     """Yield what several copies at once gain, of the largest size."""
-    known = [row for row in rows if row.case.params.get("pattern") == "together"]
-    largest = max((int(row.case.params["bytes"]) for row in known), default=0)
+    found = [(row, CopyKey.of(row.case)) for row in rows]
+    known = [(row, copy) for row, copy in found if copy.pattern == "together"]
+    largest = max((copy.bytes for _, copy in known), default=0)
     gains: dict[str, dict[str, list[Measurement]]] = {}
-    for row in known:
-        if row.case.params["bytes"] == largest and "speedup" in row.metrics:
+    for row, copy in known:
+        if copy.bytes == largest and "speedup" in row.metrics:
             many = len(row.case.names)
             what = (
                 f"all devices at once against one device ({many} is ideal)"
                 if many > 1
                 else "both ways at once against one after the other (2 is ideal)"
             )
-            way = _what(row.case.name, str(row.case.params["memory"]), several=several)
+            way = _what(row.case.name, copy.memory, several=several)
             gains.setdefault(what, {}).setdefault(way, []).append(row)
     for what, ways in gains.items():
         yield f"{what}: {'; '.join(_gained(way, found) for way, found in ways.items())}"

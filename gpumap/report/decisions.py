@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import BreakEvenKey
 from gpumap.escape import printable
 from gpumap.report.copies import EACH, ranged
 from gpumap.report.table import Table, estimate, listed, placed
@@ -67,7 +68,7 @@ def _together(found: Sequence[BreakEven]) -> str:
 
 
 def _resident(one: BreakEven) -> bool:
-    return bool(one.case.params["resident"] == "true")
+    return BreakEvenKey.of(one.case).resident
 
 
 def _from(figure: Estimate | None, one: BreakEven) -> str:

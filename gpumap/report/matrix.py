@@ -11,6 +11,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import CopyKey
+from gpumap.bench.registry import key
 from gpumap.cut import NAME, narrow
 from gpumap.escape import printable
 from gpumap.report.table import Table
@@ -46,7 +48,7 @@ def tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterator[Table
     Without `whole` those of the largest size, of three names or more: two have rows of their own.
     """
     found = list(_matrices(rows))
-    sizes = [int(group[0].case.params["bytes"]) for _, group, _ in found]
+    sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
     for size, (title, group, pairs) in zip(sizes, found, strict=True):
         if whole or (size == max(sizes) and len(_every(pairs)) > _TWO):
             table = _matrix if len(_every(pairs)) <= _TABLED else _summary
@@ -75,16 +77,12 @@ def _matrices(
     """Yield a title, the copies it is of, and of them the pairs that are waited for."""
     copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)
-    groups: dict[tuple[str, str], list[Measurement]] = {}
+    groups: dict[tuple[int, str], list[Measurement]] = {}
     for row in copies:
-        key = str(row.case.params["bytes"]), "mixed" if mixed else row.case.backend
-        groups.setdefault(key, []).append(row)
+        place = CopyKey.of(row.case).bytes, "mixed" if mixed else row.case.backend
+        groups.setdefault(place, []).append(row)
     for (nbytes, backend), group in groups.items():
-        pairs = {
-            (row.case.names[0], row.case.names[1]): row
-            for row in group
-            if row.case.params["mode"] == "sync"
-        }
+        pairs = {(row.case.names[0], row.case.names[1]): row for row in group if _waited(row)}
         devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
         if len(devices) > 1 or len(pairs) >= _FEWEST:
             yield f"device to device, {_amount(nbytes)}, {backend}", group, pairs
@@ -92,14 +90,18 @@ def _matrices(
 
 def _is_pair(row: Measurement) -> bool:
     """Return whether a row is of a copy from one name to another; a saved one may be anything."""
-    keys = row.case.params.keys() >= {"bytes", "mode"}
-    return row.case.name == "d2d" and len(row.case.names) == 2 and keys  # noqa: PLR2004 - a pair
+    pair = row.case.ordered and len(row.case.names) == 2  # noqa: PLR2004 - a pair
+    return pair and isinstance(key(row.case), CopyKey)
+
+
+def _waited(row: Measurement) -> bool:
+    return CopyKey.of(row.case).mode == "sync"
 
 
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     names = _every(pairs)
     unit, shown = cells(pairs)
-    odd = {row.case.names for row in group if _is_odd(row) and row.case.params["mode"] == "sync"}
+    odd = {row.case.names for row in group if _is_odd(row) and _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
               for pair, text in shown.items()}  # fmt: skip
     short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
@@ -155,10 +157,10 @@ def _odd(group: Sequence[Measurement]) -> Iterator[str]:
     """Yield each pair that falls out of its group, in either mode."""
     found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
     for row, why in found[:_ODD]:
-        yield f"{why.cause}, {row.case.params['mode']}: {printable(why.text)}"
+        yield f"{why.cause}, {CopyKey.of(row.case).mode}: {printable(why.text)}"
     if len(found) > _ODD:
         yield f"and {len(found) - _ODD} more of {ODD}: --format json has them all"
 
 
-def _amount(nbytes: str) -> str:
-    return f"{nbytes} {'byte' if nbytes == '1' else 'bytes'}"
+def _amount(nbytes: int) -> str:
+    return f"{nbytes} {'byte' if nbytes == 1 else 'bytes'}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, in_sweep
+from gpumap.bench.keys import CopyKey
+from gpumap.bench.registry import how, in_sweep
 from gpumap.escape import printable
 from gpumap.report.cells import spread
 from gpumap.report.table import Table, listed, named, placed
@@ -26,7 +27,7 @@ def table(fits: Sequence[Fit]) -> Table:
     """Return what copies or exchanges cost by the model, and how far it misses."""
     metrics = ("latency", "peak_bandwidth", "n_half", "size_90")
     place = placed(fit.case for fit in fits)
-    keys = _keys(fits[0].case)
+    keys = how(fits[0].case)
     rows = tuple(
         (
             *_which(fit.case, place),
@@ -72,12 +73,7 @@ def lacking(report: Report) -> Iterator[str]:
 
 def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
     """Return what distinguishes a size sweep: ``h2d``, ``a``, ``pinned``, ``async``."""
-    return case.name, place(case), *(str(case.params[key]) for key in _keys(case))
-
-
-def _keys(case: Case) -> list[str]:
-    spec = find(case.bench)
-    return [key for key in spec.how if key in case.params] if spec is not None else []
+    return case.name, place(case), *map(str, how(case).values())
 
 
 def _missed(fit: Fit) -> str:
@@ -102,6 +98,6 @@ def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Ite
 def _ways(group: Sequence[Measurement]) -> str:
     """Return which copies: ``h2d, d2h, pageable, on a, b``."""
     ways = dict.fromkeys(row.case.name for row in group)
-    memories = dict.fromkeys(str(row.case.params["memory"]) for row in group)
+    memories = dict.fromkeys(CopyKey.of(row.case).memory for row in group)
     names = list(dict.fromkeys(printable(named(row.case)) for row in group))
     return f"{', '.join([*ways, *memories])}, on {listed(names, _SLOW_NAMED)}"

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.registry import find, in_sweep, loaded
+from gpumap.bench.registry import find, in_sweep, key, loaded
 from gpumap.cut import short, shortened
 from gpumap.escape import printable
 from gpumap.judge.few import few, founded
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
-_FUSED = {"yes": " fused", "no": " apart"}  # the tensors of an exchange
 _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
@@ -380,11 +379,9 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            params = row.case.params
-            how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
-            fused = _FUSED.get(str(params.get("fused")), "")
-            fused += " cold" if params.get("buffers") == "cold" else ""
-            where = f"{row.case.name}{how}{fused} on {short(row.case)}"
+            done = key(row.case)
+            what = (row.case.name, *(done.words if done is not None else ()))
+            where = f"{' '.join(what)} on {short(row.case)}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), all_ in found.items():
         cases = list(dict.fromkeys(all_))

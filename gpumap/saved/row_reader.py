@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.model import fit_id
-from gpumap.bench.registry import CONTROL, find
+from gpumap.bench.registry import find, in_sweep, is_control
 from gpumap.model import (
     Binding,
     BreakEven,
@@ -36,7 +36,6 @@ _DECIDED = re.compile(  # the id of a break-even
     r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
 )
 _PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
-_WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
@@ -151,7 +150,7 @@ def _work(work: Mapping[str, int]) -> Work:
 
 def _skip(row: Any) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
-    if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
+    if row.status != "skipped" or row.reason is None or is_control(row):
         return None
     return None if row.reason.code in _NO_SKIP else row.reason
 
@@ -184,7 +183,7 @@ def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     """
     fitted: dict[str, Case] = {}
     for row in rows:
-        if row.case.params.get("pattern") == "ladder" and row.status == "ok":
+        if in_sweep(row.case) and row.status == "ok":
             fitted.setdefault(fit_id(row.case), row.case)
     for number, found in enumerate(shapes):
         path = f"$.fits[{number}]"
@@ -231,12 +230,8 @@ def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
 
 def _faults(row: Any) -> Iterator[tuple[str, str]]:
     spec = find(row.bench)
-    for name in spec.required if spec is not None else ():
-        if name not in row.params:
-            yield f"params.{name}", f"a row of {row.bench} has one"
-    for name in _WHOLE:
-        if name in row.params and type(row.params[name]) is not int:
-            yield f"params.{name}", "it is a whole number"
+    if spec is not None and spec.row_key is not None:
+        yield from ((f"params.{name}", why) for name, why in spec.row_key.faults(row))
     if len(set(row.flags)) < len(row.flags):
         yield "flags", "one stands twice"
     yield from _lengths(row)

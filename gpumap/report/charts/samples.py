@@ -6,7 +6,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import loaded
+from gpumap.bench.registry import how, sizes
 from gpumap.cut import briefly
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import drawable, ends, first, short
@@ -63,10 +63,9 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
 
 
 def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
-    params, spec = row.case.params, loaded(row.case.bench)
-    how = "".join(f" {params[key]}" for key in spec.how if key in params)
-    size = "".join(f", {key} {params[key]}" for key in spec.sizes if key in params)
-    return f"{row.case.name} on {names(row.case)}{how}{size}"
+    size = (f", {key} {value}" for key, value in sizes(row.case).items())
+    what = " ".join((row.case.name, "on", names(row.case), *map(str, how(row.case).values())))
+    return f"{what}{''.join(size)}"
 
 
 def _told(row: Measurement) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench import train_table
+from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import charted
 from gpumap.cut import briefly
-from gpumap.report import training
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, counted, drawable, ends, first, reach, short
 from gpumap.report.charts.svg import INK, SERIES, SOFT
@@ -42,8 +43,9 @@ def charts(report: Report) -> Iterator[Chart]:
     for row in report.measurements:
         case = row.case
         if charted(case, "scaling") and row.status == "ok" and _phases(row):
-            key = (str(case.params["network"]), str(case.params["scaling"]), case.backend)
-            groups.setdefault(key, []).append(row)
+            step = StepKey.of(case)
+            place = step.network, step.scaling, case.backend
+            groups.setdefault(place, []).append(row)
     for (network, scaling, backend), group in groups.items():
         steps = [row for row in group if row.case.name == "step"] or group
         yield _chart(f"{network}, {scaling} scaling, {backend}", steps)
@@ -68,7 +70,7 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
 
 
 def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
-    rule = training.rule(row.case)
+    rule = train_table.rule(row.case)
     return f"{names(row.case)}, {rule}" if len(row.case.names) > 1 else names(row.case)
 
 
@@ -84,7 +86,7 @@ def _curves(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
     found: dict[str, list[Measurement]] = {}
     for row in rows:
         if len(row.case.names) > 1 and drawable(row.metrics.get("speedup")):
-            found.setdefault(training.rule(row.case), []).append(row)
+            found.setdefault(train_table.rule(row.case), []).append(row)
     return {rule: sorted(rows, key=lambda row: len(row.case.names))
             for rule, rows in list(found.items())[: len(SERIES)]}  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import charted, loaded
+from gpumap.bench.registry import charted, how, sizes
 from gpumap.cut import briefly
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import counted, drawable, ends, first, reach
@@ -62,17 +62,14 @@ def _gain(row: Measurement) -> Estimate:
 
 def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[str]:
     """Return what tells each case from the others: parameters that are the same do not."""
-    telling = [
-        key
-        for key in loaded(cases[0].bench).telling
-        if len({str(case.params.get(key, "")) for case in cases}) > 1
-    ]
+    telling = [{**sizes(case), **how(case)} for case in cases]
+    same = set.intersection(*(set(each.items()) for each in telling))
     return [
         ", ".join((
             f"{case.name} on {names(case)}",
-            *(f"{key} {case.params[key]}" for key in telling if key in case.params),
+            *(f"{key} {value}" for key, value in each.items() if (key, value) not in same),
         ))
-        for case in cases
+        for case, each in zip(cases, telling, strict=True)
     ]  # fmt: skip
 
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import charted, is_control
+from gpumap.bench.registry import alike, charted, is_control
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import first, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
 
-    from gpumap.model import Measurement, Param, Report, Trace
+    from gpumap.model import Case, Measurement, Report, Trace
     from gpumap.report.charts.chart import Chart
 
 _EVENTS = 400  # of a trace that are drawn
@@ -96,7 +96,7 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
         return []
     rows = [row for row in rows if charted(row.case, "timeline")]
     case = wide[0].case
-    group = [r for r in rows if (r.case.bench, r.case.params) == (case.bench, case.params)]
+    group = [row for row in rows if alike(row.case, case)]
     bars = [bar for row in group for bar in _last(row)]
     if not bars:
         return []
@@ -117,10 +117,10 @@ def _of_which(rows: Sequence[Measurement]) -> Iterator[str]:
     blocks = len(set(wide[0].samples.blocks)) if wide[0].samples else 0
     if blocks > 1:
         yield f"of {blocks} blocks the last is drawn; the tables are of all"
-    found: list[tuple[str, Mapping[str, Param]]] = []
+    found: list[Case] = []
     for row in wide:
-        if (one := (row.case.bench, row.case.params)) not in found:
-            found.append(one)
+        if not any(alike(row.case, one) for one in found):
+            found.append(row.case)
         if len(found) == _COUNTED:
             break
     if len(found) > 1:

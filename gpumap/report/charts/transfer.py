@@ -6,6 +6,9 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.keys import BreakEvenKey, SizedKey
+from gpumap.bench.model import fit_id
+from gpumap.bench.registry import key
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable, ends, short
 from gpumap.report.charts.svg import INK, RULE, SERIES
@@ -26,12 +29,10 @@ _PAYING = 6  # break-evens of a chart
 _HIGH, _ROW, _BELOW, _BOTTOM = 230.0, 36.0, 46.0, 8.0  # pixels
 _LEFT = 52.0
 _PARTS = 48  # of a curve
-_ANY_SIZE = ("bytes", "size_name", "pattern")
 _FAR = 3.0  # times the extreme times: an interval that goes on is cut off
 _ROOM = 1.6  # times the largest and smallest that axes reach
 _ON = 1.5  # times the largest size that was looked at: a device that won there goes on
 _BESIDE = 1.1  # times a size: from one curve to the next
-_WORDS = ("memory", "mode", "comm", "wire")
 
 
 def charts(report: Report) -> Iterator[Chart]:
@@ -40,7 +41,7 @@ def charts(report: Report) -> Iterator[Chart]:
     groups: dict[tuple[str, ...], list[Fit]] = {}
     for fit in report.fits:
         case = fit.case
-        if points.get(_key(case)):
+        if points.get(fit.id):
             groups.setdefault((case.bench, case.backend, named(case)), []).append(fit)
     for (bench, backend, names), fits in groups.items():
         pays = [
@@ -52,33 +53,27 @@ def charts(report: Report) -> Iterator[Chart]:
         yield _chart(title, fits, points, pays)
 
 
-def _key(case: Case) -> tuple[object, ...]:
-    params = sorted((k, str(v)) for k, v in case.params.items() if k not in _ANY_SIZE)
-    return case.bench, case.name, case.backend, case.names, tuple(params)
-
-
-def _points(rows: Sequence[Measurement]) -> dict[tuple[object, ...], list[tuple[float, Estimate]]]:
+def _points(rows: Sequence[Measurement]) -> dict[str, list[tuple[float, Estimate]]]:
     """Return what each size of a kind of copy took, one at a time."""
-    found: dict[tuple[object, ...], list[tuple[float, Estimate]]] = {}
+    found: dict[str, list[tuple[float, Estimate]]] = {}
     for row in rows:
-        size, time = row.case.params.get("bytes"), row.metrics.get("time")
-        alone = row.case.params.get("pattern") in ("ladder", "alone")
-        if alone and isinstance(size, int) and size > 0 and time is not None and drawable(time):
-            found.setdefault(_key(row.case), []).append((float(size), time))
-    return {key: sorted(points, key=lambda point: point[0]) for key, points in found.items()}
+        size, time = key(row.case), row.metrics.get("time")
+        if isinstance(size, SizedKey) and size.alone and time is not None and drawable(time):
+            found.setdefault(fit_id(row.case), []).append((float(size.bytes), time))
+    return {id_: sorted(points, key=lambda point: point[0]) for id_, points in found.items()}
 
 
 def _chart(
     title: str,
     fits: Sequence[Fit],
-    points: dict[tuple[object, ...], list[tuple[float, Estimate]]],
+    points: dict[str, list[tuple[float, Estimate]]],
     pays: Sequence[BreakEven],
 ) -> Chart:
     shown, paying = fits[:_CURVES], pays[:_PAYING]
     told = [_told(fit) for fit in shown] + [_pays(one) for one in paying]
     if len(fits) > len(shown) or len(pays) > len(paying):
         told.append("what is not drawn is in the tables")
-    curves = [(fit, points[_key(fit.case)]) for fit in shown]
+    curves = [(fit, points[fit.id]) for fit in shown]
     height = _head(shown) + _HIGH + _BELOW + (_ROW * len(paying)) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, curves, paying))
 
@@ -94,7 +89,8 @@ def _legend(fits: Sequence[Fit]) -> list[paper.Entry]:
 
 
 def _word(case: Case) -> str:
-    return " ".join((case.name, *(str(case.params[k]) for k in _WORDS if k in case.params)))
+    sized = key(case)
+    return " ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ())))
 
 
 def _told(fit: Fit) -> str:
@@ -118,7 +114,7 @@ def _pays(one: BreakEven) -> str:
 
 
 def _what(one: BreakEven) -> str:
-    place = "x resident" if one.case.params.get("resident") == "true" else "x moved"
+    place = "x resident" if BreakEvenKey.of(one.case).resident else "x moved"
     return f"{one.workload}, {place}"
 
 
