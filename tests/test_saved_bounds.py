@@ -9,7 +9,7 @@ from test_saved import ROW, edited, read, refused_tree
 
 from gpumap.model import Device, DeviceRef, Estimate, Kind
 from gpumap.model.trees import estimate
-from gpumap.saved.device_reader import by_id
+from gpumap.saved.reader import by_id
 from gpumap.saved.row_reader import _samples
 from gpumap.saved.tree import Refused, parse
 

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import diagnoses, every, plain, roster, rows
+from gpumap.report import diagnoses, outcomes, plain, programs, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
 from gpumap.report.table import RIGHT
 
@@ -72,7 +72,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield from _devices(report)
     elif report.kind == "check":
         yield from _titled("Map", list(plain.checked(report)))
-        yield from _tabled(roster.tables(report))
+        yield from _tabled(programs.ranks(report))
     elif report.kind == "doctor":
         yield from _doctor(report)
     else:
@@ -120,7 +120,7 @@ def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
         return
     yield _FOLDED
     yield ""
-    yield from _table(every.COLUMNS, every.table(measurements).rows)
+    yield from _table(outcomes.EVERY, outcomes.every(measurements).rows)
     yield _UNFOLDED
     yield ""
 

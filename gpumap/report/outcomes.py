@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.errors import Exit
 from gpumap.escape import printable
+from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpumap.model import BreakEven, Diagnosis, Measurement, Problem, Report, RoundTrip, Verdict
+
 
 State = Literal["passed", "failed", "error", "skipped"]
 
@@ -131,3 +133,19 @@ def _figures(verdict: Verdict) -> str:
     if verdict.threshold is not None:
         found += f", threshold {verdict.threshold:.2%}"
     return found
+
+
+EVERY_TITLE = "Every row"
+EVERY = ("id", "status", "flags or reason", "time")
+
+
+def every(measurements: Sequence[Measurement]) -> Table:
+    """Return the rows; those that were not measured with the reason."""
+    return Table(EVERY_TITLE, EVERY, tuple(map(_row, measurements)), ())
+
+
+def _row(row: Measurement) -> tuple[str, ...]:
+    outcome = of_row(row)
+    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    return row.case.id, row.status, why, estimate(time)

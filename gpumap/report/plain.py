@@ -97,9 +97,9 @@ def check(report: Report) -> Iterator[Part | Table]:
     yield from (Part(line, "ok") for line in checked(report))
     yield from skipped(report)
     if report.ranks:
-        from gpumap.report import roster
+        from gpumap.report import programs
 
-        yield from roster.tables(report)
+        yield from programs.ranks(report)
 
 
 def checked(report: Report) -> Iterator[str]:

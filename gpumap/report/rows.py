@@ -64,9 +64,9 @@ def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
     report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     if report.ranks:
-        from gpumap.report import roster
+        from gpumap.report import programs
 
-        yield from roster.tables(report)
+        yield from programs.ranks(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     asked = shown(report)
@@ -85,9 +85,9 @@ def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
 def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
     """Yield what follows from rows; a module of tables is loaded where there are such rows."""
     if any(row.case.ordered for row in asked):
-        from gpumap.report import matrix
+        from gpumap.report import copies
 
-        yield from matrix.tables(asked, whole=verbose)
+        yield from copies.matrix_tables(asked, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
     if fits or any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models
@@ -95,24 +95,24 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
         yield from models.slow_links(report.measurements, asked)
         yield from [models.table(fits)] if fits else []
     if report.break_evens:
-        from gpumap.report import decisions
+        from gpumap.report import models
 
-        yield from decisions.tables(report.break_evens, whole=verbose)
+        yield from models.break_evens(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)
     if report.traces:
-        from gpumap.report import trace
+        from gpumap.report import programs
 
-        yield from trace.tables(report)
+        yield from programs.traces(report)
     if report.utilisation is not None and (verbose or report.kind != "bench"):
-        from gpumap.report import uses
+        from gpumap.report import programs
 
         refs = {device.id: str(device.ref) for device in report.devices}
-        yield uses.table(report.utilisation, refs)
+        yield programs.used(report.utilisation, refs)
     if report.scaling is not None:
-        from gpumap.report import uses
+        from gpumap.report import programs
 
-        yield uses.scaled(report.scaling)
+        yield programs.scaled(report.scaling)
     if report.prediction or report.published:
         from gpumap.report import forecasts
 

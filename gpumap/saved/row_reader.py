@@ -23,7 +23,6 @@ from gpumap.model import (
 )
 from gpumap.model.figures import UNITS
 from gpumap.model.trees import copied
-from gpumap.saved.device_reader import known
 from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
@@ -88,6 +87,17 @@ def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
 
 
 # --- the case
+
+
+def known(id_: str, devices: Mapping[str, Device], path: str) -> Device:
+    """Return the device of an id.
+
+    Raises:
+        Refused: the report has none.
+    """
+    if id_ not in devices:
+        raise Refused(f'no device of the report is "{id_}"', path)
+    return devices[id_]
 
 
 def _case(row: Any, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:

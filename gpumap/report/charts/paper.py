@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.cut import label
 from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.report.charts.chart import Chart, ends, short
-from gpumap.report.charts.svg import INK, PAGE, RULE, SERIES, SOFT, TITLE, tidied
+from gpumap.report.charts import INK, PAGE, RULE, SERIES, SOFT, TITLE, Chart, ends, short, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What copies and exchanges of every size take, with the model, and from where on a device pays."""
+"""Charts of copies and exchanges: what each size takes, its model, and pairs of devices."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from gpumap.bench.keys import BreakEvenKey, SizedKey
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import key
-from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, short
-from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.cut import label, middle
+from gpumap.report import copies
+from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
+from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from gpumap.model import BreakEven, Case, Estimate, Fit, Measurement, Report
 
     Points = Sequence[tuple[float, Estimate]]
+    from collections.abc import Sequence
+
+    from gpumap.report.copies import Pairs
+
 
 _CURVES = len(SERIES)
 _PAYING = 6  # break-evens of a chart
@@ -35,7 +40,7 @@ _ON = 1.5  # times the largest size that was looked at: a device that won there 
 _BESIDE = 1.1  # times a size: from one curve to the next
 
 
-def charts(report: Report) -> Iterator[Chart]:
+def transfer(report: Report) -> Iterator[Chart]:
     """Yield a chart for each backend and names that have models; decisions are below the first."""
     points = _points(report.measurements)
     groups: dict[tuple[str, ...], list[Fit]] = {}
@@ -203,3 +208,108 @@ def _decision(axes: Axes, row: int, one: BreakEven, sizes: tuple[float, float]) 
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
         for place, reach in ((low, 0.09), (high, 0.09), (found.value, 0.17)):
             axes.plot([place, place], [y - reach, y + reach], color=INK, linewidth=1.5)
+
+
+_NAMES_LEFT, _TOP, _UPRIGHT = 92.0, 24.0, 94.0  # pixels
+_TALLEST = 46.0  # pixels of a row
+_DARKEST = 0.5  # of the colour: text stays readable on it
+_WIDE = 8  # devices; of more the figures need a smaller text, without route and decimals
+_NAME = 12  # characters: upright they have room
+_PLAIN = 10.0  # from here on a short figure needs no decimals
+_TURNED = 5  # from here on names above stand upright
+
+
+def matrix(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each matrix that has a table."""
+    for title, pairs in copies.matrices(shown(report)):
+        if sum(_value(row) > 0.0 for row in pairs.values()) > 1:
+            yield _heat_map(f"From {title}", pairs)
+
+
+def _heat_map(title: str, pairs: Pairs) -> Chart:
+    names = copies.paired(pairs)
+    side = _side(len(names))
+    return Chart(title, tuple(_told_pairs(pairs)), _above(names) + side * len(names) + 8.0,
+                 partial(_draw_pairs, names, pairs))  # fmt: skip
+
+
+def _side(count: int) -> float:
+    return min(_TALLEST, (paper.WIDTH - _NAMES_LEFT - paper.EDGE) / count)
+
+
+def _above(names: Sequence[str]) -> float:
+    return _TOP if len(names) < _TURNED else _UPRIGHT
+
+
+def _told_pairs(pairs: Pairs) -> Iterator[str]:
+    """Yield the ends of what was seen, and what is not seen in colours."""
+    unit, _ = copies.pair_cells(pairs)
+    way = "from the name at the left to that above"
+    yield f"in the fields: {unit}, {way}; the colour goes from none at zero to the fastest"
+    known = {p: r for p, r in pairs.items() if drawable(r.metrics.get("bandwidth"))}
+    order = sorted(known, key=lambda pair: known[pair].metrics["bandwidth"].value)
+    for word, (a, b) in (("slowest", order[0]), ("fastest", order[-1])):
+        yield f"{word}: {a} to {b}, {estimate(known[a, b].metrics['bandwidth'])}"
+    routes = sorted({row.route for row in known.values() if row.route})
+    if routes:
+        yield f"routes: {', '.join(routes)}"
+    if len(known) < len(pairs):
+        yield f"{len(pairs) - len(known)} pairs have no figure: see the tables"
+
+
+def _draw_pairs(names: Sequence[str], pairs: Pairs, figure: Figure) -> None:
+    from matplotlib.patches import Rectangle
+
+    side, count, above = _side(len(names)), len(names), _above(names)
+    right = paper.EDGE
+    axes = paper.axes(figure, above, side * count, left=_NAMES_LEFT, right=right)
+    axes.set_xlim(0, count)
+    axes.set_ylim(count, 0)
+    axes.axis("off")
+    for pair, share in _shares(pairs).items():
+        hollow = not pairs[pair].metrics["bandwidth"].has_interval
+        x, y = names.index(pair[1]), names.index(pair[0])
+        axes.add_patch(
+            Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=SERIES[0],
+                      alpha=_DARKEST * share, edgecolor="none", fill=not hollow)
+        )  # fmt: skip
+    small = 9.0 if count > _WIDE else paper.SMALL
+    _, cells = copies.pair_cells(pairs)
+    mixed = len({row.route for row in pairs.values()}) > 1  # else the text beside it has the route
+    for (a, b), cell in cells.items():
+        text = _field(cell if mixed else cell.rstrip("PS="), count)
+        place = names.index(b) + 0.5, names.index(a) + 0.5
+        axes.text(*place, text, color=INK, ha="center", va="center", fontsize=small)
+    _heads(figure, names, side, above)
+
+
+def _field(text: str, count: int) -> str:
+    """Return the text of a field: shorter, where there are many."""
+    number = text.rstrip("PS=")
+    if count <= _WIDE or not number.replace(".", "", 1).isdigit():
+        return label(text, 9)
+    return f"{float(number):.0f}" if float(number) >= _PLAIN else number
+
+
+def _heads(figure: Figure, names: Sequence[str], side: float, above: float) -> None:
+    wide = (paper.WIDTH - _NAMES_LEFT - paper.EDGE) / len(names)
+    turned = len(names) >= _TURNED
+    for n, name in enumerate(names):
+        short = middle(name, _NAME if turned or len(names) < _TURNED - 1 else _NAME - 3)
+        paper.write(figure, _NAMES_LEFT - 8, above + side * (n + 0.5) + 4, short, SOFT, title=name,
+                    ha="right", fontsize=paper.SMALL)  # fmt: skip
+        how = {"rotation": 90, "ha": "center"} if turned else {"ha": "center"}
+        above_it = short if turned else f"to {short}"
+        paper.write(figure, _NAMES_LEFT + wide * (n + 0.5), above - 8, above_it, SOFT,
+                    title=name if short != name else "", fontsize=paper.SMALL, **how)  # fmt: skip
+
+
+def _shares(pairs: Pairs) -> dict[tuple[str, str], float]:
+    """Return how far up between zero and the fastest each pair is."""
+    values = {pair: _value(row) for pair, row in pairs.items() if _value(row) > 0.0}
+    return {pair: value / max(values.values()) for pair, value in values.items()}
+
+
+def _value(row: Measurement) -> float:
+    found = row.metrics.get("bandwidth")
+    return found.value if found is not None and drawable(found) else 0.0
