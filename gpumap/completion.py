@@ -24,8 +24,8 @@ from click.shell_completion import (
 )
 
 from gpumap.errors import QuestionError
-from gpumap.escape import printable
 from gpumap.report import FORMATS
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
-from gpumap.escape import printable
 from gpumap.machine.orphans import keep
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

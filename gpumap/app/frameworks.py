@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
-from gpumap.escape import printable
 from gpumap.machine import orphans
-from gpumap.spelling import chosen
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
 from gpumap.errors import QuestionError
-from gpumap.escape import printable, width
 from gpumap.launch.child import LIMITS, TOKEN, Order
 from gpumap.launch.places import Place
 from gpumap.machine.numa import memory_taken_of
 from gpumap.machine.tree import Tree
+from gpumap.text import printable, width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from gpumap.app.launching import (
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
-from gpumap.escape import printable, width
 from gpumap.launch.child import TOKEN, Order
 from gpumap.model import replace
+from gpumap.text import printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from gpumap.app import interrupts
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_code import exit_code, status
+from gpumap.judge.exit_status import exit_code, status
 from gpumap.judge.headline import headline
 from gpumap.machine import orphans
 from gpumap.model import MapText, Problem, Report, replace

@@ -22,10 +22,10 @@ from gpumap.bench.figures import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
 from gpumap.distributed.launch import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.gate import Gate, concluded
+from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.limits import word
 from gpumap.judge.phrases import interval
-from gpumap.judge.scaling import INCONCLUSIVE, judged, sentence
+from gpumap.judge.programs import INCONCLUSIVE, judged, sentence
 from gpumap.launch.child import Order, Shared, environment_of_all
 from gpumap.launch.places import joined, places
 from gpumap.launch.watching import Watch, units_of

@@ -10,12 +10,11 @@ from gpumap.app.inside import Inside
 from gpumap.app.launching import Job, Launching, found_program, inventory, tell
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
-from gpumap.cut import label
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.escape import printable
-from gpumap.judge.uses import sentences
+from gpumap.judge.programs import sentences
 from gpumap.launch.child import TOKEN, Order
 from gpumap.launch.watching import Watch
+from gpumap.text import label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

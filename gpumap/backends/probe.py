@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from gpumap.model import Lack, ProbeCode
 
+    # Takes what a child has written so far, and how long it has waited for a core.
+    Over = Callable[[str, float], bool]
+
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
 _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
@@ -109,14 +112,14 @@ def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] 
 
 
 class _Late:
-    """Whether a child has said nothing new for a while."""
+    """Whether a child has said nothing new for a while, in which it had a core if it wanted one."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._said, self._since = "", time.monotonic()
 
-    def __call__(self, said: str) -> bool:
-        now = time.monotonic()
+    def __call__(self, said: str, starved: float) -> bool:
+        now = time.monotonic() - starved
         if said != self._said:
             self._said, self._since = said, now
         return now - self._since > self._limit
@@ -144,7 +147,7 @@ def in_child(
     env: Mapping[str, str],
     time_limit: float,
     job: str = "",
-    over: Callable[[str], bool] = lambda _: False,
+    over: Over = lambda *_: False,
 ) -> Ended:
     """Run a module of gpumap's own, which writes its answer to the descriptor in its last argument.
 
@@ -152,9 +155,11 @@ def in_child(
         module: its full name.
         words: its arguments before the descriptor.
         env: its environment.
-        time_limit: seconds, after which it is killed with what it has started.
+        time_limit: seconds, after which it is killed with what it has started; those in which it
+            waited for a core do not count.
         job: what it can read from its stdin.
-        over: called repeatedly with its output so far; True ends it before its time.
+        over: called repeatedly with its output so far, and how long it has waited for a core; True
+            ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
     # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
@@ -167,7 +172,7 @@ def run_child(
     env: Mapping[str, str],
     time_limit: float,
     job: str = "",
-    over: Callable[[str], bool] = lambda _: False,
+    over: Over = lambda *_: False,
 ) -> Ended:
     """Run a program that writes its answer to the descriptor whose number is its last argument.
 
@@ -189,7 +194,9 @@ def run_child(
         )
         try:
             code, cpu = _ended(
-                child, time_limit, lambda: _flooded(errors, answer) or over(_so_far(answer))
+                child,
+                time_limit,
+                lambda starved: _flooded(errors, answer) or over(_so_far(answer), starved),
             )
         finally:
             orphans.end(mark.encode())  # a driver may make sessions of its own
@@ -205,15 +212,16 @@ def _flooded(errors: IO[bytes], answer: IO[bytes]) -> bool:
 
 
 def _ended(
-    child: subprocess.Popen[bytes], time_limit: float, over: Callable[[], bool]
+    child: subprocess.Popen[bytes], time_limit: float, over: Callable[[float], bool]
 ) -> tuple[int | None, float]:
     """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
-    end, used = time.monotonic() + time_limit, _children()
+    end, used, starved = time.monotonic() + time_limit, _children(), 0.0
     try:
-        while (left := end - time.monotonic()) > 0.0:
+        while (left := end + starved - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
                 return child.wait(min(left, _LOOK)), 0.0
-            if over():
+            starved = max(starved, _starved(child.pid))
+            if over(starved):
                 break
     finally:
         if child.returncode is None:
@@ -221,6 +229,18 @@ def _ended(
             with suppress(subprocess.TimeoutExpired):  # the kernel may have it, in a driver's call
                 child.wait(_KILLED)
     return None, _children() - used
+
+
+def _starved(pid: int, root: Path = Path("/")) -> float:
+    """Return how many seconds a process has waited for a core: the most of any of its threads.
+
+    0 where the system does not count them.
+    """
+    longest = 0
+    for file in (root / f"proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError, ValueError, IndexError):  # a thread may end meanwhile
+            longest = max(longest, int(file.read_text().split()[1]))
+    return longest * 1e-9
 
 
 def _children() -> float:

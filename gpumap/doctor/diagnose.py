@@ -10,9 +10,9 @@ from gpumap.doctor.causes.configuration import has_gpu
 from gpumap.doctor.causes.work import shown
 from gpumap.doctor.evidence import Named
 from gpumap.errors import Diagnostic, Exit
-from gpumap.escape import printable
-from gpumap.judge.exit_code import exit_code
+from gpumap.judge.exit_status import exit_code
 from gpumap.model import Diagnosis, Finding, Kind, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap import spelling
 from gpumap.bench import registry
 from gpumap.files import shipped
+from gpumap.text import nearest as nearest_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def nearest(word: str) -> tuple[str, ...]:
     asked = _plain(word)[:_LONGEST]
     names = {_plain(topic.name): typed(topic) for topic in every()}
     longer = [name for name in names if len(asked) >= _TELLING and asked in name]
-    alike = spelling.nearest(asked, names, _NEAR)
+    alike = nearest_words(asked, names, _NEAR)
     return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]
 
 

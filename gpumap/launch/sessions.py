@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.launch.assignments import Assignment, assignments, wrong
 from gpumap.model import replace
-from gpumap.spelling import fix, nearest
+from gpumap.text import fix, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

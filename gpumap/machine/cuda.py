@@ -22,8 +22,8 @@ from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.escape import printable
 from gpumap.machine.pci import address
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

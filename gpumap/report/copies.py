@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import key
-from gpumap.cut import NAME, middle, narrow, short
-from gpumap.escape import printable
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
 from gpumap.report.table import Table, listed
+from gpumap.text import NAME, middle, narrow, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.escape import printable
-from gpumap.report import diagnoses, outcomes, plain, programs, rows
+from gpumap.report import outcomes, plain, programs, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
 from gpumap.report.table import RIGHT
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,9 +81,9 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 
 def _doctor(report: Report) -> Iterator[str]:
     for found in report.diagnoses:
-        yield from _titled(code(diagnoses.head(found)), list(diagnoses.lines(found)))
-    yield from _tabled(diagnoses.tables(report.diagnoses))
-    yield from _paragraphs(diagnoses.remarks(report))
+        yield from _titled(code(outcomes.verdict_line(found)), list(outcomes.finding_lines(found)))
+    yield from _tabled(outcomes.examples(report.diagnoses))
+    yield from _paragraphs(outcomes.doctor_remarks(report))
 
 
 def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import BreakEvenKey, CopyKey
 from gpumap.bench.registry import how, in_sweep
-from gpumap.escape import printable
 from gpumap.report.cells import spread
 from gpumap.report.copies import EACH, ranged
 from gpumap.report.table import Table, estimate, listed, named, placed
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,7 +140,7 @@ def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Ta
     for one in found:
         where = "all devices" if many else place(one.case)
         ways = lines.setdefault((one.workload, where), {False: [], True: []})
-        ways[_resident(one)].append(one)
+        ways[BreakEvenKey.of(one.case).resident].append(one)
     rows = tuple((*line, *map(_together, ways.values())) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
     return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
@@ -156,10 +156,6 @@ def _together(found: Sequence[BreakEven]) -> str:
     size = estimate(paying[0]) if len(found) == 1 else ranged(paying)
     most = f" ({len(paying)} of {len(found)})" if len(paying) < len(found) else ""
     return f"from {size}{most}"
-
-
-def _resident(one: BreakEven) -> bool:
-    return BreakEvenKey.of(one.case).resident
 
 
 def _from(figure: Estimate | None, one: BreakEven) -> str:
@@ -192,12 +188,8 @@ def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterat
 
 
 def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
-    names = list(dict.fromkeys(_whose(one, place) for one in found))
+    names = list(dict.fromkeys(f"{one.workload} on {place(one.case)}" for one in found))
     return listed(names, len(names) if whole else EACH)
-
-
-def _whose(one: BreakEven, place: Place) -> str:
-    return f"{one.workload} on {place(one.case)}"
 
 
 def _amount(nbytes: float) -> str:

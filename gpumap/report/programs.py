@@ -16,18 +16,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
-from gpumap.judge.scaling import shares
-from gpumap.judge.traces import HOST, TARGET, summary
-from gpumap.judge.uses import WHY, seconds
+from gpumap.judge.programs import HOST, TARGET, WHY, seconds, shares, summary
 from gpumap.report.table import Table, estimate
+from gpumap.text import printable
 from gpumap.units import counted, ranges
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.traces import Summary, Unasked
+    from gpumap.judge.programs import Summary, Unasked
     from gpumap.model import (
         Busy,
         Ran,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
         Scaled,
         Scaling,
         Trace,
-        TraceEvent,
         Use,
         Utilisation,
     )
@@ -81,7 +78,13 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
                 "dur": (stop - start) / 1000,
                 "pid": trace.number,
                 "tid": threads[event.device],
-                "args": _arguments(event),
+                "args": {
+                    "bytes": event.nbytes,
+                    "shape": list(event.shape),
+                    "implicit": event.implicit,
+                    "device": printable(event.device),
+                    **({} if event.line is None else {"line": printable(event.line)}),
+                },
             }
 
 
@@ -108,16 +111,6 @@ def _perfetto_about(
     what: str, process: int, thread: int, told: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": told}
-
-
-def _arguments(event: TraceEvent) -> dict[str, Any]:
-    return {
-        "bytes": event.nbytes,
-        "shape": list(event.shape),
-        "implicit": event.implicit,
-        "device": printable(event.device),
-        **({} if event.line is None else {"line": printable(event.line)}),
-    }
 
 
 def _nanoseconds(seconds: float) -> int:

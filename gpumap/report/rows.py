@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import find, in_sweep, key, loaded
-from gpumap.cut import short, shortened
-from gpumap.escape import printable
-from gpumap.judge.few import few, founded
+from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
+from gpumap.text import printable, short, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,9 +113,9 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
 
         yield programs.scaled(report.scaling)
     if report.prediction or report.published:
-        from gpumap.report import forecasts
+        from gpumap.report import judged
 
-        yield from forecasts.tables(report)
+        yield from judged.predicted(report)
 
 
 def _renamed(report: Report) -> Report:

@@ -9,12 +9,11 @@ import msgspec
 
 from gpumap import model
 from gpumap.errors import Diagnostic, Exit, MapError, Span
-from gpumap.judge.exit_code import exit_code, status
+from gpumap.judge.exit_status import exit_code, status
 from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank, shape
-from gpumap.model.trees import copied, typed
+from gpumap.model.trees import Refused, copied, typed
 from gpumap.parse import parse_map
 from gpumap.saved.row_reader import break_evens, fits, known, measurements
-from gpumap.saved.tree import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import find, in_sweep, is_control
@@ -22,8 +22,8 @@ from gpumap.model import (
     replace,
 )
 from gpumap.model.figures import UNITS
-from gpumap.model.trees import copied
-from gpumap.saved.tree import Refused
+from gpumap.model.shape import Phase
+from gpumap.model.trees import Refused, copied
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -34,7 +34,7 @@ _DECIDED = re.compile(  # the id of a break-even
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
     r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
 )
-_PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
+_PHASES = {*get_args(Phase)}  # of a step: they follow without a gap
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
@@ -106,7 +106,12 @@ def _case(row: Any, devices: Mapping[str, Device], names: Collection[str], path:
         Case,
         row,
         bindings=_bindings(row, devices, names, path),
-        work=_work(row.work),
+        work=Work(
+            row.work.get("products", 0),
+            row.work.get("operations", 0),
+            row.work.get("bytes_to_device", row.work.get("bytes", 0)),
+            row.work.get("bytes_to_host", 0),
+        ),
         skip=_skip(row),
         route=row.route if row.route in _BY_ITS_CASE else None,
     )
@@ -147,15 +152,6 @@ def _driven(devices: Sequence[Device], joined: str) -> Sequence[Device]:
 
 def _joined(backends: Iterator[str]) -> str:
     return "+".join(dict.fromkeys(backends))
-
-
-def _work(work: Mapping[str, int]) -> Work:
-    return Work(
-        work.get("products", 0),
-        work.get("operations", 0),
-        work.get("bytes_to_device", work.get("bytes", 0)),
-        work.get("bytes_to_host", 0),
-    )
 
 
 def _skip(row: Any) -> Reason | None:

@@ -17,9 +17,10 @@ from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.errors import Exit
 from gpumap.explain.lookup import KINDS, named, nearest, table, typed
-from gpumap.judge import ceilings, explain, scaling, transfers
-from gpumap.judge.exit_code import STATUS
-from gpumap.report import copies, forecasts, judged, models, programs
+from gpumap.judge import bottlenecks, ceilings, programs, transfers
+from gpumap.judge.exit_status import STATUS
+from gpumap.report import copies, judged, models
+from gpumap.report import programs as tables
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
 from gpumap.training.optimizers import RULES
@@ -124,8 +125,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
-    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
-    ("cause", {*explain.CAUSES, *transfers.CAUSES, *scaling.CAUSES}),
+    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*programs.CAUSES}),
+    ("cause", {*bottlenecks.CAUSES, *transfers.CAUSES, *programs.CAUSES}),
     ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
@@ -148,7 +149,7 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
 LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *judged.COLUMNS.values(),
-         *columns, *programs.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
+         *columns, *tables.COLUMNS.values(), *judged.PREDICTED.values())  # fmt: skip
 
 
 def test_every_column_has_a_topic():

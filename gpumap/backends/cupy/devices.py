@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
-from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.machine.cuda import Why, uuid_text, version_text
 from gpumap.machine.pci import address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host

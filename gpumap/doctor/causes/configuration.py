@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import theano_config
+from gpumap.config import lost_names, refused_device
 from gpumap.doctor.causes.cause import Rule, Shown
 from gpumap.errors import Exit
-from gpumap.escape import printable
 from gpumap.model import Kind
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpumap.config import TheanoOptions
     from gpumap.doctor.evidence import Evidence, Late, Named
 
 # Notes on a map's source that say that a part of it is lost on the way to Theano.
@@ -81,19 +82,19 @@ def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
     return Shown({"origin": _cut(told.origin), "map": text, "device": named.asked})
 
 
-def _options(known: Evidence) -> theano_config.Options:
+def _options(known: Evidence) -> TheanoOptions:
     return {key: (setting.value, setting.origin) for key, setting in known.theano.items()}
 
 
 def _refused(known: Evidence, _: Named) -> Shown | None:
-    device = theano_config.refused_device(_options(known))
+    device = refused_device(_options(known))
     if device is None or device.startswith("gpu"):  # an old name has a cause of its own
         return None
     return Shown({"device": _cut(device), "origin": _cut(known.theano["device"].origin)})
 
 
 def _lost(known: Evidence, named: Named) -> Shown | None:
-    owner = theano_config.lost_names(_options(known)).get(named.name)
+    owner = lost_names(_options(known)).get(named.name)
     if owner is None:
         return None
     fix = f"remove {_cut(owner)}" if "=" in owner else "give each name a device of its own"

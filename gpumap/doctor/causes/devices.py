@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.doctor.causes.cause import Rule, Shown, exact
 from gpumap.errors import Exit
-from gpumap.escape import printable
 from gpumap.machine.cuda import VARIABLE, Known, explain
 from gpumap.model import Kind
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.doctor.causes.cause import IDEAL, Rule, Shown, exact
 from gpumap.errors import Exit
-from gpumap.escape import printable
 from gpumap.model import Kind
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Named

@@ -23,7 +23,7 @@ from gpumap import extras
 from gpumap.backends.probe import run_child
 from gpumap.doctor.frameworks.facts import FRAMEWORKS, matching, tables
 from gpumap.errors import SourceError
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

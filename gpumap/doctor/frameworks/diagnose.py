@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gpumap.doctor.causes import table
 from gpumap.doctor.frameworks.facts import Facts, tables, version
 from gpumap.doctor.frameworks.judge import causes
-from gpumap.escape import printable
 from gpumap.model import Diagnosis, Finding
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

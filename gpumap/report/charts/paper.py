@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from gpumap.cut import label
-from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.report.charts import INK, PAGE, RULE, SERIES, SOFT, TITLE, Chart, ends, short, tidied
+from gpumap.text import label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from gpumap.bench import train_table
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import charted, how, sizes
-from gpumap.cut import briefly, label
-from gpumap.escape import printable
 from gpumap.model import Estimate
 from gpumap.report.charts import (
     BAD,
@@ -32,6 +30,7 @@ from gpumap.report.charts import (
 )
 from gpumap.report.judged import rank
 from gpumap.report.table import estimate, named
+from gpumap.text import briefly, label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gpumap.judge.beside import Line
+    from gpumap.judge.several_reports import Line
     from gpumap.model import Case, Measurement, Report, Verdict
 
     # A run's place among all, and its figure.

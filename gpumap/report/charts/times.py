@@ -8,10 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import alike, charted, how, is_control, sizes
-from gpumap.cut import briefly
 from gpumap.report.charts import BAD, INK, RULE, SERIES, drawable, ends, first, paper, short
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
+from gpumap.text import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

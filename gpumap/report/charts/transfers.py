@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from gpumap.bench.keys import BreakEvenKey, SizedKey
 from gpumap.bench.model import fit_id
 from gpumap.bench.registry import key
-from gpumap.cut import label, middle
 from gpumap.report import copies
 from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
+from gpumap.text import label, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,13 +14,13 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
-from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.judge.few import few
-from gpumap.report import Style, diagnoses, outcomes, plain, rows
+from gpumap.judge.ceilings import few
+from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
 from gpumap.report.table import RIGHT, Table
+from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         "report.html.j2",
         charts(report) if told else (),
         report=report,
-        diagnoses=diagnoses,
+        outcomes=outcomes,
         headline=next(plain.headline(report), f"{report.kind}: {report.status}"),
         color=color(report),
         doubts=doubts(report),

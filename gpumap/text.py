@@ -1,15 +1,62 @@
-"""Text for a table, a picture or a headline: printable, and cut to the columns that it has."""
+"""Text before it is shown: made printable, cut to its columns, words that are not known.
+
+Names, file contents and driver strings pass through `printable`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from gpumap.escape import printable, width
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from gpumap.model import Case
+
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything that a terminal or a CI log could act on written as an escape.
+
+    Control characters, bidirectional marks, lone surrogates and unassigned code points all go:
+    `str.isprintable` is false for the whole of Unicode's "other" and "separator" categories
+    except the plain space. GitHub's runner obeys lines that begin with ``::`` and ``##[`` anywhere.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if "##[" in text:
+        text = text.replace("##[", r"#\x23[")
+    if text.lstrip().startswith("::"):
+        text = text.replace("::", r":\x3a", 1)
+    return text
+
+
+def _escaped(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    code = f"{ord(character):x}"
+    return next(f"\\{letter}{code:0>{n}}" for letter, n in _WIDTHS if len(code) <= n)
+
+
+def width(text: str) -> int:
+    """Return the number of terminal columns that printable `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def _columns(character: str) -> int:
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me"):  # combining() misses Thai and Devanagari
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+# --- text that fits its columns
 
 NAME = 16  # columns of names in a cell
 _LISTED = 3  # names in a cell: of more their number is given
@@ -132,3 +179,57 @@ def _whole(signs: list[str], most: int) -> list[str]:
 
 def _fitting(signs: list[str], most: int) -> str:
     return "".join(_whole(signs, most))
+
+
+# --- words that are not known
+
+T = TypeVar("T")
+
+# Types of elements as PyTorch, NumPy, C and hardware call them.
+ALIASES = {
+    "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
+    "float": "float32", "single": "float32", "fp32": "float32", "f32": "float32",
+    "double": "float64", "fp64": "float64", "f64": "float64",
+}  # fmt: skip
+_ALIKE = 0.6  # of difflib's ratio, which is 1 for equal words
+_LONGEST = 80  # characters: difflib takes the square of them
+
+
+def meant(word: str, known: Collection[str]) -> str:
+    """Return the known word that `word` is another name of, or else `word`."""
+    other = ALIASES.get(word.casefold(), word)
+    return other if word not in known and other in known else word
+
+
+def nearest(
+    word: str, known: Collection[str], most: int = 1, alike: float = _ALIKE
+) -> tuple[str, ...]:
+    """Return the known words that are spelled like `word`, the most alike first."""
+    from difflib import get_close_matches
+
+    plain = {name.casefold(): name for name in known}
+    found = get_close_matches(word[:_LONGEST].casefold(), plain, most, alike)
+    return tuple(plain[name] for name in found)
+
+
+def fix(word: str, known: Collection[str], otherwise: str) -> str:
+    """Return the fix for a word that is not known: the nearest one, before what there is."""
+    close = nearest(word, known)
+    return f"did you mean {close[0]}? {otherwise}" if close else otherwise
+
+
+def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0) -> tuple[T, ...]:
+    """Return the comma-separated words of `text`, each of which must be known.
+
+    Raises:
+        QuestionError: one is not; the message names those that are.
+    """
+    names = tuple(map(str, known))
+    words = [meant(word.strip(), names) for word in text.split(",")]
+    hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
+    for word in words:
+        if word not in names:
+            raise QuestionError(f'no {what} is called "{word}"', fix(word, names, hint))
+    if most and len(words) > most:
+        raise QuestionError(f"{option} has {len(words)} words", hint)
+    return tuple(item for item in known if item in words)

@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
-from gpumap.escape import printable
-from gpumap.judge.few import founded
+from gpumap.judge.ceilings import ENOUGH, founded
 from gpumap.model import Estimate, Explanation, Measurement, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumap.model import Around, Binding, Cause
 
-ENOUGH = 0.9  # of the ideal: what stays below is explained
-_MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
+MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 HOST_FASTER: Final = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
-_SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
+SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
 _CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
 _CORES = 0.75  # of one core for each device: less is not room enough for all
 
@@ -210,7 +209,7 @@ def by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Sa
 
 def _contended(evidence: Evidence) -> Said | None:
     """No other cause can be told from such figures."""
-    if evidence.efficiency >= ENOUGH and evidence.inequality < _SLOWER:
+    if evidence.efficiency >= ENOUGH and evidence.inequality < SLOWER:
         return None
     return contended(evidence.row.around, evidence.bindings)
 
@@ -219,14 +218,14 @@ def _busy(evidence: Evidence) -> Said | None:
     """Other processes, or other machines on the same hardware, had the cores that are missing."""
     around = evidence.row.around
     below = evidence.efficiency < ENOUGH
-    if around is None or not evidence.on_host or not (below or evidence.inequality >= _SLOWER):
+    if around is None or not evidence.on_host or not (below or evidence.inequality >= SLOWER):
         return None
     missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
     if below:
         missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
     foreign, steal = around.foreign or 0.0, around.steal or 0.0
     stolen = steal * len(evidence.bindings)
-    if foreign + stolen < _MAIN * missing:
+    if foreign + stolen < MAIN * missing:
         return None
     then = f", and {missing:.2f} cores of speed-up are missing"
     return by_others(foreign, steal, stolen, then)
@@ -242,7 +241,7 @@ def _launch(evidence: Evidence) -> Said | None:
         if solo is None or control is None:
             continue
         alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
-        if arithmetic < _MAIN * alone:
+        if arithmetic < MAIN * alone:
             text = (
                 f"on {printable(binding.name)} a product takes {time_of(alone)}, of which "
                 f"{time_of(arithmetic)} are arithmetic: the rest is launching it"
@@ -277,7 +276,7 @@ def _each(row: Measurement) -> float:
 def _transfer(evidence: Evidence) -> Said | None:
     """Moving the results takes the time, and clearly takes some."""
     fetch, row = evidence.row.metrics.get("fetch"), evidence.row
-    if fetch is None or fetch.low <= 0.0 or fetch.value < _MAIN * evidence.shortfall:
+    if fetch is None or fetch.low <= 0.0 or fetch.value < MAIN * evidence.shortfall:
         return None
     moved = units.memory(row.case.work.bytes_to_host)
     text = f"fetching {moved} takes {time_of(fetch.value)} of {time_of(evidence.time)}"
@@ -328,7 +327,7 @@ def _slower_together(evidence: Evidence) -> Said | None:
     factors = {
         name: _divided(spans[name], alone) for name, alone in evidence.solo.items() if name in spans
     }
-    if not factors or max(factors.values()) < _SLOWER:
+    if not factors or max(factors.values()) < SLOWER:
         return None
     worst = max(factors, key=factors.__getitem__)
     text = (
@@ -341,7 +340,7 @@ def _slower_together(evidence: Evidence) -> Said | None:
 def _waiting(evidence: Evidence) -> Said | None:
     """The devices are done long before the round is: the host waits and hands over."""
     outside = _outside(evidence)
-    if outside is None or outside < _MAIN * evidence.shortfall:
+    if outside is None or outside < MAIN * evidence.shortfall:
         return None
     empty = evidence.row.samples.empty_sync if evidence.row.samples else None
     text = f"{time_of(outside)} of {time_of(evidence.time)} pass while no device works"

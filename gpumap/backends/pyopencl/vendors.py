@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.files import cache_folder
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ import opencl
 import pytest
 from commands.scripts import report
 
-from gpumap import opencl_vendors
+from gpumap.backends.pyopencl import vendors as loader
+from gpumap.backends.pyopencl.vendors import LIBRARY, VARIABLE, register
 from gpumap.files import cache_folder
-from gpumap.opencl_vendors import LIBRARY, VARIABLE, register
 
 INTEL = "/opt/intel/lib/libintelocl.so"
 
@@ -30,8 +30,8 @@ def here(tmp_path, monkeypatch):
         for name, text in system.items():
             (vendors / f"{name}.icd").write_text(text)
         monkeypatch.setattr(sys, "prefix", str(prefix))
-        monkeypatch.setattr(opencl_vendors, "SYSTEM", vendors)
-        monkeypatch.setattr(opencl_vendors, "_prefixes", lambda: (str(prefix),))
+        monkeypatch.setattr(loader, "SYSTEM", vendors)
+        monkeypatch.setattr(loader, "_prefixes", lambda: (str(prefix),))
         return {"GPUMAP_CACHE_DIR": str(tmp_path / "cache")}, prefix / "lib" / LIBRARY
 
     return make
@@ -61,7 +61,7 @@ def test_the_folder_is_made_once_and_is_ours_alone(here):
     assert first == second
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.parent.iterdir()) == [folder]  # nothing half-made is left
-    (opencl_vendors.SYSTEM / "other.icd").write_text("libother.so\n")
+    (loader.SYSTEM / "other.icd").write_text("libother.so\n")
     assert register(env)[0] != first
     assert len(shown(folder)) == 2
 

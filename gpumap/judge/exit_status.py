@@ -1,10 +1,11 @@
-"""From verdicts to an exit code: what a report says to a gate, and how it ends because of that.
+"""From outcomes and verdicts to one exit code and status: what a report says to a CI gate.
 
-A verdict that is no pass is an error of the report. What was let pass, because the user said so, is
-one too, of exit code 0: said, and never a pass. A run that could not take place passes nothing
-either: where `if_absent` allows it, the report and its limits are `skipped`. Requested rows of too
-few samples, or with a refused ratio, leave a run inconclusive; its exit code is 0 all the same,
-unless a verdict on them was asked for: by a limit, a base, or `strict`.
+Many outcomes, one exit code: never a count. A verdict that is no pass is an error of the report.
+What was let pass, because the user said so, is one too, of exit code 0: said, and never a pass. A
+run that could not take place passes nothing either: where `if_absent` allows it, the report and its
+limits are `skipped`. Requested rows of too few samples, or with a refused ratio, leave a run
+inconclusive; its exit code is 0 all the same, unless a verdict on them was asked for: by a limit, a
+base, or `strict`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,38 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
-from gpumap.judge.exit_code import exit_code, status
-from gpumap.judge.few import unanswered, undecided
-from gpumap.model import Fit, Measurement, Problem, replace
+from gpumap.model import Problem, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from gpumap.judge.compare import Against  # noqa: TC004 - a run without a base need not load it
     from gpumap.judge.limits import Limit, Row  # noqa: TC004 - nor, without limits, these
-    from gpumap.model import Group, Plan, Report, Verdict
+    from gpumap.model import BreakEven, Group, Measurement, Plan, Report, Verdict
 
+# What a script must hear about first: wrong data before all, a wrong question ends alone.
+_ORDER = (
+    Exit.INTERNAL,
+    Exit.QUESTION,
+    Exit.WRONG_DATA,
+    Exit.INTERRUPTED,
+    Exit.TIMEOUT,
+    Exit.ABSENT,
+    Exit.NO,
+    Exit.INCONCLUSIVE,
+)
+
+STATUS = {
+    Exit.OK: "ok",
+    Exit.NO: "no",
+    Exit.QUESTION: "error",
+    Exit.ABSENT: "absent",
+    Exit.WRONG_DATA: "wrong-data",
+    Exit.INCONCLUSIVE: "inconclusive",
+    Exit.INTERNAL: "internal",
+    Exit.TIMEOUT: "timeout",
+    Exit.INTERRUPTED: "interrupted",
+}
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # to be busy, lost or out of memory is something else
 _PASSED = 0  # the exit code of what is said, and let pass
@@ -35,6 +57,29 @@ _OWN = ("time", "rate", "speedup", "device_time", "overlap", "time_observed", "s
 _LONGER = "raise --budget, and keep the machine idle"
 _PLANNED = "--dry-run lists the rows that there would be"
 _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
+
+
+def exit_code(outcomes: Iterable[int]) -> Exit:
+    """Return the one exit code that stands for all outcomes; OK if there are none."""
+    found = set(outcomes)
+    return next((code for code in _ORDER if code in found), Exit.OK)
+
+
+def status(code: Exit, rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> str:
+    """Return the status of a run; without an error, what was requested may be inconclusive."""
+    if code == Exit.OK and _inconclusive(rows, break_evens):
+        code = Exit.INCONCLUSIVE
+    return STATUS[code]
+
+
+def _inconclusive(rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> int:
+    """Return how many rows and break-evens that were requested leave a run inconclusive."""
+    found, ends = tuple(rows), tuple(break_evens)
+    if not found and not ends:  # as a check has none, and need not load what judges them
+        return 0
+    from gpumap.judge.ceilings import unanswered, undecided
+
+    return len(undecided(found)) + sum(map(unanswered, ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +134,7 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
         from gpumap.judge import compare
 
         found += compare.early(gate.against.base, rows, gate.against.terms.threshold)
-    return "inconclusive" not in found and not undecided(rows) if found else None
+    return "inconclusive" not in found and not _inconclusive(rows) if found else None
 
 
 def judged(plan: Plan, gate: Gate) -> Plan:
@@ -165,7 +210,7 @@ def problems(found: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
     if not (found := tuple(found)):
         return ()
     from gpumap.judge.limits import rows_of
-    from gpumap.judge.select import id_of
+    from gpumap.judge.selectors import id_of
 
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in found)
@@ -200,6 +245,8 @@ def _why_not(row: Row | None) -> tuple[str, str]:
     """Return why a row has no figure, and the fix."""
     if row is None:
         return "has no fit: too few sizes of its sweep were measured", _LONGER
+    from gpumap.model import Fit, Measurement
+
     if isinstance(row, Fit):
         return "does not fit its size sweep, so it has no metrics", _LONGER
     if row.reason is None:
@@ -211,6 +258,8 @@ def _why_not(row: Row | None) -> tuple[str, str]:
 
 def _maybe(verdict: Verdict, row: Row | None) -> Diagnostic:
     """Return what is said of a limit that the figures are too uncertain for."""
+    from gpumap.model import Measurement
+
     figure = row.metrics.get(verdict.metric or "") if row is not None else None
     if figure is not None:
         said = _found(verdict)
@@ -234,7 +283,7 @@ def _found(verdict: Verdict) -> str:
 
 def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     """Return the warning that rows are not good enough to conclude anything from."""
-    count = len(undecided(report.measurements)) + sum(map(unanswered, report.break_evens))
+    count = _inconclusive(report.measurements, report.break_evens)
     if not count:
         return ()
     rows = "1 row has" if count == 1 else f"{count} rows have"

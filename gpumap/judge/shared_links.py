@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import specified
-from gpumap.escape import printable
-from gpumap.judge.explain import ENOUGH, by_others, contended, plain, seconds, time_of
+from gpumap.judge.bottlenecks import MAIN, SLOWER, by_others, contended, plain, seconds, time_of
+from gpumap.judge.ceilings import ENOUGH
 from gpumap.model import Estimate, Explanation, LinkState, Measurement
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
     Said = tuple[str, dict[str, Estimate]]
 
-_MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 _MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
-_SLOWER = 1.1  # a device that takes so many times as long as another sets the time
 _NAMED = 4  # names that are written out
 
 
@@ -139,7 +138,7 @@ def _unequal(evidence: Together) -> Said | None:
     """The slowest copy sets the time, and is as slow alone."""
     times = evidence.alone
     slow, fast = (pick(times, key=times.__getitem__) for pick in (max, min))
-    if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < _SLOWER * times[fast]:
+    if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < SLOWER * times[fast]:
         return None
     text = (
         f"alone {printable(slow)} takes {time_of(times[slow])} and {printable(fast)} "
@@ -168,7 +167,7 @@ def _busy(evidence: Together) -> Said | None:
         return None
     missing = count - evidence.gain.value
     foreign, steal = around.foreign or 0.0, around.steal or 0.0
-    if foreign + steal * count < _MAIN * missing:
+    if foreign + steal * count < MAIN * missing:
         return None
     return by_others(foreign, steal, steal * count)
 
@@ -179,7 +178,7 @@ def _calls(evidence: Together) -> Said | None:
     shortfall = evidence.time - evidence.slowest
     if len(calls) < len(evidence.alone) or shortfall <= 0.0:
         return None
-    if sum(calls) - max(calls) < _MAIN * shortfall:
+    if sum(calls) - max(calls) < MAIN * shortfall:
         return None
     text = (
         f"the host's calls take {time_of(sum(calls))} of {time_of(evidence.time)}, one after the "

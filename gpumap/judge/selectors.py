@@ -26,7 +26,7 @@ from gpumap import units
 from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.model import Measurement
-from gpumap.spelling import fix
+from gpumap.text import fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from gpumap.escape import printable, width
+from gpumap.text import printable, width
 
 TABLE = table(__file__)
 
