@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
-from gpumap.machine import orphans
+from gpumap.machine import process_control
 from gpumap.model import Device, Kind, Probe, replace
 from gpumap.model.trees import plain, typed
 
@@ -180,7 +180,12 @@ def run_child(
     """
     mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"
     key, _, value = mark.partition("=")
-    with _scratch() as answer, _scratch() as errors, _scratch() as asked, orphans.adopting():
+    with (
+        _scratch() as answer,
+        _scratch() as errors,
+        _scratch() as asked,
+        process_control.adopting_orphans(),
+    ):
         asked.write(job.encode())
         asked.seek(0)
         child = subprocess.Popen(  # noqa: S603 - our own module, or the interpreter that is asked for
@@ -199,7 +204,7 @@ def run_child(
                 lambda starved: _flooded(errors, answer) or over(_so_far(answer), starved),
             )
         finally:
-            orphans.end(mark.encode())  # a driver may make sessions of its own
+            process_control.kill_children(mark.encode())  # a driver may make sessions of its own
         return Ended(_text(answer), code, _text(errors), cpu)
 
 
@@ -276,8 +281,8 @@ def _signal_name(number: int) -> str:
 
 def answer(descriptor: int, every: Iterable[Any]) -> None:
     """Be a child: write nouns to `descriptor`, a line each as it comes; end with the parent."""
-    if (prctl := orphans.prctl()) is not None:
-        prctl(orphans.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
+    if (prctl := process_control.prctl()) is not None:
+        prctl(process_control.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
         for noun in every:
             file.write(f"{json.dumps(plain(noun))}\n")

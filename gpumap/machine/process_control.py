@@ -1,25 +1,23 @@
-"""The memory of NUMA nodes: which have some, and how a process takes that of one alone.
-
-Memory of this process: whether there is more, and large pages for memory that is not written yet.
-
-Which processors the calling thread may run on.
-"""
+"""What a process asks of the kernel: cores, memory of NUMA nodes, large pages, its orphans."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import platform
 import re
-from contextlib import suppress
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from gpumap.machine.tree import cpu_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from gpumap.machine.tree import Tree
+
 
 _LARGE = 4 << 20  # bytes, from which on it is worth a call; NumPy asks from there on, too
 _NODES = "sys/devices/system/node"
@@ -104,7 +102,7 @@ def take_memory_of(node: int) -> int:
     import ctypes
     import errno
 
-    call = _CALLS.get(platform.machine())
+    call = _CALLS.get(os.uname().machine)
     if call is None or not 0 <= node < _MOST:
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
@@ -125,3 +123,98 @@ def memory_taken_of(process: int) -> tuple[int, ...] | None:
     if match is None:
         return () if line else None  # the process has ended
     return cpu_list(match[2]) if match[1] == "bind" else ()
+
+
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
+_PAUSE = 0.002
+_lock = threading.Lock()
+_adopting = 0  # how many have asked for it
+_kept = False
+
+
+def prctl() -> Callable[[int, int], int] | None:
+    """Return the system's call of that name; None where there is none: not Linux."""
+    import ctypes
+
+    with suppress(AttributeError):
+        found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+        return found
+    return None
+
+
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Get a signal when the parent ends; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(PARENT_DEATH, number)
+
+
+def adopt_orphans(*, orphans: bool) -> None:
+    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(_SUBREAPER, int(orphans))
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Be the parent of orphans for a while; of threads that want it, the last one ends it."""
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def keep_orphans() -> None:
+    """Be the parent of orphans to the end of this process, which calls `kill_orphans` then."""
+    global _kept
+    if not _kept:
+        _kept = True
+        _count(1)
+
+
+def kill_orphans() -> None:
+    """Kill what is left of all that was started, by a driver for example, if `keep` was called."""
+    if _kept:
+        kill_children()
+
+
+def _count(change: int) -> None:
+    global _adopting
+    with _lock:
+        _adopting += change
+        if _adopting == max(0, change):  # the first one, or nobody any more
+            adopt_orphans(orphans=change > 0)
+
+
+def kill_children(mark: bytes = b"") -> None:
+    """Kill the children whose first environment has `mark`, and what they leave behind."""
+    until = time.monotonic() + _PATIENCE
+    while (found := list(_children(mark))) and time.monotonic() < until:
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)  # no one else has its number until it is reaped
+        time.sleep(_PAUSE)
+        for pid in found:
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _children(mark: bytes) -> Iterator[int]:
+    """Yield the children of this process that live; none where the kernel does not list them."""
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib is slow
+            for pid in _read(f"/proc/self/task/{thread}/children").split():
+                if mark in _read(f"/proc/{int(pid)}/environ"):
+                    yield int(pid)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
+            return file.read()
+    except OSError:  # it has ended, or is another user's
+        return b""

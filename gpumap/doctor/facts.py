@@ -34,13 +34,13 @@ _ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
 @cache
 def tables() -> Mapping[str, Any]:
     """Return the tables of what frameworks, CUDA and drivers document of each other."""
-    return shipped("gpumap.doctor.frameworks", "tables.toml", dict)
+    return shipped("gpumap.doctor", "tables.toml", dict)
 
 
 @cache
 def patterns() -> Mapping[str, Any]:
     """Return the patterns of printed lines, by cause or group and certainty."""
-    return shipped("gpumap.doctor.frameworks", "lines.toml", _compiled)
+    return shipped("gpumap.doctor", "lines.toml", _compiled)
 
 
 def _compiled(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
@@ -310,3 +310,48 @@ def line(facts: Facts, key: str, certainty: str = "") -> str:
 def prints(facts: Facts, key: str) -> bool:
     """Return whether a program printed what names a cause, or belongs to a group."""
     return bool(line(facts, key))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cause of doctor's table, and what shows it.
+
+    certain: the facts alone prove it; else it is likely. rank: of likely ones the lower is first.
+    names: packages that its fix is about.
+    """
+
+    code: str
+    what: str
+    certain: bool = False
+    rank: int = 1
+    names: tuple[str, ...] = ()
+
+
+@cache
+def _signs() -> Any:
+    return shipped("gpumap.doctor", "signs.toml", lambda found: found["sign"])
+
+
+def printed(facts: Facts) -> Iterator[Found]:
+    """Yield each cause that what programs printed names."""
+    for code in patterns():
+        for word in ("certain", "likely"):
+            named = code.startswith("GM") and word in patterns()[code]
+            if named and (text := line(facts, code, word)):
+                yield Found(code, f"printed: {text}", certain=word == "certain")
+                break
+
+
+def signs(facts: Facts) -> Iterator[Found]:
+    """Yield each cause whose facts have the texts that name it, by the table of signs."""
+    known = facts.named()
+
+    def found(keys: Mapping[str, str]) -> list[bool]:
+        texts = ((known.get(key), pattern) for key, pattern in keys.items())
+        return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
+
+    for row in _signs():
+        if all(found(row["when"])) and not any(found(row.get("unless", {}))):
+            certain = "sure" in row and all(found(row["sure"]))
+            text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])
+            yield Found(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))

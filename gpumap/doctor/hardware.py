@@ -1,14 +1,18 @@
-"""GM2..: the device, its driver or its library is not there, not the right one, or fails."""
+"""GM2 and GM3: the device, its driver or its library; and the machine around it.
+
+GM2..: it is not there, not the right one, or fails. GM3..: the machine gives less than the device
+could take.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.causes.cause import Rule, Shown, exact
+from gpumap.doctor.evidence import IDEAL, Rule, Shown
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, Known, explain
-from gpumap.model import Kind
+from gpumap.model import Estimate, Kind
 from gpumap.text import printable
 
 if TYPE_CHECKING:
@@ -22,9 +26,10 @@ _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
 _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
 _FULL = ("out-of-memory", "no-host-memory")
 _NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time")  # failures with a cause of their own
-_BUSY = 0.1  # share of a GPU's time that others have
+_GPU_BUSY = 0.1  # share of a GPU's time that others have
 _NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
 _NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
+_BUSY = 0.5  # cores
 
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
@@ -214,18 +219,18 @@ def _memory_full(_: Evidence, named: Named) -> Shown | None:
         return None
     total = named.device.memory_total if named.device else None
     what = f"{units.memory(free)} of {units.memory(total)} are free"
-    return Shown({"what": what}, {"free": exact(free, "B")})
+    return Shown({"what": what}, {"free": Estimate.exact(free, "B")})
 
 
-def _busy(known: Evidence, named: Named) -> Shown | None:
+def _gpu_busy(known: Evidence, named: Named) -> Shown | None:
     device = named.device
     if device is None or named.kind is not Kind.CUDA or known.fake():
         return None
     gpu = next((g for g in known.nvidia.gpus or () if _same(device, g.pci, g.uuid)), None)
-    if gpu is None or not gpu.busy or gpu.busy <= _BUSY:
+    if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
     who = printable(", ".join(gpu.processes[:3])) or "processes that cannot be seen from here"
-    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": exact(gpu.busy)})
+    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
 
 
 def _same(device: Device, pci: str | None, uuid: str | None) -> bool:
@@ -283,7 +288,7 @@ def _no_kernel(_: Evidence, named: Named) -> Shown | None:
 
 
 _ABSENT = Exit.ABSENT
-RULES = {
+DEVICES = {
     "GM201": Rule("not used", _no_permission, _ABSENT),
     "GM202": Rule("not used", _hangs, _ABSENT),
     "GM203": Rule("not used", _crashes, _ABSENT),
@@ -298,10 +303,100 @@ RULES = {
     "GM212": Rule("not used", _wrong, Exit.WRONG_DATA),
     "GM213": Rule("not used", _memory_full, _ABSENT),
     "GM214": Rule("not used", _lost, _ABSENT),
-    "GM215": Rule("partly", _busy),
+    "GM215": Rule("partly", _gpu_busy),
     "GM216": Rule("used", _order),
     "GM217": Rule("partly", _wrong_device),
     "GM218": Rule("partly", _no_kernel),
     "GM219": Rule("not used", _not_there, _ABSENT, last=True),
     "GM220": Rule("not used", _working, _ABSENT),
+}
+
+
+def _affinity(known: Evidence, named: Named) -> Shown | None:
+    allowed, online = len(known.topology.cpus), known.topology.online
+    if named.absent is None or named.kind is not Kind.CPU or named.index is None:
+        return None
+    if not allowed <= named.index < online:
+        return None
+    return Shown({"device": named.asked, "allowed": str(allowed), "online": str(online)})
+
+
+def _quota(known: Evidence, named: Named) -> Shown | None:
+    quota = known.topology.quota
+    if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
+        return None
+    on_host = [n.device for n in known.names if n.device and n.device.in_host_memory]
+    cores = {element for device in on_host for element in device.hardware}
+    if quota >= len(cores):
+        return None
+    words = {"quota": f"{quota:g}", "cores": str(len(cores))}
+    return Shown(words, {"quota": Estimate.exact(quota), "cores": Estimate.exact(len(cores))})
+
+
+def _shared(known: Evidence, named: Named) -> Shown | None:
+    device = named.device
+    if device is None:
+        return None
+    others = [
+        one
+        for one in known.names
+        if one.device and one.name != named.name and one.device.id != device.id
+        and one.device.hardware & device.hardware
+    ]  # fmt: skip
+    if others and others[0].device:
+        hardware = min(others[0].device.hardware & device.hardware)
+        return Shown({"who": printable(others[0].name), "what": printable(hardware)})
+    together = known.together
+    said = together.explanation if together else None
+    if together is None or said is None or said.cause != "shared-hardware":
+        return None
+    if together.speedup.high >= IDEAL * together.ideal.value:
+        return None
+    words = {"who": "others", "what": printable(said.text)}
+    return Shown(words, {"speedup": together.speedup, "ideal": together.ideal})
+
+
+def _busy(known: Evidence, named: Named) -> Shown | None:
+    seen = known.others
+    if seen is None or named.device is None or not named.device.in_host_memory:
+        return None
+    if seen.cores < _BUSY:
+        return None
+    who = ", ".join(f"pid {one.pid} ({printable(one.name)})" for one in seen.processes)
+    words = {
+        "cores": f"{seen.cores:.2f}",
+        "of": str(seen.of),
+        "who": who or "processes that cannot be seen from here",
+    }
+    return Shown(words, {"foreign": Estimate.exact(seen.cores)})
+
+
+def _numa(known: Evidence, named: Named) -> Shown | None:
+    link = known.links.get(named.device.id) if named.device else None
+    if link is None or link.node is None or not link.nodes or link.node in link.nodes:
+        return None
+    here = ", ".join(map(str, link.nodes))
+    return Shown({"device": named.asked, "node": str(link.node), "here": here})
+
+
+def _narrow(known: Evidence, named: Named) -> Shown | None:
+    link = known.links.get(named.device.id) if named.device else None
+    if link is None:
+        return None
+    if link.width and link.max_width and link.width < link.max_width:
+        what = f"{link.width} of {link.max_width} lanes"
+    elif link.narrow is not None:
+        what = f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
+    else:
+        return None
+    return Shown({"device": named.asked, "what": what})
+
+
+MACHINE = {
+    "GM301": Rule("not used", _affinity, Exit.ABSENT),
+    "GM302": Rule("partly", _quota),
+    "GM303": Rule("partly", _busy),
+    "GM304": Rule("partly", _shared),
+    "GM305": Rule("partly", _numa),
+    "GM306": Rule("partly", _narrow),
 }

@@ -7,9 +7,16 @@ import sys
 import pytest
 
 from gpumap.backends.numpy.devices import cores
-from gpumap.launch.child import TOKEN, Shared, environment_of_all, environments
-from gpumap.launch.places import Place, joined, places
-from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
+from gpumap.launch.placement import (
+    TOKEN,
+    Place,
+    Shared,
+    environment_of_all,
+    environments,
+    joined,
+    places,
+)
+from gpumap.machine.process_control import memory_taken_of, take_memory_of, with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace

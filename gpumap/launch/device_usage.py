@@ -1,4 +1,4 @@
-"""What processes take of cores and of DRM devices (AMD's, Intel's), read from the kernel's files.
+"""What processes take of cores and devices, seen from outside: the kernel's files, DRM's, NVML.
 
 Every function takes a root folder: "" for the running system, or a recorded tree. Formats: proc(5);
 https://docs.kernel.org/gpu/drm-usage-stats.html; https://docs.kernel.org/gpu/amdgpu/thermal.html;
@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.machine.tree import Tree
+from gpumap.machine.nvml import Gpus
+from gpumap.machine.tree import Tree, pci_address
+from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from gpumap.machine.nvml import GpuLook
+    from gpumap.model.programs import Seeing, Unseen
+
 
 TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -98,10 +105,21 @@ class Kept:
     """
 
     def __init__(self) -> None:
+        self.noted: dict[str, bytes] = {}  # what `read` returns of files
         self._open: dict[str, int] = {}
+        self._children: list[bytes] = []
+
+    def contents(self) -> tuple[dict[str, bytes], bool]:
+        """Return what is in each file that is open, and whether a process has other children."""
+        found = {path: self.read(path) for path in [*self._open]}
+        before = self._children
+        self._children = [text for path, text in found.items() if path.endswith("children")]
+        return found, before != self._children
 
     def read(self, path: str) -> bytes:
         """Return the content of a file, as `read` does."""
+        if path in self.noted:
+            return self.noted[path]
         file = self._open.get(path)
         if file is None:
             if len(self._open) >= _MOST:
@@ -123,20 +141,13 @@ class Kept:
             os.close(self._open.pop(path))
 
 
-def process(
-    root: str, pid: int, read: Callable[[str], bytes] = read, last: Seen | None = None
-) -> Seen | None:
-    """Return a process, its threads and its children; None: it has ended.
-
-    `last`: what was seen of it before; its threads and children are read if it has worked since.
-    """
+def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
+    """Return a process, its threads and its children; None: it has ended."""
     folder = f"{root}/proc/{pid}"
     fields = _fields(read(f"{folder}/stat"))
     if fields is None:
         return None
     whole, start = _spent(fields), int(fields[_START])
-    if last is not None and (last.whole.ticks, last.start) == (whole.ticks, start):
-        return last._replace(whole=whole, memory=int(fields[_RSS]) * _PAGE)
     threads = {pid: whole}
     if fields[_THREADS] != b"1":
         ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
@@ -296,3 +307,125 @@ def _fields(stat: bytes) -> list[bytes] | None:
 
 def _spent(fields: list[bytes]) -> Spent:
     return Spent(int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_PROCESSOR]))
+
+
+_CONTEXT = 16 << 20  # bytes: to open a CUDA device takes many times that
+
+
+class Sight(NamedTuple):
+    """What was seen of a device in one interval; None: not reported."""
+
+    source: Seeing
+    share: float | None = None
+    memory: int | None = None
+    power: float | None = None
+    throttle: tuple[str, ...] = ()
+    why: Unseen | None = None  # what keeps a verdict of not-used away
+    sent: int | None = None  # since the start
+    received: int | None = None
+
+
+class Devices:
+    """The GPUs of a map; what a driver in host memory does cannot be seen from outside."""
+
+    def __init__(self, devices: Iterable[Device], root: str, library: object = None) -> None:
+        every = {device.id: device for device in devices}.values()
+        self._root = root
+        self._devices = [d for d in every if not (d.kind is Kind.CPU and d.cores)]
+        self.hidden = all(device.in_host_memory for device in self._devices)  # nothing to read
+        self._gauges = {
+            d.id: gauges
+            for d in self._devices
+            if d.pci and not d.in_host_memory
+            if (gauges := Gauges(root, pci_address(d.pci) or d.pci)).there
+        }
+        others = [d for d in self._devices if not d.in_host_memory and d.id not in self._gauges]
+        self._gpus = Gpus((replace(d, kind=Kind.CUDA) for d in others if d.pci or d.uuid), library)
+        self._gpus.__enter__()
+        self._since = int(time.time() * _MICRO)
+        self._clients: dict[tuple[str, int], Client] = {}
+        self._first: dict[str, GpuLook] = {}
+
+    def close(self) -> None:
+        """Look no more."""
+        self._gpus.__exit__(None, None, None)
+
+    def look(self, processes: Collection[int], passed: float) -> dict[str, Sight]:
+        """Return what these processes did with each device in the last `passed` seconds."""
+        if not self._devices:
+            return {}
+        opened = [drm_use(self._root, p) for p in processes] if self._gauges else []
+        since, self._since = self._since, int(time.time() * _MICRO)
+        looks, found = self._gpus.look(since), {}
+        for device in self._devices:
+            if device.in_host_memory:
+                found[device.id] = Sight("proc", why="host-threads")
+            elif device.id in self._gauges:
+                found[device.id] = self._drm(device, opened, passed)
+            elif device.id in looks:
+                found[device.id] = self._nvidia(device, looks[device.id], processes)
+            else:
+                known = device.pci or device.uuid
+                found[device.id] = Sight("nvml", why="no-driver" if known else "no-address")
+        for use in opened:
+            self._clients |= use.clients
+        return found
+
+    def _drm(self, device: Device, opened: list[DrmUse], passed: float) -> Sight:
+        where, gauges = pci_address(device.pci or ""), self._gauges[device.id]
+        clients = {k: c for use in opened for k, c in use.clients.items() if k[0] == where}
+        share: float | None = _engines(self._clients, clients, passed)
+        why: Unseen | None = "opened-idle" if clients and not share else None
+        if any(use.compute for use in opened):
+            why = "compute-driver"
+        elif any(use.hidden for use in opened):
+            why = "no-permission"
+        if not share and why in ("compute-driver", "no-permission"):
+            share = None
+        memory = sum(client.memory for client in clients.values())
+        throttle = tuple(gauges.throttled())
+        return Sight("fdinfo", share, memory, gauges.power(time.monotonic()), throttle, why)
+
+    def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
+        """Return what NVML says; its numbers of processes are the host's."""
+        first = self._first.setdefault(device.id, found)
+        shares = [share for pid, share in found.shares.items() if pid in processes]
+        listed = found.processes or {}
+        ours = [memory for pid, memory in listed.items() if pid in processes]
+        alone = bool(ours) and len(ours) == len(listed)
+        share = min(sum(shares), 1.0) if shares else found.busy if alone else 0.0
+        why: Unseen | None = "opened-idle" if ours and not share else None
+        grown = (found.used or 0) > (first.used or 0) + _CONTEXT
+        if not ours and (grown or found.processes is None or first.used is None):
+            why, share = "hidden-processes", None
+        known = None not in (found.sent, found.received, first.sent, first.received)
+        return Sight(
+            "nvml",
+            share,
+            sum(memory or 0 for memory in ours) or None,
+            found.power,
+            found.throttle,
+            why,
+            max(0, (found.sent or 0) - (first.sent or 0)) if known else None,
+            max(0, (found.received or 0) - (first.received or 0)) if known else None,
+        )
+
+
+def _engines(
+    before: Mapping[tuple[str, int], Client],
+    now: Mapping[tuple[str, int], Client],
+    passed: float,
+) -> float:
+    """Return the share of time in which the busiest engine worked."""
+    shares: dict[bytes, float] = {}
+    for key, client in now.items():
+        last = before[key].engines if key in before else {}
+        for engine, (busy, total) in client.engines.items():
+            old_busy, old_total = last.get(engine, (0, None))
+            if total is not None and old_total is None:
+                continue  # cycles since the device was started
+            of = passed * 1e9 if total is None else total - (old_total or 0)
+            share = max(0, busy - old_busy) / of if of > 0 else 0.0
+            capacity = client.capacity.get(engine, 1)
+            shares[engine] = shares.get(engine, 0.0) + share / capacity
+    return min(max(shares.values(), default=0.0), 1.0)

@@ -1,13 +1,20 @@
-"""On which cores, and in whose memory, the process of each name is to run; nothing is guessed."""
+"""Where the process of each name runs, its environment, and the call of mpirun for all of them.
+
+Nothing is guessed. One application context for each rank of a map makes its ranks places in the
+map. What such a context needs is in its own command (``env``, ``taskset``): the options of Open
+MPI, MPICH and Intel MPI for that have little in common.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.machine.pci import address
+from gpumap.machine.tree import pci_address
 from gpumap.model import Device, Kind
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
 
     Core = tuple[int, ...]  # the processors of one physical core
+
 
 _UNPLACED = "not bound: the system does not say where this device is"
 
@@ -138,7 +146,7 @@ def _near(device: Device, topology: Topology) -> _Near:
         return None, "not bound: its driver places its threads itself"
     if device.pci is None:
         return None, "not bound: its driver tells no PCI address"
-    where = address(device.pci)
+    where = pci_address(device.pci)
     known = next((each for each in topology.pci if each.address == where), None)
     if known is None:
         return None, "not bound: the system does not list its PCI address"
@@ -194,3 +202,154 @@ def _divided(
         name: (list(cores[first:last]), said)
         for name, first, last in zip(names, bounds, bounds[1:], strict=False)
     }
+
+
+TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
+HERE = "127.0.0.1"
+_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS", "GPUMAP_BACKEND")  # in one process too
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all processes of a run are told alike."""
+
+    token: str
+    port: int
+    address: str = HERE
+    backend: str | None = None  # what was asked to drive the devices
+
+
+def environments(
+    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+) -> tuple[dict[str, str], ...]:
+    """Return for each place the variables that its process gets beside those that were `given`."""
+    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    return tuple(
+        _environment(place, rank, len(places), world, shared, given)
+        for rank, place in enumerate(places)
+    )
+
+
+def identity(device: Device) -> str:
+    """Return a device as a map may name it, by what stays the same whatever is visible."""
+    if device.kind is Kind.CUDA and (known := device.uuid or device.pci):
+        return f"{Kind.CUDA}@{known}"
+    return str(device.ref)
+
+
+def inside(place: Place, cores: tuple[int, ...]) -> str:
+    """Return the device of a place as it is named in a process that may run on these cores alone.
+
+    None: in one that is not bound.
+    """
+    one_core = place.device.kind is Kind.CPU and place.device.ref.index is not None
+    if one_core and place.cores and cores:
+        return f"{Kind.CPU}{cores.index(place.cores[0])}"
+    return identity(place.device)
+
+
+def visible(device: Device) -> str | None:
+    """Return what CUDA_VISIBLE_DEVICES must be for just this device; None: it is left alone.
+
+    OpenCL drivers of NVIDIA read it too, so that it must not hide what OpenCL is to drive.
+    """
+    if device.kind is Kind.CUDA:
+        return device.uuid
+    return "" if device.in_host_memory else None
+
+
+def environment_of_all(
+    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of one process that has several names; it is no rank of a job."""
+    whole, devices = joined(places), [visible(place.device) for place in places]
+    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    own = _environment(whole, 0, 1, world, shared, given)
+    found = {key: value for key, value in own.items() if key in _OF_ALL}
+    found["GPUMAP_COUNT"] = str(len(places))
+    found["GPUMAP_CONTEXTS"] = ";".join(f"{p.name}->{inside(p, whole.cores)}" for p in places)
+    if None not in devices:
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(filter(None, devices))
+    return found
+
+
+def _environment(
+    place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    outer = given.get(TOKEN)
+    found = {
+        "GPUMAP_NAME": place.name,
+        "GPUMAP_DEVICE": identity(place.device),
+        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores)}",
+        "GPUMAP_WORLD": world,
+        TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": shared.address,
+        "MASTER_PORT": str(shared.port),
+    }
+    if not given.get("OMP_NUM_THREADS"):
+        found["OMP_NUM_THREADS"] = str(place.threads)
+    if (devices := visible(place.device)) is not None:
+        found["CUDA_VISIBLE_DEVICES"] = devices
+    if shared.backend is not None:
+        found["GPUMAP_BACKEND"] = shared.backend
+    return found
+
+
+SEPARATOR = ":"
+# Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.
+_OPEN_MPI = ("--bind-to", "none", "--oversubscribe")
+
+
+def without_memory(places: Sequence[Place]) -> tuple[Place, ...]:
+    """Return places as mpirun can give them: nothing tells its ranks of memory."""
+    why = "memory is not bound: by mpirun"
+    return tuple(
+        p if p.memory is None else replace(p, memory=None, why=f"{p.why}; {why}") for p in places
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MpiContext:
+    """A command, how many ranks of it there are, and on which host; None: wherever mpirun likes."""
+
+    command: tuple[str, ...]
+    ranks: int = 1
+    host: str | None = None
+
+
+def mpirun_contexts(
+    ranks: Sequence[tuple[Place, Mapping[str, str]]], command: Sequence[str]
+) -> tuple[MpiContext, ...]:
+    """Return a context for each rank: `command` with its variables, on its cores."""
+    return tuple(
+        MpiContext(
+            (
+                "env",
+                *(f"{key}={value}" for key, value in variables.items()),
+                *(("taskset", "-c", ranges(place.cores)) if place.cores else ()),
+                *command,
+            )
+        )
+        for place, variables in ranks
+    )
+
+
+def mpirun_call(program: str, version: str, contexts: Sequence[MpiContext]) -> tuple[str, ...]:
+    """Return the words of the call.
+
+    Args:
+        program: mpirun.
+        version: what it says of itself.
+        contexts: what it starts, in the order of the ranks.
+    """
+    open_mpi = "Open MPI" in version or "OpenRTE" in version
+    words = [program, *(_OPEN_MPI if open_mpi else ())]
+    for number, context in enumerate(contexts):
+        words += [SEPARATOR] if number else []
+        words += ["-host", context.host] if context.host is not None else []
+        words += ["-np", str(context.ranks), *context.command]
+    return tuple(words)
