@@ -101,6 +101,6 @@ MODELS: dict[str, Callable[[int, float, Link], float]] = {
 }
 
 
-def bus_factor(ranks: int) -> float:
+def bus_factor(ranks: int, operation: str = "allreduce") -> float:
     """Return the bytes that a link moves in an exchange, as a multiple of the array's."""
-    return 2 * (ranks - 1) / ranks
+    return (2 if operation == "allreduce" else 1) * (ranks - 1) / ranks
