@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpumap.errors import DtypeError, GpumapError, ShapeError, Unsupported
-from gpumap.escape import printable
+from gpumap.text import printable
 
 _HOST = (1, 3, 11)  # of DLPack: the processor's memory, pinned by CUDA, pinned by ROCm
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap import spelling
 from gpumap.bench import registry
 from gpumap.files import shipped
+from gpumap.text import nearest as nearest_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ KINDS: dict[Kind, str] = {
     "verdict": "Verdicts on limits, and on what changed since a base",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
-    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.pages
+    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.causes
 }
 _FILES: dict[str, tuple[Kind, ...]] = {
     "metrics": ("metric",),
@@ -136,7 +136,7 @@ def nearest(word: str) -> tuple[str, ...]:
     asked = _plain(word)[:_LONGEST]
     names = {_plain(topic.name): typed(topic) for topic in every()}
     longer = [name for name in names if len(asked) >= _TELLING and asked in name]
-    alike = spelling.nearest(asked, names, _NEAR)
+    alike = nearest_words(asked, names, _NEAR)
     return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]
 
 

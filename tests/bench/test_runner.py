@@ -11,7 +11,7 @@ from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
-from gpumap.judge.verdict import EARLY
+from gpumap.judge.pairs import EARLY
 from gpumap.model import Around, Estimate, Reason, replace
 from gpumap.model import replace as changed
 from gpumap.stats import location

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS, exit_code, status
+from gpumap.judge.exit_status import STATUS, exit_code, status
 
 ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 

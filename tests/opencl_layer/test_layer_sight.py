@@ -13,7 +13,7 @@ import pytest
 from layered import DRIVERS, compiled
 
 from gpumap.opencl_layer import MEANING, UNUSED, sight
-from gpumap.opencl_layer.sights import Sight
+from gpumap.opencl_layer.inside import Sight
 
 DIRECT = """
 #include <dlfcn.h>
