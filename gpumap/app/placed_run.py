@@ -165,7 +165,7 @@ def _free_port() -> int:
 
 def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return a process for each name."""
-    from gpumap.distributed.launch import without_ranks
+    from gpumap.distributed.ranks import without_ranks
 
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):

@@ -216,7 +216,7 @@ def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> N
 def _exchanges(asked: Exchanges) -> AllReduceParams:
     from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
     from gpumap.bench.sizes import NAMED, transfers
-    from gpumap.training.presets import BUCKET, PARAMETERS, nbytes
+    from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
     named = asked.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")

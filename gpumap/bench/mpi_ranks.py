@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
-    from gpumap.distributed.watchdog import Seat
+    from gpumap.distributed.ranks import Seat
     from gpumap.model import Binding, Check
 
 

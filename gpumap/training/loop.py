@@ -21,8 +21,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumap.distributed.launch import launched
 from gpumap.distributed.mpi import load
+from gpumap.distributed.ranks import launched
 from gpumap.dtypes import Array, np
 from gpumap.errors import (
     AbsentError,
@@ -33,7 +33,7 @@ from gpumap.errors import (
     SourceError,
 )
 from gpumap.files import write_atomic
-from gpumap.training.optimizers import scaled
+from gpumap.training.workers import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -31,8 +31,8 @@ from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.training import loop
 from gpumap.training.mpi_asynchronous import Apart
-from gpumap.training.optimizers import Chosen
 from gpumap.training.steps import Course
+from gpumap.training.workers import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

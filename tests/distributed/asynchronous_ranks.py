@@ -18,10 +18,10 @@ from gpumap.backends.base import Host
 from gpumap.distributed.mpi import load
 from gpumap.machine import topology
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
-from gpumap.training.mpi_steps import RankTraining
+from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import Chosen
 from gpumap.training.steps import held_out
+from gpumap.training.workers import Chosen
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
