@@ -94,7 +94,7 @@ def run_names(program: Program, asked: RunRequest) -> None:
         launching.to_files(asked.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
     if asked.watch or asked.expect_used:
-        from gpumap.app.watching import Shown, run_watched
+        from gpumap.app.watched_programs import Shown, run_watched
 
         live = asked.watch and not asked.quiet and asked.launcher == "local"
         shown = Shown(live, asked.quiet, asked.expect_used)

@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpumap.launch import usage
-from gpumap.launch.usage import Devices, Sight
+from gpumap.launch import device_usage as usage
+from gpumap.launch.device_usage import Devices, Sight
 from gpumap.model import Kind, TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 

@@ -78,8 +78,6 @@ def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
     loaders = [path for path in mapped if _LOADER.search(path)]
     drivers = any(_DRIVER.search(path) for path in mapped)
     layer = any(_LAYER.search(path) for path in mapped)
-    if not loaders and not drivers and not layer:
-        return "no-opencl"
     variables = (place / "environ").read_bytes().split(b"\0")
     aux = (place / "auxv").read_bytes()
     pairs = iter_unpack("@LL", aux[: len(aux) // 16 * 16])
@@ -89,6 +87,7 @@ def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
         "environment": f"{FOLDER}={folder}".encode() not in variables,
         "counted": layer,
         "container": (place / "ns/mnt").readlink() != (own / "ns/mnt").readlink(),
+        "no-opencl": not loaders and not drivers,  # and what it loads later is counted
         "no-loader": not loaders,
         "not-loaded": drivers,
     }

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from nvml_library import Library
 
-from gpumap.launch import usage
+from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
 from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 

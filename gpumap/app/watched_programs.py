@@ -22,8 +22,10 @@ from gpumap.bench.figures import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
 from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.limits import word
+from gpumap.judge.pairs import EARLY
 from gpumap.judge.phrases import interval
 from gpumap.judge.programs import INCONCLUSIVE, judged, sentence, sentences
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.launch.device_usage import Sight
     from gpumap.launch.supervisor import Ending
-    from gpumap.launch.usage import Sight
     from gpumap.model import Binding, Report, Resolution, TimedRun, Use, Utilisation
 
 
@@ -315,10 +317,10 @@ class _Runs:
                 took, most = (units.together((seconds,), "s")[0] for seconds in (self.each, budget))
                 tell(self._program, f"note: a turn takes {took}, and --budget is {most}\n")
             looked = any(last < look <= now for look in looks)
-            if now + self.each > began + budget or (looked and self._precise()):
+            if now + self.each > began + budget or (looked and self._decided()):
                 return
 
-    def steps(self) -> list[Scaled]:
+    def steps(self, confidence: float = _CONFIDENCE) -> list[Scaled]:
         """Return each number of names with its time and speed-up."""
         found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
         for count, runs in self._taken.items():
@@ -330,16 +332,23 @@ class _Runs:
                     units_of(bound),
                     tuple(runs),
                     None if ending is None else _code(ending),
-                    located([*own.values()], "s", _CONFIDENCE) if own else None,
-                    ratio(one, own, _CONFIDENCE) if count > 1 else None,
+                    located([*own.values()], "s", confidence) if own else None,
+                    ratio(one, own, confidence) if count > 1 else None,
                     self._uses.get(count, ()),
                 )
             )
         return found
 
-    def _precise(self) -> bool:
+    def _decided(self) -> bool:
+        """Return whether an early look answers: speed-ups are precise, or the verdict is clear."""
         gains = [step.speedup for step in self.steps() if step.speedup is not None]
-        return all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains)
+        if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
+            return True
+        found = judged((), self.steps(1.0 - 2 * EARLY))
+        limit, gain = self._asked.expect, found.steps[-1].speedup
+        if gain is None or not gain.has_interval or (limit is None and found.cause in INCONCLUSIVE):
+            return False
+        return word(">=", limit or ENOUGH * len(self._bindings), gain) != "inconclusive"
 
     def _run(self, turn: int, count: int) -> None:
         """Run the program once; turn -1 does not count."""
