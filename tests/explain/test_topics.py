@@ -23,7 +23,7 @@ from gpumap.report import copies, judged, models
 from gpumap.report import programs as tables
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
-from gpumap.training.optimizers import RULES
+from gpumap.training.workers import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()
