@@ -95,7 +95,7 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
     devices = {binding.name: binding.device for binding in resolution.bindings}
     inventory.attempt(list(devices.values()))
     with ExitStack() as stack:
-        from gpumap.bench.operands import lighten
+        from gpumap.bench.verify import lighten
 
         def session(name: str) -> Session:
             made = stack.enter_context(inventory.open(devices[name], clock))
@@ -380,7 +380,7 @@ def _judged(report: Report, request: Request) -> Report:
 
 def _controlled(task: Task, turn: Turn) -> Task:
     """Return the same benchmark with the control product beside it."""
-    from gpumap.bench.control import Controlled, controlled
+    from gpumap.bench.products import Controlled, controlled
 
     bindings = turn.resolution.bindings
     plan = controlled(task.plan, bindings)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
+from gpumap.bench.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.local import exchange
 from gpumap.model import Reason
 from gpumap.training.asynchronous import AsynchronousTraining

@@ -7,7 +7,7 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.model import fit_id
+from gpumap.bench.estimates import fit_id
 from gpumap.bench.registry import CONTROL, find
 from gpumap.model import (
     Binding,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap import model
-from gpumap.bench.figures import located, ratio
+from gpumap.bench.estimates import located, ratio
 from gpumap.judge.scaling import CAUSES, judged, sentence
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
