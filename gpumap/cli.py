@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.app import interrupts
-from gpumap.app.program import Ended, Program, columns, lacking, silence
+from gpumap.app.program import (
+    ENDING,
+    Ended,
+    Program,
+    columns,
+    hear_signals,
+    interrupted,
+    lacking,
+    silence,
+)
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -134,8 +142,8 @@ def parameters(command: Sequence[str]) -> dict[str, click.Parameter]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
-    interrupts.hear()
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    hear_signals()
     try:
         return _main(arguments)
     finally:
@@ -406,7 +414,7 @@ def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
     from gpumap.errors import Exit, GpumapError
 
-    if interrupts.raised():  # what was cut short made an error of it
+    if interrupted():  # what was cut short made an error of it
         return Exit.INTERRUPTED
     if isinstance(found := lacking(error), GpumapError):
         return Exit(_refused(found, []))

@@ -212,7 +212,7 @@ class BenchmarkRun:
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
-            from gpumap.app.idle import require_idle
+            from gpumap.bench.sizes import require_idle
 
             require_idle(turn.hardware)
         from gpumap.machine.state import Look
@@ -317,7 +317,7 @@ class BenchmarkRun:
         seen = self._draft.before.others if self._draft.before else None
         if seen is None:
             return
-        from gpumap.app.idle import disturbing
+        from gpumap.bench.sizes import disturbing
 
         cores = len(turn.inventory.host.topology.cpus)
         warning = disturbing(seen, turn.resolution.bindings, cores)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.app import interrupts
+from gpumap.app.program import ENDING
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.judge.compare import Terms
 from gpumap.text import printable
@@ -171,7 +171,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
     came: list[int] = []
 
     def once(number: int, _: object) -> None:

@@ -271,10 +271,7 @@ def _shared_blocks(solo: Mapping[Binding, Times]) -> list[int]:
 # The size that was held back is predicted: a model that only describes what it was fitted to would
 # not be worth the name.
 
-HELD_BACK = (
-    1 << 17
-)  # bytes; measured with the sweep, and left out of the fit to see what it predicts
-
+HELD_BACK = 1 << 17  # bytes: measured, and left out of the fit to see what that predicts
 _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 

@@ -18,6 +18,6 @@ def env(program: Program, *, python: str | None) -> None:
 
     It is Markdown. Variables are an allow-list; user names and home folders are replaced.
     """
-    from gpumap.app.environment import block
+    from gpumap.app.examination import environment
 
-    click.echo(block(program, python), nl=False)
+    click.echo(environment(program, python), nl=False)
