@@ -22,7 +22,7 @@ import numpy as np
 import gpumap
 from benchmarks import around, turns
 from gpumap import stats
-from gpumap.judge.traces import both, length, union
+from gpumap.judge.programs import both, length, union
 from gpumap.machine.state import Watch
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.machine.numa import pin
+from gpumap.machine.process_control import pin
 from gpumap.machine.topology import read
 
 if TYPE_CHECKING:

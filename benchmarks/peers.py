@@ -39,7 +39,7 @@ from gpumap.bench.base import COMPARABLE
 from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.stopping import half_width
-from gpumap.machine.numa import pin
+from gpumap.machine.process_control import pin
 from gpumap.machine.topology import read
 
 if TYPE_CHECKING:

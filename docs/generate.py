@@ -73,7 +73,7 @@ def commands() -> str:
 
 def causes() -> str:
     """Return the page of each cause of doctor."""
-    from gpumap.doctor.pages import document
+    from gpumap.doctor.causes import document
 
     return document()
 

@@ -45,7 +45,7 @@ WORDS = {
     "--preset": "gpumap.training.presets:NAMES",
     "--rule": "gpumap.training.optimizers:RULES",
     "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
-    "--framework": "gpumap.doctor.frameworks.facts:FRAMEWORKS",
+    "--framework": "gpumap.doctor.facts:FRAMEWORKS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures

@@ -18,7 +18,7 @@ from gpumap.completion import WORDS, known
 from gpumap.doctor.causes import table as causes
 from gpumap.errors import Exit, GpumapError
 from gpumap.explain.lookup import KINDS, table
-from gpumap.judge.select import EVERYWHERE
+from gpumap.judge.selectors import EVERYWHERE
 from gpumap.machine import fingerprint
 from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES

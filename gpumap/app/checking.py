@@ -134,7 +134,7 @@ def check_map(program: Program, asked: CheckRequest) -> None:
 
 def _judged(record: Recording, report: Report) -> Report:
     """Return the report, skipped if devices are absent; of several ranks the first one judges."""
-    from gpumap.judge.gate import is_absent, skipped
+    from gpumap.judge.exit_status import is_absent, skipped
 
     first = record.deliver is None
     return skipped(report, ()) if first and is_absent(report) else report

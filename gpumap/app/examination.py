@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
-from gpumap.machine import orphans
+from gpumap.machine import process_control
 from gpumap.model import replace
 from gpumap.text import chosen, printable
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Measured, Nvidia, Together
-    from gpumap.doctor.frameworks.ask import Interpreter
     from gpumap.doctor.gather import Place
+    from gpumap.doctor.interpreter import Interpreter
     from gpumap.model import Binding, ContextMap, Diagnosis
     from gpumap.resolve import Inventory
 
@@ -256,7 +256,7 @@ class Answers:
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        from gpumap.doctor.frameworks.diagnose import diagnosis, seats
+        from gpumap.doctor.diagnose import diagnosis, seats
 
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
@@ -275,14 +275,13 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
         SourceError: the interpreter cannot be asked.
         AbsentError: it has none of the frameworks.
     """
-    from gpumap.doctor.frameworks import ask as asking
-    from gpumap.doctor.frameworks.facts import FRAMEWORKS
-    from gpumap.doctor.frameworks.machine import facts, of_driver, of_smi
+    from gpumap.doctor import interpreter as asking
+    from gpumap.doctor.facts import FRAMEWORKS
     from gpumap.doctor.gather import ask as ask_driver
     from gpumap.doctor.gather import denied
     from gpumap.machine.tree import Tree
 
-    orphans.keep()  # what a library leaves behind ends with this process
+    process_control.keep_orphans()  # what a library leaves behind ends with this process
     active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
     seen = python or (f"{active}/bin/python" if active else "python3")
     found = asking.interpreter(seen, program.env, program.cwd)
@@ -294,11 +293,12 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(2) as pool:
         driver = pool.submit(ask_driver, program.env, patience)
-        smi = pool.submit(of_smi, program.env, patience)
+        smi = pool.submit(asking.of_smi, program.env, patience)
         ready = [name for name in wanted if name in there]
         words = asking.answers(found, ready, program.env, limit)
     tree = Tree(Path("/"))
-    machine = facts(tree, program.env, denied(tree)) | smi.result() | of_driver(driver.result())
+    machine = asking.facts(tree, program.env, denied(tree)) | smi.result()
+    machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
     return Answers(found, seen, every, driver.result(), program.env)
@@ -339,7 +339,7 @@ def _clean(text: str, env: Mapping[str, str]) -> str:
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
     import platform
 
-    from gpumap.doctor.frameworks.machine import facts
+    from gpumap.doctor.interpreter import facts
     from gpumap.machine.tree import Tree
     from gpumap.version import __version__
 
@@ -380,7 +380,7 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.frameworks.machine import VARIABLES
+    from gpumap.doctor.interpreter import VARIABLES
     from gpumap.machine import fingerprint
 
     known = sorted({*fingerprint.VARIABLES, *VARIABLES, "GPUMAP_BACKEND"})
@@ -388,7 +388,7 @@ def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _packages(program: Program, python: str) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.frameworks.ask import interpreter
+    from gpumap.doctor.interpreter import interpreter
 
     found = interpreter(python, program.env, program.cwd)
     yield "python", f"{found.about.get('python')} ({python})"

@@ -43,9 +43,9 @@ from gpumap.errors import (
     TimedOut,
     WrongDataError,
 )
-from gpumap.judge.comparable import differences as differing
-from gpumap.judge.comparable import machines, mixed, surroundings
 from gpumap.judge.compare import compare
+from gpumap.judge.several_reports import differences as differing
+from gpumap.judge.several_reports import machines, mixed, surroundings
 from gpumap.model import replace
 from gpumap.text import printable
 

@@ -50,7 +50,7 @@ def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
     from gpumap.bench.sizes import check_features, check_names, named, squares
-    from gpumap.judge.gate import Gate, judged
+    from gpumap.judge.exit_status import Gate, judged
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
     gate = request.gate if asked.cases is None else Gate()  # without: exactly what is requested

@@ -150,7 +150,7 @@ def _fits(found: Report, text: str) -> Sequence[Fit]:
     Raises:
         QuestionError: it is none, or no model that fits is selected; what there is, is offered.
     """
-    from gpumap.judge.select import Selector
+    from gpumap.judge.selectors import Selector
 
     selector = Selector.parse(f"{text}.latency")
     fits = [fit for fit in found.fits if fit.fits and selector.selects(fit.id)]

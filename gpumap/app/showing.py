@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.explain.lookup import Topic
-    from gpumap.judge.select import Selector
+    from gpumap.judge.selectors import Selector
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
 
@@ -136,8 +136,8 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been asked for instead."""
-    from gpumap.judge.beside import lines
-    from gpumap.judge.select import taken_apart
+    from gpumap.judge.selectors import taken_apart
+    from gpumap.judge.several_reports import lines
     from gpumap.text import nearest
 
     assert selector is not None
@@ -161,7 +161,7 @@ def explain_words(program: Program, words: tuple[str, ...], format_: str) -> Non
 
 def begun_by(begun: str) -> dict[str, str]:
     """Return the summary of each topic that begins so; of a word with several meanings one."""
-    from gpumap.doctor.pages import pages
+    from gpumap.doctor.causes import pages
     from gpumap.explain.lookup import every, typed
 
     found: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
 
 
 def _found(word: str) -> tuple[Topic, ...]:
-    from gpumap.doctor.pages import pages
+    from gpumap.doctor.causes import pages
     from gpumap.explain.lookup import named
 
     return named(word) or pages(word)

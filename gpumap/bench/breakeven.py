@@ -22,7 +22,7 @@ from gpumap.bench.transfer import KEY
 from gpumap.bench.verify import is_hollow, one_of_each, played, worse
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
 from gpumap.fit import CLOSE, Point, curve, predicted, ranges, seen
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.machine.blas import Cores
 from gpumap.model import BreakEven, Case, Estimate, Reason, Work
 

@@ -28,9 +28,8 @@ from gpumap.bench.verify import (
 )
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.ceilings import hardware_groups
+from gpumap.judge.ceilings import ENOUGH, hardware_groups
 from gpumap.judge.doubts import (
-    ENOUGH,
     about,
     alone,
     because,

@@ -27,7 +27,7 @@ from gpumap.bench.verify import (
     worse,
 )
 from gpumap.dtypes import ITEMSIZE, np, numpy_dtype, storage
-from gpumap.judge.verdict import LAST, Change, alarms, located, passing
+from gpumap.judge.pairs import LAST, Change, alarms, located, passing
 from gpumap.model import Case, Group, Kind, Plan, Work, replace
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Spans
     from gpumap.dtypes import Arithmetic
-    from gpumap.judge.verdict import Word
+    from gpumap.judge.pairs import Word
     from gpumap.model import Alarms, Binding, Check, Estimate, Limit, Param, Samples
 
 KEY = CONTROL

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Target
     from gpumap.app.program import Program
     from gpumap.judge.compare import Against
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
     from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -197,7 +197,7 @@ def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
 
 def _gate(options: dict[str, Any], benches: Sequence[str], *, base: bool) -> Gate:
     """Take from the options what the figures must be."""
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
 
     words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
     if words["strict"]:  # it fails what the other option lets pass

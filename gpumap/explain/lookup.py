@@ -40,7 +40,7 @@ KINDS: dict[Kind, str] = {
     "verdict": "Verdicts on limits, and on what changed since a base",
     "concept": "Concepts",
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
-    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.pages
+    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.causes
 }
 _FILES: dict[str, tuple[Kind, ...]] = {
     "metrics": ("metric",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, requested
-from gpumap.judge.few import few, left_out, undecided
+from gpumap.judge.ceilings import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
     fix,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import BreakEven, Estimate, Headline, Measurement, Reason, Report
 
-ENOUGH = 0.9  # of the ideal: what reaches it is good
 _WIDE = 0.5  # of a figure: an interval that is wider shows nothing
 _BUSY = "cpu-contention"
 _CEILING = "over-ceiling"
@@ -155,7 +154,7 @@ def _doubts(
 
 def _contention(report: Report, row: Measurement) -> str | None:
     """Return who else used the cores of a row."""
-    from gpumap.judge.explain import contended
+    from gpumap.judge.bottlenecks import contended
 
     found = contended(row.around, row.case.bindings)
     if found is not None:

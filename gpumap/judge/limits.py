@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.few import left_out, undecided
-from gpumap.judge.select import Selector, id_of, scan, taken_apart
+from gpumap.judge.ceilings import left_out, undecided
+from gpumap.judge.selectors import Selector, id_of, scan, taken_apart
 from gpumap.model import BreakEven, Measurement, Verdict, replace
 from gpumap.model.figures import UNITS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import specified
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.report.table import estimate, listed
 from gpumap.text import NAME, middle, printable, short
 

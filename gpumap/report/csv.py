@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.judge.traces import summary
+from gpumap.judge.programs import summary
 from gpumap.report import outcomes, plain
 from gpumap.text import printable
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import find, in_sweep, loaded
-from gpumap.judge.few import few, founded
+from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.pages import pages
+from gpumap.doctor.causes import pages
 from gpumap.explain.lookup import KINDS, every, typed
 
 if TYPE_CHECKING:

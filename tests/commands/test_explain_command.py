@@ -5,7 +5,7 @@ import json
 import pytest
 from shell import on_a_terminal
 
-from gpumap.doctor.pages import pages
+from gpumap.doctor.causes import pages
 from gpumap.explain.lookup import table, typed
 
 # --- formats

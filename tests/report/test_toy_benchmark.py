@@ -20,7 +20,7 @@ from gpumap.errors import QuestionError
 from gpumap.explain import lookup
 from gpumap.judge.ceilings import possible
 from gpumap.judge.limits import Limit, verdicts
-from gpumap.judge.select import Selector
+from gpumap.judge.selectors import Selector
 from gpumap.model import Case, Work
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedup

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from gpumap.judge.beside import Line
+    from gpumap.judge.several_reports import Line
     from gpumap.model import Estimate
 
     # A run's place among all, and its figure.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
 from gpumap.extras import pip
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.report import Style, diagnoses, every, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
