@@ -163,7 +163,7 @@ def test_a_benchmark_without_a_flag_loads_no_text_and_no_training(tmp_path, monk
     monkeypatch.setenv("GPUMAP_FAKE", str(ROOT / "examples" / "gpus.toml"))
     dot = ["bench", "dot", "a->cuda0", "--backend", "fake", "--size", "4096", "--budget", "1s"]
     code = MAIN.format(arguments=[*dot, "--quiet"])
-    unwanted = {"gpumap.explain.lookup", "gpumap.doctor.causes", "gpumap.training"}
+    unwanted = {"gpumap.explain", "gpumap.doctor.diagnose", "gpumap.training"}
     assert started(code, unwanted, tmp_path) == (0, "")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.explain.lookup import Topic
+    from gpumap.explain import Topic
     from gpumap.judge.selectors import Selector
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
@@ -161,8 +161,8 @@ def explain_words(program: Program, words: tuple[str, ...], format_: str) -> Non
 
 def begun_by(begun: str) -> dict[str, str]:
     """Return the summary of each topic that begins so; of a word with several meanings one."""
-    from gpumap.doctor.causes import pages
-    from gpumap.explain.lookup import every, typed
+    from gpumap.doctor.diagnose import pages
+    from gpumap.explain import every, typed
 
     found: dict[str, str] = {}
     for topic in (*every(), *pages()):
@@ -179,14 +179,14 @@ def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
 
 
 def _found(word: str) -> tuple[Topic, ...]:
-    from gpumap.doctor.causes import pages
-    from gpumap.explain.lookup import named
+    from gpumap.doctor.diagnose import pages
+    from gpumap.explain import named
 
     return named(word) or pages(word)
 
 
 def _unknown(word: str) -> Diagnostic:
-    from gpumap.explain.lookup import nearest
+    from gpumap.explain import nearest
 
     *others, last = nearest(word) or ("",)
     near = f"{', '.join(others)} or {last}" if others else last

@@ -162,7 +162,7 @@ def _whole(most: int, fix: str, text: str) -> int:
 def _bytes(named: Mapping[str, int], text: str) -> int:
     try:
         return named.get(text) or units.nbytes(text)
-    except units.SizeError as error:
+    except units.UnitError as error:
         known = f"write 4KiB, or one of {', '.join(named)}"
         fix = fix_word(text, named, known) if text[:1].isalpha() else error.fix
         raise QuestionError(error.problem, fix) from None

@@ -1,6 +1,8 @@
-"""From evidence to one diagnosis for each name, from facts to one for each framework.
+"""The table of causes with a page for each, and the diagnosis of each name and framework.
 
-Every cause of the table is tried. A framework's has the device that its `cuda:0` is, too.
+From evidence to one diagnosis for each name, from facts to one for each framework: every cause of
+the table is tried, in the order in which they are named. A framework's diagnosis has the device
+that its `cuda:0` is, too. A page has a cause's meaning, how it is found, the fix, and the source.
 """
 
 from __future__ import annotations
@@ -8,14 +10,17 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumap.doctor.causes import RULES, table
-from gpumap.doctor.evidence import Named
+from gpumap.doctor import hardware, usage
+from gpumap.doctor.evidence import Named, Rule
 from gpumap.doctor.facts import Facts, Found, tables, version
 from gpumap.doctor.framework_rules import causes
 from gpumap.doctor.usage import has_gpu, shown
 from gpumap.errors import Diagnostic, Exit
+from gpumap.files import shipped
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Diagnosis, Finding, Kind, replace
 from gpumap.text import printable
@@ -23,11 +28,26 @@ from gpumap.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.doctor.causes import Cause
     from gpumap.doctor.evidence import Evidence, Measured, Shown
+    from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
     from gpumap.model import Binding, Certainty, DoctorVerdict, Estimate, Example
 
+RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
+_CITED = {
+    "release": "Theano 1.0.5",
+    "article": "the article Why is Theano rarely using the GPU?",
+}
+_EXITS = {"GM535": Exit.INCONCLUSIVE, "GM536": Exit.ABSENT}  # of frameworks; else the answer is no
+_WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
+_BRACES = re.compile(r"\{(\w+)\}")
+_HEADINGS = {
+    "1": "Configuration",
+    "2": "Device and driver",
+    "3": "Machine",
+    "4": "Work",
+    "5": "Frameworks",
+}
 _USED: Final = "used"
 _WORSE = ("not used", "partly")  # what is named first
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
@@ -36,6 +56,88 @@ _TIMES = 1.5  # as long as one pass: that much can be seen
 _NEAR = 2.0  # launches: computing that takes no more is launching
 _SHOWN = 3  # causes of a framework that are shown
 _SILENT = "the library sees no GPU, and nothing that was read says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A rule, and what causes.toml says of it.
+
+    code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
+        4.. work. key: a word for it. text, fix: one line each, words of `Shown` in braces.
+    meaning, how, source: the sentences of its page.
+    usual: the fixes that its page names, where the fix itself depends on what was found.
+    """
+
+    code: str
+    rule: Rule
+    key: str
+    text: str
+    fix: str
+    meaning: str
+    how: str
+    source: str
+    usual: str = ""
+
+    @property
+    def whose(self) -> str:
+        """Return what it is a cause of."""
+        return "A framework" if self.code.startswith("GM5") else "A name"
+
+
+@cache
+def table() -> Mapping[str, Cause]:
+    """Return every cause by its code: its rule, and its texts of causes.toml."""
+
+    def read(tables: Mapping[str, Any]) -> Mapping[str, Cause]:
+        found = {}
+        for code, texts in tables.items():
+            # those of frameworks look at facts, and at no name of a map
+            other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
+            texts["source"] = texts["source"].format_map(_CITED)
+            found[code] = Cause(code, RULES.get(code, other), **texts)
+        return found
+
+    return shipped("gpumap.doctor", "causes.toml", read)
+
+
+def page(cause: Cause) -> Topic:
+    """Return a cause as a topic."""
+    from gpumap.explain import Topic
+
+    outcome = f"{cause.whose} that it holds for is {cause.rule.verdict}."
+    text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
+    return Topic(cause.code, "diagnosis", cause.key, text, cause.usual or _plain(cause.fix))
+
+
+def _plain(text: str) -> str:
+    """Return a text whose places for words stand in capitals."""
+    return _BRACES.sub(lambda found: found[1].upper(), text)
+
+
+def pages(word: str = "GM") -> tuple[Topic, ...]:
+    """Return the pages of a code, of codes that begin so, or of a cause's key; without one all."""
+    asked, every = word.strip().casefold(), map(page, table().values())
+    if _WORD.fullmatch(word.strip()):
+        return tuple(one for one in every if one.name.casefold().startswith(asked))
+    return tuple(one for one in every if one.summary == asked.replace(" ", "-"))
+
+
+def document() -> str:
+    """Return all pages as Markdown, for docs/causes.md."""
+    parts = []
+    for number, heading in _HEADINGS.items():
+        parts.append(f"## GM{number}: {heading}")
+        for cause in (one for one in table().values() if one.code[2] == number):
+            outcome = f"{cause.whose} that it holds for is *{cause.rule.verdict}*."
+            parts += [
+                f"### {cause.code} {cause.key}",
+                f"Says: {_plain(cause.text)}. {outcome}",
+                cause.meaning,
+                f"How doctor knows: {cause.how}",
+                f"Fix: {cause.usual or _plain(cause.fix)}",
+                f"Source: {cause.source}",
+            ]
+    return "\n\n".join(parts) + "\n"
 
 
 def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
@@ -80,7 +182,7 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
         _evidence(named),
         tuple(_finding(cause, found) for cause, found in held),
         dict(measured.figures),
-        tuple(_judged(example, measured) for example in measured.examples),
+        tuple(replace(each, found=_suffered(each, measured)) for each in measured.examples),
     )
 
 
@@ -123,19 +225,12 @@ def _evidence(named: Named) -> str:
 # --- examples
 
 
-def _judged(example: Example, measured: Measured) -> Example:
-    """Return an example with what such calls suffer from, if anything."""
+def _suffered(example: Example, measured: Measured) -> Finding | None:
+    """Return why calls on the device take longer than on the host, or a chain in its parts."""
     if example.workload == "chain":
-        return replace(example, found=_unfused(measured))
-    if example.outcome != "slower":
-        return example
-    return replace(example, found=_losing(example, measured))
-
-
-def _losing(example: Example, measured: Measured) -> Finding | None:
-    """Return why calls on the device take longer than on the host."""
+        return _unfused(measured)
     shares, launch = example.shares, measured.figures.get("launch")
-    if shares is None:
+    if shares is None or example.outcome != "slower":
         return None
     copies = shares.upload + shares.download
     figures = {"device": example.device, "host": example.host}
@@ -193,16 +288,12 @@ def diagnosis(
     loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
     if raw.get("worked") is True or loads:
         return Diagnosis(framework, None, "used", evidence, interpreter=seen)
-    found = _found(facts, framework)
+    found = causes(facts) or (Found("GM537", facts.text("framework_says") or _SILENT),)
+    if not name:
+        found = (Found("GM536", f"{framework} has no metadata there", certain=True),)
     words = _words(facts, commands)
     findings = tuple(_found_in_facts(each, words) for each in found[:_SHOWN])
     return Diagnosis(framework, None, "not used", evidence, findings, interpreter=seen)
-
-
-def _found(facts: Facts, framework: str) -> tuple[Found, ...]:
-    if not facts.package[0]:
-        return (Found("GM536", f"{framework} has no metadata there", certain=True),)
-    return causes(facts) or (Found("GM537", facts.text("framework_says") or _SILENT),)
 
 
 def _found_in_facts(found: Found, words: Mapping[str, str]) -> Finding:

@@ -22,9 +22,9 @@ from gpumap.model import Estimate, Explanation, Measurement, replace
 from gpumap.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from gpumap.model import Around, Binding, Cause
+    from gpumap.model import Binding, Cause, Device
 
 MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 HOST_FASTER: Final = "host-faster"
@@ -32,13 +32,53 @@ _SERIAL = 0.5  # overlap below which devices take turns
 SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
 _CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
 _CORES = 0.75  # of one core for each device: less is not room enough for all
+Said = tuple[str, dict[str, Estimate]]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
+class Concurrent:
+    """A row of devices that worked at the same time."""
 
     row: Measurement
+
+    @property
+    def time(self) -> float:
+        """Return the seconds of one round."""
+        return self.row.metrics["time"].value
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """Return the names that worked together, and their devices."""
+        return self.row.case.bindings
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether every device works in the host's own memory."""
+        return all(binding.device.in_host_memory for binding in self.bindings)
+
+    def holders(self, has: Callable[[Device], Iterable[str]]) -> list[tuple[str, list[str]]]:
+        """Return what several of the devices have, with their names, in the order of finding."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for binding in self.bindings:
+            for element in has(binding.device):
+                found[element].append(printable(binding.name))
+        return [(element, names) for element, names in found.items() if len(names) > 1]
+
+    def busy(self, missing: float, then: str = "") -> Said | None:
+        """Return that others had most of the cores that are missing; None where they had less."""
+        around, count = self.row.around, len(self.bindings)
+        if around is None or not self.on_host:
+            return None
+        foreign, steal = around.foreign or 0.0, around.steal or 0.0
+        if foreign + steal * count < MAIN * missing:
+            return None
+        return _by_others(foreign, steal, steal * count, then)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Concurrent):
+    """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
+
     alone: Mapping[str, Measurement]  # each name with its product
     controls: Mapping[str, Measurement]  # by device id
 
@@ -46,11 +86,6 @@ class Evidence:
     def solo(self) -> dict[str, float]:
         """Return the seconds of each name's product alone."""
         return {name: row.metrics["time"].value for name, row in self.alone.items()}
-
-    @property
-    def time(self) -> float:
-        """Return the seconds of one round."""
-        return self.row.metrics["time"].value
 
     @property
     def efficiency(self) -> float:
@@ -67,16 +102,6 @@ class Evidence:
         """Return how many times as long the slowest device takes alone as the fastest."""
         times = self.solo.values()
         return _divided(max(times), min(times)) if times else 1.0
-
-    @property
-    def bindings(self) -> Sequence[Binding]:
-        """Return the devices that worked together."""
-        return self.row.case.bindings
-
-    @property
-    def on_host(self) -> bool:
-        """Return whether every device is a part of the host's processor."""
-        return all(binding.device.in_host_memory for binding in self.bindings)
 
     @property
     def apart(self) -> bool:
@@ -105,15 +130,10 @@ def explained(rows: Sequence[Measurement]) -> list[Measurement]:
     found, solid = list(rows), {id(row) for row in founded(rows)}
     for place, row in enumerate(found):
         if row.status == "ok" and id(row) in solid:
-            found[place] = replace(row, explanation=_cause(row, rows))
+            held = "ideal" in row.metrics and "efficiency" in row.metrics
+            why = _explanation(_evidence(row, rows)) if held else None
+            found[place] = replace(row, explanation=why or _host_faster(row, rows))
     return found
-
-
-def _cause(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
-    """Return why a row is below its ideal; else whether it is below the host."""
-    held = "ideal" in row.metrics and "efficiency" in row.metrics
-    why = _explanation(_evidence(row, rows)) if held else None
-    return why or _host_faster(row, rows)
 
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
@@ -148,20 +168,14 @@ def _explanation(evidence: Evidence) -> Explanation | None:
     return None
 
 
-Said = tuple[str, dict[str, Estimate]]
-
-
 def _shared(evidence: Evidence) -> Said | None:
     """Names on one piece of hardware, by its identity or the system's topology."""
-    holders: defaultdict[str, list[str]] = defaultdict(list)
-    for binding in evidence.bindings:
-        for element in binding.device.hardware:
-            holders[element].append(printable(binding.name))
-    shared = {element: names for element, names in holders.items() if len(names) > 1}
+    shared = evidence.holders(lambda device: device.hardware)
     if not shared:
         return None
-    element, names = min(shared.items())
-    text = f"{_and(names)} share hardware ({printable(element)}): together they do what one does"
+    element, names = min(shared)
+    who = " and ".join(names) if len(names) == 2 else f"{len(names)} names"  # noqa: PLR2004 - a pair
+    text = f"{who} share hardware ({printable(element)}): together they do what one does"
     return text, _ratios(evidence, "speedup", "ideal")
 
 
@@ -181,54 +195,47 @@ def _unequal(evidence: Evidence) -> Said | None:
     }
 
 
-def contended(around: Around | None, bindings: Sequence[Binding]) -> Said | None:
+def contended(row: Measurement) -> Said | None:
     """Others want cores that the devices need: what figures seem to show is then their doing.
 
     During the measurement or before it; only of devices that are made of the host's cores.
     """
-    on_host = all(binding.device.in_host_memory for binding in bindings)
-    if around is None or not on_host:
+    around, bindings, count = row.around, row.case.bindings, len(row.case.bindings)
+    if around is None or not Concurrent(row).on_host:
         return None
-    count = len(bindings)
     needed = sum(max(len(binding.device.cores), 1) for binding in bindings)
     spare = max((around.cores or needed) - needed, 0)
     foreign, steal = max(around.foreign or 0.0, around.before or 0.0), around.steal or 0.0
     stolen = steal * (around.cores or count)
     if foreign + stolen - spare < _CONTENDED:
         return None
-    return by_others(foreign, steal, stolen)
+    return _by_others(foreign, steal, stolen)
 
 
-def by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Said:
+def _by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Said:
     """Return that others used cores, or that the hypervisor took as many or more."""
     text = f"other processes used {foreign:.2f} cores{then}"
     if stolen > foreign:
         text = f"the hypervisor took {steal:.0%} of the time from this machine"
-    return text, {"foreign": plain(foreign), "steal": plain(steal)}
+    return text, {"foreign": Estimate.exact(foreign), "steal": Estimate.exact(steal)}
 
 
 def _contended(evidence: Evidence) -> Said | None:
     """No other cause can be told from such figures."""
     if evidence.efficiency >= ENOUGH and evidence.inequality < SLOWER:
         return None
-    return contended(evidence.row.around, evidence.bindings)
+    return contended(evidence.row)
 
 
 def _busy(evidence: Evidence) -> Said | None:
     """Other processes, or other machines on the same hardware, had the cores that are missing."""
-    around = evidence.row.around
     below = evidence.efficiency < ENOUGH
-    if around is None or not evidence.on_host or not (below or evidence.inequality >= SLOWER):
+    if not below and evidence.inequality < SLOWER:
         return None
     missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
     if below:
         missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
-    foreign, steal = around.foreign or 0.0, around.steal or 0.0
-    stolen = steal * len(evidence.bindings)
-    if foreign + stolen < MAIN * missing:
-        return None
-    then = f", and {missing:.2f} cores of speed-up are missing"
-    return by_others(foreign, steal, stolen, then)
+    return evidence.busy(missing, f", and {missing:.2f} cores of speed-up are missing")
 
 
 def _launch(evidence: Evidence) -> Said | None:
@@ -258,7 +265,9 @@ def _arithmetic(solo: Measurement, control: Measurement) -> float:
     launch-bound takes L + k P / m, with a share k of the control's operations. Where these two do
     not agree the control's time is taken whole, and that is the most that it can be.
     """
-    share = _each(solo) / _each(control)
+    works = solo.case.work, control.case.work
+    ours, theirs = (work.operations / max(work.products, 1) for work in works)
+    share = ours / theirs
     one, large = (row.metrics["time"].value for row in (solo, control))
     m, n = (
         row.samples.iterations_per_sample if row.samples else math.inf for row in (solo, control)
@@ -267,10 +276,6 @@ def _arithmetic(solo: Measurement, control: Measurement) -> float:
     whole = (large - one / n) / hidden if hidden > 0.0 else large
     launch = one - share * whole / m
     return share * (whole if 0.0 <= launch <= whole else large)
-
-
-def _each(row: Measurement) -> float:
-    return row.case.work.operations / max(row.case.work.products, 1)
 
 
 def _transfer(evidence: Evidence) -> Said | None:
@@ -304,7 +309,7 @@ def _robbed(evidence: Evidence) -> Said | None:
         f"each device has cores of its own, and in {worked:.2f} cores of work they had "
         f"{cores:.2f} cores of CPU time: something else ran there"
     )
-    return text, {"cores": plain(cores), "worked": plain(worked)}
+    return text, {"cores": Estimate.exact(cores), "worked": Estimate.exact(worked)}
 
 
 def _one_core(evidence: Evidence) -> Said | None:
@@ -318,7 +323,7 @@ def _one_core(evidence: Evidence) -> Said | None:
         f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
         "they sit on the same ones"
     )
-    return text, {"cores": plain(cores), **_ratios(evidence, "overlap")}
+    return text, {"cores": Estimate.exact(cores), **_ratios(evidence, "overlap")}
 
 
 def _slower_together(evidence: Evidence) -> Said | None:
@@ -411,12 +416,7 @@ def _ratios(evidence: Evidence, *names: str) -> dict[str, Estimate]:
 
 def seconds(value: float) -> Estimate:
     """Return a time that is exact."""
-    return Estimate(value, value, value, "s")
-
-
-def plain(value: float) -> Estimate:
-    """Return a number that is exact."""
-    return Estimate(float(value), float(value), float(value), "1")
+    return Estimate.exact(value, "s")
 
 
 def time_of(value: float) -> str:
@@ -426,7 +426,3 @@ def time_of(value: float) -> str:
 
 def _divided(over: float, under: float) -> float:
     return over / under if under > 0.0 else float("inf")
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) == 2 else f"{len(names)} names"  # noqa: PLR2004 - a pair

@@ -156,7 +156,7 @@ def _contention(report: Report, row: Measurement) -> str | None:
     """Return who else used the cores of a row."""
     from gpumap.judge.bottlenecks import contended
 
-    found = contended(row.around, row.case.bindings)
+    found = contended(row)
     if found is not None:
         return found[0].capitalize()
     if row.explanation is not None and row.explanation.cause == _BUSY:

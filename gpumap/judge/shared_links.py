@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import specified
-from gpumap.judge.bottlenecks import MAIN, SLOWER, by_others, contended, plain, seconds, time_of
+from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds, time_of
 from gpumap.judge.ceilings import ENOUGH
-from gpumap.model import Estimate, Explanation, LinkState, Measurement
+from gpumap.model import Estimate, Explanation, LinkState
 from gpumap.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from gpumap.model import Binding, Cause, Device
+    from gpumap.model import Cause, Device
 
     Said = tuple[str, dict[str, Estimate]]
 
@@ -31,10 +31,9 @@ _NAMED = 4  # names that are written out
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Together(Concurrent):
     """Concurrent copies, and each of them alone: by name, or by direction if it is both ways."""
 
-    row: Measurement
     alone: Mapping[str, float]  # seconds of one copy, waited for
     moving: Mapping[str, float]  # seconds of one copy more, in a queue
     calls: Mapping[str, float]  # seconds in which the host hands over one of those
@@ -45,11 +44,6 @@ class Together:
     def both_ways(self) -> bool:
         """Return whether it is one device, and its copies go both ways."""
         return bool(specified(self.row.case).both_ways)
-
-    @property
-    def time(self) -> float:
-        """Return the seconds of all at once."""
-        return self.row.metrics["time"].value
 
     @property
     def gain(self) -> Estimate:
@@ -67,16 +61,6 @@ class Together:
         times = list(self.alone.values())
         whole = sum(times) if self.both_ways else len(times) * times[0]
         return whole / self.slowest if self.slowest > 0.0 else float(len(times))
-
-    @property
-    def bindings(self) -> Sequence[Binding]:
-        """Return the names that copied, and their devices."""
-        return self.row.case.bindings
-
-    @property
-    def on_host(self) -> bool:
-        """Return whether every device works in the host's own memory."""
-        return all(binding.device.in_host_memory for binding in self.bindings)
 
 
 def shared(evidence: Together) -> Explanation | None:
@@ -97,7 +81,7 @@ def _base(evidence: Together) -> dict[str, Estimate]:
         there, back = evidence.bandwidth.values()
         return found | {"there": there, "back": back}
     first = evidence.bandwidth[evidence.row.case.names[0]]
-    return found | {"names": plain(len(evidence.bindings)), "alone": first}
+    return found | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
 
 
 def _gained(evidence: Together) -> str:
@@ -110,14 +94,9 @@ def _gained(evidence: Together) -> str:
     return f"{count} {what} at once move {evidence.gain.value:.2f} times what one does"
 
 
-def _contended(evidence: Together) -> Said | None:
-    """Others want the cores that copy: no other cause can be told."""
-    return contended(evidence.row.around, evidence.bindings)
-
-
 def _one_hardware(evidence: Together) -> Said | None:
     """Names of one piece of hardware, by its identity or the system's topology."""
-    found = _holders(evidence, lambda device: device.hardware)
+    found = evidence.holders(lambda device: device.hardware)
     if not found:
         return None
     element, names = min(found, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
@@ -127,7 +106,7 @@ def _one_hardware(evidence: Together) -> Said | None:
 
 def _one_address(evidence: Together) -> Said | None:
     """Parts of one card, which are hardware of their own: instances of MIG."""
-    found = _holders(evidence, lambda device: (device.pci,) if device.pci else ())
+    found = evidence.holders(lambda device: (device.pci,) if device.pci else ())
     if not found:
         return None
     address, names = max(found, key=lambda each: (len(each[1]), each[0]))
@@ -162,14 +141,7 @@ def _waiting(evidence: Together) -> Said | None:
 
 def _busy(evidence: Together) -> Said | None:
     """Other processes, or other machines on the same hardware, had the cores that copy."""
-    around, count = evidence.row.around, len(evidence.bindings)
-    if around is None or not evidence.on_host:
-        return None
-    missing = count - evidence.gain.value
-    foreign, steal = around.foreign or 0.0, around.steal or 0.0
-    if foreign + steal * count < MAIN * missing:
-        return None
-    return by_others(foreign, steal, steal * count)
+    return evidence.busy(len(evidence.bindings) - evidence.gain.value)
 
 
 def _calls(evidence: Together) -> Said | None:
@@ -211,7 +183,7 @@ def _one_way(evidence: Together) -> Said | None:
 
 # Cause -> how it is found, in this order; the last one is left over.
 _AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
-    ("cpu-contention", _contended),
+    ("cpu-contention", lambda evidence: contended(evidence.row)),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_hardware),
     ("shared-link", _one_address),
@@ -221,36 +193,23 @@ _AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
     ("shared-link", _link),
 )
 _BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
-    ("cpu-contention", _contended),
+    ("cpu-contention", lambda evidence: contended(evidence.row)),
     ("synchronisation", _waiting),
     ("serialised", _calls),
     ("half-duplex", _one_way),
 )
 
 
-def _bridge(
-    evidence: Together, states: Mapping[str, LinkState]
-) -> tuple[str, tuple[str, ...]] | None:
+def _bridge(evidence: Together, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
     """Return the bridge above most of the names, of those the one nearest to them."""
 
     def above(device: Device) -> tuple[str, ...]:
         state = states.get(device.id)
         return (state.bridges or ()) if state else ()
 
-    found = _holders(evidence, above)
+    found = evidence.holders(above)
     most = max((len(names) for _, names in found), default=0)
     return next((each for each in reversed(found) if len(each[1]) == most), None)
-
-
-def _holders(
-    evidence: Together, has: Callable[[Device], Iterable[str]]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return what several of the devices have, with their names, in the order of finding."""
-    found: dict[str, list[str]] = {}
-    for binding in evidence.bindings:
-        for element in has(binding.device):
-            found.setdefault(element, []).append(binding.name)
-    return [(element, tuple(names)) for element, names in found.items() if len(names) > 1]
 
 
 def _near(device: Device, states: Mapping[str, LinkState]) -> int | None:
@@ -259,7 +218,7 @@ def _near(device: Device, states: Mapping[str, LinkState]) -> int | None:
 
 
 def _and(names: Sequence[str]) -> str:
-    *others, last = map(printable, names)
+    *others, last = names
     if len(names) > _NAMED:
         return f"{', '.join(others[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return f"{', '.join(others)} and {last}"

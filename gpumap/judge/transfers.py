@@ -136,7 +136,7 @@ def _why(
     evidence = _evidence(row, alone, states) if "speedup" in row.metrics else None
     if (found := shared(evidence) if evidence is not None else None) is not None:
         return found
-    if contended(row.around, row.case.bindings) is not None:
+    if contended(row) is not None:
         return None  # of a busy machine no other cause can be told
     return odd.get(row.case.id) or slow(row, states)
 

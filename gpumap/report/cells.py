@@ -202,7 +202,7 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     found = dict.fromkeys(flag for row in rows for flag in row.flags)
     if not found:
         return
-    from gpumap.explain.lookup import of_kind
+    from gpumap.explain import of_kind
 
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:

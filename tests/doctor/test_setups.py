@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import pytest
 import tables
 
-from gpumap.doctor.causes import RULES, table
+from gpumap.doctor.diagnose import RULES, table
 
 SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12}
 BOTH = ("dev0->cuda0;dev1->cuda1",)

@@ -16,7 +16,7 @@ from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.errors import Exit
-from gpumap.explain.lookup import KINDS, named, nearest, table, typed
+from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, ceilings, programs, transfers
 from gpumap.judge.exit_status import STATUS
 from gpumap.report import decisions, forecasts, judged, matrix, trace
