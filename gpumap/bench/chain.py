@@ -37,6 +37,7 @@ from gpumap.bench.chain_work import (
     operations,
 )
 from gpumap.bench.estimates import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.keys import ChainKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sampling import BUSY, times
 from gpumap.bench.sizes import check_names, one_device
@@ -412,7 +413,7 @@ SPEC = BenchmarkSpec(
              "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
-    required=("rows", "dtype"),
+    row_key=ChainKey,
     sizes=("rows",),
     how=("op",),
     work="split",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, get_args
 
 from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
 from gpumap.bench.estimates import Figures
+from gpumap.bench.keys import ProductKey
 from gpumap.bench.products import Pair, Product, multiplied
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.sampling import BUSY, times
@@ -358,7 +359,7 @@ SPEC = BenchmarkSpec(
              "overlap", "error", "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     charts=("speedup", "timeline"),
-    required=("size", "dtype"),
+    row_key=ProductKey,
     sizes=("size",),
     work="whole",
     counted=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Benchmark, Round
 from gpumap.bench.estimates import by_block, ratio, time_and_rate
+from gpumap.bench.keys import ControlKey, ProductKey
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Column, Family, is_control
 from gpumap.bench.verify import (
     ROWS,
@@ -391,7 +392,7 @@ SELFTEST = BenchmarkSpec(
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
              "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
-    required=("size", "dtype"),
+    row_key=ProductKey,
     sizes=("size",),
     work="whole",
 )  # fmt: skip
@@ -402,6 +403,6 @@ SPEC = BenchmarkSpec(
     (CaseSpec("product"),),
     (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
     charts=("timeline",),
-    required=("size", "dtype", "beside"),
+    row_key=ControlKey,
     sizes=("size",),
 )

@@ -24,6 +24,7 @@ from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
@@ -415,7 +416,7 @@ SPEC = BenchmarkSpec(
     remarks=_remarks,
     side_by_side=True,
     charts=("speedup",),
-    required=("bytes", "memory", "mode", "pattern"),
+    row_key=CopyKey,
     follows=("bandwidth",),
     sizes=("bytes",),
     how=("memory", "mode"),
