@@ -36,6 +36,7 @@ from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
 from gpumap.opencl_layer.inside import Inside
+from gpumap.resolve import default_map, resolve
 from gpumap.text import label, printable
 
 if TYPE_CHECKING:
@@ -141,9 +142,6 @@ def resolved(
     backend: str | None,
 ) -> Resolution:
     """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
-    from gpumap.machine.topology import read
-    from gpumap.resolve import default_map, resolve
-
     found = inventory(program, read(), backend)
     return resolve(record.read_map(*where, lambda: default_map(found)), found)
 

@@ -111,7 +111,7 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
     assert [(row.status, row.reason.code) for row in controls] == [(status, code)] * 2
 
 
-@pytest.mark.parametrize("after", range(2, 20))
+@pytest.mark.parametrize("after", [2, 5, 9, 14, 19])
 def test_a_control_that_fails_once_is_not_taken_again(after):
     """In whatever phase."""
 
