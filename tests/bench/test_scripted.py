@@ -13,7 +13,6 @@ from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
-from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.operands import HOLDS, METHOD, is_hollow, lighten
 from gpumap.bench.search import World as Search
 from gpumap.bench.sizes import check_memory
@@ -24,10 +23,10 @@ from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan, replace
+from gpumap.training.jobs import LocalWorkers, Scaling
 from gpumap.training.jobs import Params as TrainParams
-from gpumap.training.jobs import Scaling
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import RULES, Chosen
+from gpumap.training.workers import RULES, Chosen
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)

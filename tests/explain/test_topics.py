@@ -22,7 +22,7 @@ from gpumap.judge.exit_status import STATUS
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
-from gpumap.training.optimizers import RULES
+from gpumap.training.workers import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()
