@@ -8,10 +8,10 @@ from saved_reports import written
 from test_saved import ROW, edited, read, refused_tree
 
 from gpumap.model import Device, DeviceRef, Estimate, Kind
-from gpumap.model.trees import estimate
-from gpumap.saved.device_reader import by_id
+from gpumap.model.trees import Refused, estimate
+from gpumap.saved import parse
+from gpumap.saved.reader import by_id
 from gpumap.saved.row_reader import _samples
-from gpumap.saved.tree import Refused, parse
 
 
 def device(backend):

@@ -8,7 +8,7 @@ from tables import table
 from test_saved import edited, read, refused_tree
 
 from gpumap.report import Style, render
-from gpumap.report.trace import render as drawn
+from gpumap.report.programs import perfetto as drawn
 
 TABLE = table(__file__)
 

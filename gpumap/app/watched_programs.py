@@ -183,12 +183,12 @@ def _unused(found: Utilisation) -> Diagnostic | None:
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
     from gpumap.report.plain import table_lines
+    from gpumap.report.programs import used
     from gpumap.report.table import PIPED
-    from gpumap.report.uses import table
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
     room = min(columns(program.stderr) or PIPED, PIPED)
-    return "".join(f"{line}\n" for line in table_lines(table(found, refs), room))
+    return "".join(f"{line}\n" for line in table_lines(used(found, refs), room))
 
 
 class _Live:

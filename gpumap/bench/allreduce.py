@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.distributed.algorithms import OPERATIONS
@@ -283,7 +284,7 @@ SPEC = BenchmarkSpec(
              "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
-    required=("bytes", "comm", "wire", "pattern"),
+    row_key=ExchangeKey,
     sizes=("bytes",),
     how=("fused", "buffers"),
     headline=_headline,

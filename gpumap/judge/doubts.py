@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, requested
+from gpumap.bench.registry import requested, sizes
 from gpumap.judge.ceilings import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
@@ -60,8 +60,7 @@ def largest(rows: Sequence[Measurement]) -> tuple[list[Measurement], str]:
 
 
 def _size(row: Measurement) -> int:
-    spec = find(row.case.bench)
-    return max((int(row.case.params.get(key, 0)) for key in spec.sizes), default=0) if spec else 0
+    return max(map(int, sizes(row.case).values()), default=0)
 
 
 def about(row: Measurement, metric: str) -> About:
