@@ -131,6 +131,18 @@ def test_a_control_that_fails_once_is_not_taken_again(after):
     assert [(row.status, row.reason.code) for row in controls] == [("skipped", "unsupported")]
 
 
+def test_a_control_that_was_preempted_counts_by_its_own_thread():
+    """What another process took from it is none of the device's speed."""
+
+    class Halved(FakeSession):
+        def worked(self, start, stop):
+            return (stop.moment - start.moment) / 2
+
+    _, (row,), (control,) = measured(gpu(0), kind=Halved, params=ALONE)
+    halves = [second / 2 for second in control.samples.seconds]
+    assert list(row.samples.control) == pytest.approx(halves, rel=0.05)
+
+
 def test_a_control_whose_matrices_arrive_wrong_has_failed():
     _, _, controls = measured(gpu(0, fault="wrong-product"))
     assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}
