@@ -19,7 +19,7 @@ from gpumap.app.launching import Job, Launching, ended, found_program, inventory
 from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
-from gpumap.bench.figures import located, ratio
+from gpumap.bench.estimates import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
 from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
