@@ -63,7 +63,7 @@ class ChainKey(Key, frozen=True):
 
 
 class SizedKey(Key, frozen=True):
-    """Of what moves bytes; a row of the size sweep has the pattern `ladder`."""
+    """Of what moves bytes: alone, several at once, or as a size of a sweep."""
 
     bytes: int
     pattern: str

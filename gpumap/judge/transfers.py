@@ -63,7 +63,8 @@ def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
         if len(group) >= _FEWEST
         for middle in [median(row.metrics["bandwidth"].value for row in group)]
         for row in group
-        if _outside(row.metrics["bandwidth"], middle)
+        for figure in [row.metrics["bandwidth"]]
+        if figure.high < _BELOW * middle or figure.low > _ABOVE * middle
     }
 
 
@@ -77,10 +78,6 @@ def _link(binding: Binding) -> tuple[str, ...]:
     device = binding.device
     facts = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
     return device.backend, str(device.kind), *map(str, facts)
-
-
-def _outside(figure: Estimate, middle: float) -> bool:
-    return figure.high < _BELOW * middle or figure.low > _ABOVE * middle
 
 
 def _named(row: Measurement, middle: float) -> Explanation:

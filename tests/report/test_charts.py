@@ -56,7 +56,8 @@ def test_an_outlier_does_not_flatten_a_chart():
 def test_an_axis_is_within_its_values(values, base):
     low, high = reach(values, base)
     assert min(values) <= low <= high <= max(values)
-    assert sum(low <= value <= high for value in values) >= 3 * len(values) // 4
+    near = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    assert len(near) >= 3 * len(values) // 4  # one may be just at the end of the axis
 
 
 def test_a_comparison_has_a_forest_plot_with_its_thresholds():
