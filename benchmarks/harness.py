@@ -21,7 +21,7 @@ from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy.devices import NumpyBackend
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 from gpumap.machine.topology import read

@@ -36,7 +36,7 @@ from gpumap import stats
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.bench.base import COMPARABLE
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.stopping import half_width
 from gpumap.machine.process_control import pin

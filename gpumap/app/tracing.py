@@ -164,10 +164,10 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
 
 def _write(draft: Draft, path: Path) -> None:
     """Write the trace for its viewers; a file that cannot be written costs no report."""
-    from gpumap.report.trace import render
+    from gpumap.report.programs import perfetto
 
     try:
-        write_atomic(path, render(draft.traces))
+        write_atomic(path, perfetto(draft.traces))
     except SourceError as error:
         for found in error.diagnostics:
             draft.refuse(found, Exit.QUESTION)

@@ -21,8 +21,8 @@ from gpumap.bench.allreduce import (
     check_asked,
     plan,
 )
+from gpumap.bench.estimates import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-from gpumap.bench.model import fits
 from gpumap.bench.mpi_ranks import Exchanges as RankExchanges
 from gpumap.bench.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError

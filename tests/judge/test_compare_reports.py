@@ -419,6 +419,7 @@ def test_interleaved_blocks_are_compared_one_by_one():
     base, new = (report(row("one", noisy(each, machine=felt))) for each in (0.01, 0.0108))
     apart, together = compare(base, new, 0.05), compare(base, new, 0.05, interleaved=True)
     assert [v.verdict for v in apart.verdicts] == ["inconclusive"]
+    assert (len(apart.remarks), together.remarks) == (1, ())  # who misses a control
     (found,) = together.verdicts
     assert (found.verdict, found.reason, found.relative) == ("regression", None, None)
     assert (found.low, found.value, found.high) == (pytest.approx(1.08),) * 3
