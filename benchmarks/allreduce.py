@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy.devices import NumpyBackend
+from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Member, MpiRanks

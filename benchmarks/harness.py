@@ -20,7 +20,7 @@ import numpy as np  # before any thread is pinned: OpenBLAS sizes itself now
 from benchmarks import asked, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy.devices import NumpyBackend
+from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.numa import pin

@@ -34,7 +34,7 @@ import numpy  # noqa: F401 ICN001 - before any thread is pinned: OpenBLAS sizes 
 from benchmarks import around, turns
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy.devices import NumpyBackend
+from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.base import COMPARABLE
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.cupy.gemm import MATH_MODE
+from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.backends.cupy.nccl import Nccl
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.kernels.table import GROUP, KERNELS

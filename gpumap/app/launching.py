@@ -367,7 +367,7 @@ def _version(path: str, program: Program) -> str:
 
 def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:
     """Return what finds the devices of a map; to place a process on cores takes no NumPy."""
-    from gpumap.backends.numpy.devices import NAME, cores
+    from gpumap.backends.numpy import NAME, cores
     from gpumap.model import Probe
     from gpumap.resolve import Inventory
 

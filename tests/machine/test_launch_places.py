@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpumap.backends.numpy.devices import cores
+from gpumap.backends.numpy import cores
 from gpumap.launch.child import TOKEN, Shared, environment_of_all, environments
 from gpumap.launch.places import Place, joined, places
 from gpumap.machine.numa import memory_taken_of, take_memory_of, with_memory
