@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import around, turns
+from benchmarks import around, contest
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
@@ -101,7 +101,7 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
         taken = {way: way() for way in order}
         times.append([taken[way] for way in ways])
     native, ring = (
-        turns.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
+        contest.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
     )
     right = all(each.round.check().passed for each in series)
     middle = [1e6 * stats.location([row[n] for row in times]).value for n in range(len(ways))]
