@@ -76,8 +76,8 @@ BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
 PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(LONG),$(wildcard tests/commands/test_*.py)) \
 	tests/test_action.py tests/test_running.py tests/test_package.py tests/report/test_html.py
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
-OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices probe) tests/kernels/test_oclgrind.py \
-	tests/test_opencl_vendors.py $(wildcard tests/opencl_layer/test_*.py)
+OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_vendors probe) \
+	tests/kernels/test_oclgrind.py $(wildcard tests/opencl_layer/test_*.py)
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
 # two ranks and more, by mpirun

@@ -28,7 +28,7 @@ from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.distributed.mpi import load
 from gpumap.distributed.watchdog import Seat
-from gpumap.machine.numa import pin, unbind
+from gpumap.machine.process_control import pin, unbind
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
 

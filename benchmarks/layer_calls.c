@@ -1,5 +1,5 @@
-// Time OpenCL calls: the nanoseconds of a kernel's launch, a read and a clFinish, each the median of
-// short batches, so that one that was interrupted does not count.
+// Time OpenCL calls: the CPU nanoseconds of a kernel's launch, a read and a clFinish, those of the
+// calling thread and those of all threads, each the median of short batches.
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -11,9 +11,9 @@
 #define CALLS 20
 #define MUST(code) if ((code) != CL_SUCCESS) return 1
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
@@ -24,7 +24,8 @@ static int by_size(const void *a, const void *b) {
 
 int main(void) {
     const char *source = "__kernel void one(__global int *x) { x[get_global_id(0)] = 1; }";
-    static double each[BATCHES];
+    static const clockid_t clocks[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID};
+    static double each[2][BATCHES];
     int data = 0;
     size_t one = 1;
     cl_platform_id platform;
@@ -40,17 +41,20 @@ int main(void) {
     MUST(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
     for (int kind = 0; kind < 3; kind++) {
         for (int batch = -50; batch < BATCHES; batch++) { // some to warm up
-            double start = now();
+            double start[] = {now(clocks[0]), now(clocks[1])};
             for (int at = 0; at < CALLS && kind == 0; at++)
                 MUST(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
             for (int at = 0; at < CALLS && kind == 1; at++)
                 MUST(clEnqueueReadBuffer(queue, buffer, 0, 0, sizeof data, &data, 0, NULL, NULL));
             for (int at = 0; at < CALLS && kind == 2; at++) MUST(clFinish(queue));
-            if (batch >= 0) each[batch] = (now() - start) / CALLS;
+            for (int at = 0; at < 2 && batch >= 0; at++)
+                each[at][batch] = (now(clocks[at]) - start[at]) / CALLS;
             MUST(clFinish(queue));
         }
-        qsort(each, BATCHES, sizeof *each, by_size);
-        printf("%.1f ", each[BATCHES / 2]);
+        for (int at = 0; at < 2; at++) {
+            qsort(each[at], BATCHES, sizeof *each[at], by_size);
+            printf("%.1f ", each[at][BATCHES / 2]);
+        }
     }
     return 0;
 }

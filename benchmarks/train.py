@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import around, contest
 from gpumap import stats
 from gpumap.backends.base import Host
-from gpumap.machine.numa import pin
+from gpumap.machine.process_control import pin
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
 from gpumap.parse import parse_map

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.pages import Page
 
-    from gpumap.explain.lookup import Topic
+    from gpumap.explain import Topic
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -73,14 +73,14 @@ def commands() -> str:
 
 def causes() -> str:
     """Return the page of each cause of doctor."""
-    from gpumap.doctor.pages import document
+    from gpumap.doctor.diagnose import document
 
     return document()
 
 
 def words() -> str:
     """Return every topic of `gpumap explain` but doctor's causes, by kind."""
-    from gpumap.explain.lookup import KINDS, every
+    from gpumap.explain import KINDS, every
 
     topics = [topic for topic in every() if topic.kind != "exit code"]
     kinds = [kind for kind in ("concept", *KINDS) if any(topic.kind == kind for topic in topics)]
@@ -93,7 +93,7 @@ def words() -> str:
 
 def exit_codes() -> str:
     """Return the topics of the exit codes."""
-    from gpumap.explain.lookup import of_kind
+    from gpumap.explain import of_kind
 
     return _table(of_kind("exit code"))
 

@@ -336,7 +336,7 @@ def _parting(error: click.UsageError, command: str, *words: str) -> str:
 
 def _spelled(error: click.UsageError) -> str:
     """Return what a command, option or choice that is not known may have meant."""
-    from gpumap.spelling import nearest
+    from gpumap.text import nearest
 
     known = _known(error)
     found = re.match(_UNKNOWN, error.message) or re.search(_NO_CHOICE, error.message)
@@ -391,8 +391,8 @@ def _complete(instruction: str) -> int:
 
 def _complain(message: str, code: Exit | None = None) -> Exit:
     from gpumap.errors import Exit
-    from gpumap.escape import printable
     from gpumap.report.diagnostics import fitted
+    from gpumap.text import printable
 
     lines = [printable(line) for line in f"error: {message}".split("\n")]
     try:

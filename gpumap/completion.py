@@ -24,8 +24,8 @@ from click.shell_completion import (
 )
 
 from gpumap.errors import QuestionError
-from gpumap.escape import printable
 from gpumap.report import FORMATS
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ WORDS = {
     "--preset": "gpumap.training.presets:NAMES",
     "--rule": "gpumap.training.optimizers:RULES",
     "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
-    "--framework": "gpumap.doctor.frameworks.facts:FRAMEWORKS",
+    "--framework": "gpumap.doctor.facts:FRAMEWORKS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between
 _ALL = "all"  # of --backend, where it measures

@@ -1,4 +1,4 @@
-"""The types that elements can have: how NumPy holds them, and what a product of them rounds.
+"""Types of elements: how NumPy holds them, what a product of them rounds; NumPy, loaded late.
 
 NumPy has no bfloat16 of its own, ml_dtypes brings it. TF32 is no type of memory: it is float32 of
 which a product reads ten bits after the point. Formats: IEEE 754-2019, table 3.5; NVIDIA, A100
@@ -8,11 +8,33 @@ Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 2021.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
+
+    Array = np.ndarray[Any, Any]
+else:
+
+    class _Numpy:
+        """NumPy, imported when it is first used; what was read of it is kept, as quick as its own.
+
+        A start, a help text and a completion take none of it.
+        """
+
+        def __getattr__(self, name: str) -> Any:
+            import numpy as np
+
+            found = getattr(np, name)
+            setattr(self, name, found)
+            return found
+
+    np, Array = _Numpy(), Any
+
+__all__ = [
+    "ITEMSIZE", "ROUNDING", "Arithmetic", "Array", "Dtype", "Rounding", "has_bfloat16", "np",
+    "numpy_dtype", "storage",
+]  # fmt: skip
 
 Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8", "uint32"]
 Arithmetic = Literal["float16", "bfloat16", "tf32", "float32", "float64"]
@@ -22,8 +44,7 @@ ITEMSIZE: dict[Dtype, int] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Rounding:
+class Rounding(NamedTuple):
     """The relative spacing of numbers where a product reads, sums and writes them.
 
     `sums` is how many spacings a long sum may be off, on the scale of `gpumap.bench.verify`, and
@@ -55,8 +76,6 @@ def storage(arithmetic: Arithmetic) -> Dtype:
 
 def numpy_dtype(dtype: Dtype) -> np.dtype[Any]:
     """Return NumPy's type; ImportError for bfloat16 where ml_dtypes is not installed."""
-    import numpy as np
-
     if dtype == "bfloat16":
         import ml_dtypes
 

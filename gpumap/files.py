@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

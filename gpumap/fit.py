@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 from gpumap.model import Estimate, Line
 from gpumap.stats import enough
 

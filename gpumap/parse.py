@@ -19,8 +19,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.escape import printable
 from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

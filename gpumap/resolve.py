@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
-from gpumap.escape import printable
-from gpumap.machine.orphans import keep
+from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ class Inventory:
         for name in dict.fromkeys(device.backend for device in devices):
             if not hasattr(self.backend(name), "inventory"):  # it has no driver
                 continue
-            keep()
+            keep_orphans()
             own = [device for device in devices if device.backend == name]
             while missing := [d for d in own if (name, d.id) not in self._opened]:
                 self.expect(str(device.ref) for device in missing)

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.registry import commanded, every
-from gpumap.cut import middle
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, TimedOut, WrongDataError
-from gpumap.escape import printable
-from gpumap.launch.sessions import training
+from gpumap.launch.launch_config import training
 from gpumap.parse import parse_map
-from gpumap.spelling import fix
+from gpumap.text import fix, middle, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -37,8 +35,8 @@ _ERRORS: dict[int, type[GpumapError]] = {
 }
 _PROGRAM = """
 import sys
-from gpumap.machine import orphans
-orphans.die_with_parent()
+from gpumap.machine import process_control
+process_control.die_with_parent()
 from gpumap.__main__ import main
 sys.exit(main())
 """

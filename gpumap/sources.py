@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.escape import printable
 from gpumap.model import MapText
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,18 +77,14 @@ def find(
 
 def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
     """Return what Theano's settings hold in place of a map: for when find() is None."""
-    from gpumap import theano_config
-
-    return (*_theano(env, cwd)[1], *theano_config.default_note(_readable_options(env, cwd)))
+    return (*_theano(env, cwd)[1], *config.default_note(_readable_options(env, cwd)))
 
 
 def surrounding(found: MapText, *, env: Mapping[str, str], cwd: Path | str) -> Notes:
     """Return what Theano's other options do with a map of its settings; of any other nothing."""
     if found.origin not in ("THEANO_FLAGS", ".theanorc"):
         return ()
-    from gpumap import theano_config
-
-    return tuple(theano_config.notes(_readable_options(env, cwd)))
+    return tuple(config.theano_notes(_readable_options(env, cwd)))
 
 
 def _readable_options(env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:

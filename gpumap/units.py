@@ -109,8 +109,8 @@ def share(text: str) -> float:
     return found
 
 
-class SizeError(ValueError):
-    """A text is no size in bytes: what is wrong with it, and the fix."""
+class UnitError(ValueError):
+    """A text is no size or figure: what is wrong with it, and the fix."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}: {fix}")
@@ -121,23 +121,23 @@ def nbytes(text: str) -> int:
     """Parse ``400``, ``4KiB`` or ``1MB`` into bytes.
 
     Raises:
-        SizeError: it is no size above zero.
+        UnitError: it is no size above zero.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip(), re.ASCII)
     if not match or len(text) >= _LONGEST:
-        raise SizeError(f"{text!r} is not a size", "write 400, 4KiB or 1MB")
+        raise UnitError(f"{text!r} is not a size", "write 400, 4KiB or 1MB")
     number, unit = match.groups()
     if unit.lower() in _AMBIGUOUS:
         letter = unit.upper() if unit.lower() != "k" else "K"
         decimal = letter.replace("K", "k")
         fix = f"write {number}{letter}iB or {number}{decimal}B"
-        raise SizeError(f"{text!r} can mean two sizes", fix)
+        raise UnitError(f"{text!r} can mean two sizes", fix)
     if unit not in _BYTES:
-        raise SizeError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
+        raise UnitError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
     size = float(number) * _BYTES[unit]
     if size < 1 or size != int(size):
         problem = f"{text!r} is not a whole number of bytes from 1 on"
-        raise SizeError(problem, "write 400 or 4KiB")
+        raise UnitError(problem, "write 400 or 4KiB")
     return int(size)
 
 
@@ -145,35 +145,35 @@ def quantity(text: str, unit: str) -> float:
     """Parse ``1.8``, ``90%``, ``5ms``, ``4KiB``, ``50GB/s`` or ``10TFLOP/s`` as a figure in `unit`.
 
     Raises:
-        ValueError: it is no figure, has no unit, or one of another dimension; the message ends in
-            the fix.
+        UnitError: it is no figure, has no unit, or one of another dimension.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-zµ\u03bc%/]*)", text.strip(), re.ASCII)
     known, example = _QUANTITIES[unit]
     if not match or len(text) >= _LONGEST:
-        raise ValueError(f"{text!r} is not a figure: write {example}")
+        raise UnitError(f"{text!r} is not a figure", f"write {example}")
     number, given = match.groups()
     if given not in known:
-        raise ValueError(f"{text!r} {_wrong(number, given, unit)}")
+        problem, fix = _wrong(number, given, unit)
+        raise UnitError(f"{text!r} {problem}", fix)
     from decimal import Decimal
 
     return float(Decimal(number) * Decimal(repr(known[given])))  # 5us is 5e-6, to the last bit
 
 
-def _wrong(number: str, given: str, unit: str) -> str:
+def _wrong(number: str, given: str, unit: str) -> tuple[str, str]:
     """Return what is wrong with the unit that a figure has, and the fix."""
     _, example = _QUANTITIES[unit]
     letter, _, per = given.partition("/")
     if unit in ("B", "B/s") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
         rest, prefix = unit.removeprefix("B"), letter.upper()
         both = f"{number}{prefix}iB{rest} or {number}{prefix.replace('K', 'k')}B{rest}"
-        return f"can mean two figures: write {both}"
+        return "can mean two figures", f"write {both}"
     if not given:
-        return f"has no unit: write it as {example}"
+        return "has no unit", f"write it as {example}"
     if any(given in others for others, _ in _QUANTITIES.values()):
         wanted = "is no plain number" if unit == "1" else f"is not in {unit}"
-        return f"{wanted}: write it as {example}"
-    return f"has no unit that is known: write it as {example}"
+        return wanted, f"write it as {example}"
+    return "has no unit that is known", f"write it as {example}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

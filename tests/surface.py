@@ -15,10 +15,10 @@ import gpumap
 from gpumap.bench.registry import every
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
 from gpumap.completion import WORDS, known
-from gpumap.doctor.causes import table as causes
+from gpumap.doctor.diagnose import table as causes
 from gpumap.errors import Exit, GpumapError
-from gpumap.explain.lookup import KINDS, table
-from gpumap.judge.select import EVERYWHERE
+from gpumap.explain import KINDS, table
+from gpumap.judge.selectors import EVERYWHERE
 from gpumap.machine import fingerprint
 from gpumap.model.figures import UNITS
 from gpumap.report import FORMATS, SUFFIXES

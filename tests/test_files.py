@@ -14,8 +14,8 @@ from unittest.mock import Mock
 import pytest
 
 from gpumap.errors import Exit, SourceError
-from gpumap.escape import printable
 from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
+from gpumap.text import printable
 
 ROOT = os.geteuid() == 0
 

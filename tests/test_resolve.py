@@ -81,6 +81,8 @@ def test_what_to_write_instead_is_no_device_of_another_name(fake):
         inventory = fake({"ref": "cuda0", "pci": "0000:09:00.0"}, "cuda1")
         (found,) = absent(f"b->{other};a->cuda9", inventory)
         assert found.hint == "write cuda1; there are cuda0, cuda1"
+    hints = [found.hint for found in absent("a->cuda8;b->cuda9", fake("cuda0", "cuda1"))]
+    assert hints == [f"write {each}; there are cuda0, cuda1" for each in ("cuda0", "cuda1")]
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):

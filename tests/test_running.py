@@ -141,7 +141,7 @@ def test_devices_and_bindings_come_back():
 
 def test_a_diagnosis_comes_back_for_each_name(monkeypatch):
     """Of a device that is not there too; importing the folder of that name hides nothing."""
-    import_module("gpumap.doctor.pages")
+    import_module("gpumap.doctor.diagnose")
     monkeypatch.setenv("GPUMAP_FAKE", str(Path(__file__).parents[1] / "examples" / "gpus.toml"))
     there, absent = gpumap.doctor("a->cuda0;b->cuda9", backend="fake")
     assert isinstance(there, gpumap.Diagnosis)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tables import table
 
 from gpumap.bench.dot import DTYPES
-from gpumap.spelling import ALIASES, fix, meant, nearest
+from gpumap.text import ALIASES, fix, meant, nearest
 
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
 LINK = ("--latency", "1us", "--bandwidth", "1GB/s")

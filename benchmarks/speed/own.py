@@ -18,7 +18,7 @@ from gpumap.backends.base import Clock
 from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
 from gpumap.bench.dot import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.machine.numa import pin
+from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

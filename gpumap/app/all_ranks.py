@@ -16,7 +16,7 @@ from gpumap.app.mpi_job import Answer, left, named, nodes, ranks, told, twice
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
 from gpumap.distributed.watchdog import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.judge.exit_code import exit_code
+from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
 
 if TYPE_CHECKING:

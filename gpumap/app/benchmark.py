@@ -13,10 +13,10 @@ from gpumap.app.progress import Progress
 from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
-from gpumap.escape import printable
-from gpumap.judge.gate import decided, gated
+from gpumap.judge.exit_status import decided, gated
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.backends.base import Clock, Feature, Session
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
     from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution

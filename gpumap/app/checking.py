@@ -5,25 +5,48 @@ The proof that a device is true: bytes that go there come back the same.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpumap import sources
 from gpumap.app.recording import Recording
-from gpumap.errors import AbsentError, Diagnostic, GpumapError, QuestionError, WrongDataError
-from gpumap.escape import printable
+from gpumap.errors import (
+    AbsentError,
+    Diagnostic,
+    Exit,
+    GpumapError,
+    MapError,
+    QuestionError,
+    SourceError,
+    WrongDataError,
+)
 from gpumap.model import replace
+from gpumap.parse import parse_map
+from gpumap.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
-    from gpumap.model import ContextMap, Device, Entry, Reason, Report, Resolution, RoundTrip
+    from gpumap.model import (
+        ContextMap,
+        Device,
+        Entry,
+        MapText,
+        Reason,
+        Report,
+        Resolution,
+        RoundTrip,
+    )
     from gpumap.resolve import Inventory
+
+    Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 
 NBYTES = 4096
 _SEED = 20260101
@@ -111,7 +134,7 @@ def check_map(program: Program, asked: CheckRequest) -> None:
 
 def _judged(record: Recording, report: Report) -> Report:
     """Return the report, skipped if devices are absent; of several ranks the first one judges."""
-    from gpumap.judge.gate import is_absent, skipped
+    from gpumap.judge.exit_status import is_absent, skipped
 
     first = record.deliver is None
     return skipped(report, ()) if first and is_absent(report) else report
@@ -283,3 +306,81 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
             draft.remarks.append(_UNMEASURED)
         draft.map = default_map(inventory)
         draft.source = MapText(draft.map.text, "default")
+
+
+# --- the maps that stand in files, by their syntax alone; nothing beside Python's own library
+
+_KEYS = {  # where in a file its map begins
+    "gpumap.toml": re.compile(r"""^[ \t]*(["']?)map\1[ \t]*=""", re.MULTILINE),
+    ".theanorc": re.compile(  # a section ends where a line begins another
+        r"^\[global\].*\n(?:(?!\[).*\n)*?(?=(?i:contexts)\s*[=:])", re.MULTILINE
+    ),
+}
+
+
+def check_files(
+    files: Sequence[Path], folder: Path, env: Mapping[str, str], tell: Tell, *, strict: bool
+) -> tuple[Exit, str]:
+    """Check every map of the files; return the exit code, and what to say if it is 0.
+
+    Args:
+        files: as they are to be named; those of a relative path are in `folder`.
+        folder: the working folder.
+        env: variables, which a .theanorc may name.
+        tell: is called with what is wrong or odd, file by file.
+        strict: a warning ends in exit code 1.
+    """
+    count, wrong, warned = 0, False, False
+    for path in files:
+        found, problems = _checked(path, folder, env)
+        count += found is not None
+        wrong |= any(problem.severity == "error" for problem in problems)
+        warned |= any(problem.severity == "warning" for problem in problems)
+        tell(problems, found.text.rstrip("\n") if found else None)  # a file ends in one
+    if warned and strict:
+        tell([Diagnostic("strict", "--strict: there are warnings", hint="see above")], None)
+    if wrong:
+        return Exit.QUESTION, ""
+    if warned and strict:
+        return Exit.NO, ""
+    return Exit.OK, f"{_many(count, 'map')} in {_many(len(files), 'file')}: well-formed.\n"
+
+
+def _checked(
+    path: Path, folder: Path, env: Mapping[str, str]
+) -> tuple[MapText | None, Sequence[Diagnostic]]:
+    """Return the map of a file, if it has one, and all that is wrong or odd about it."""
+    try:
+        found, notes = sources.written(folder / path, env)
+    except SourceError as error:
+        return None, error.diagnostics
+    if found is None:
+        return None, [_in_file(note, path, None) for note in notes]
+    try:
+        told = parse_map(found.text).notes
+    except MapError as error:
+        told = error.diagnostics
+    return found, [_in_file(one, path, _line(found, one)) for one in (*notes, *told)]
+
+
+def _in_file(told: Diagnostic, path: Path, line: int | None) -> Diagnostic:
+    """Return a diagnostic that says which file it is of, and which line."""
+    place = printable(str(path)) + (f", line {line}" if line else "")
+    return replace(told, message=f"{place}: {told.message.removeprefix('.theanorc: ')}")
+
+
+def _line(found: MapText, told: Diagnostic) -> int | None:
+    """Return the line of a message: of a setting, where it begins."""
+    if found.origin == "--map-file":
+        return 1 + found.text.count("\n", 0, told.span.start if told.span else 0)
+    from pathlib import Path
+
+    from gpumap.files import read_text
+
+    text = read_text(Path(found.path or ""), "file")
+    key = _KEYS[found.origin].search(text)
+    return 1 + text.count("\n", 0, key.end()) if key else None
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")

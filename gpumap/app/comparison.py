@@ -8,8 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.escape import printable
-from gpumap.judge.comparable import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.judge.compare import (
     JUDGED,
     SUSPICIOUS,
@@ -20,9 +18,11 @@ from gpumap.judge.compare import (
     unjudged,
     why,
 )
-from gpumap.judge.gate import SKIPPED, concluded
-from gpumap.judge.verdict import LAST, share
+from gpumap.judge.exit_status import SKIPPED, concluded
+from gpumap.judge.pairs import LAST, share
+from gpumap.judge.several_reports import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.model import Problem, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
     from gpumap.model import Acceptance, Fingerprint, Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
@@ -151,7 +151,7 @@ def refuse_forged(report: Report, which: str) -> None:
     Raises:
         QuestionError: it is one.
     """
-    from gpumap.judge.comparable import contradiction
+    from gpumap.judge.several_reports import contradiction
 
     if (why := contradiction(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
@@ -353,7 +353,7 @@ def show_machine(draft: Draft, new: Report) -> None:
 
 def with_verdicts(report: Report, *, found: Judged, inconclusive: Any) -> Report:
     """Return the report with its verdicts, and the exit code that they come to."""
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
 
     return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)
 

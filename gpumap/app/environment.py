@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.errors import GpumapError
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ def _clean(text: str, env: Mapping[str, str]) -> str:
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
     import platform
 
-    from gpumap.doctor.frameworks.machine import facts
+    from gpumap.doctor.interpreter import facts
     from gpumap.machine.tree import Tree
     from gpumap.version import __version__
 
@@ -90,7 +90,7 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.frameworks.machine import VARIABLES
+    from gpumap.doctor.interpreter import VARIABLES
     from gpumap.machine import fingerprint
 
     known = sorted({*fingerprint.VARIABLES, *VARIABLES, "GPUMAP_BACKEND"})
@@ -98,7 +98,7 @@ def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _packages(program: Program, python: str) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.frameworks.ask import interpreter
+    from gpumap.doctor.interpreter import interpreter
 
     found = interpreter(python, program.env, program.cwd)
     yield "python", f"{found.about.get('python')} ({python})"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, MapError, SourceError
-from gpumap.escape import printable
 from gpumap.model import replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

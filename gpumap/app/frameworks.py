@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import AbsentError
-from gpumap.escape import printable
-from gpumap.machine import orphans
-from gpumap.spelling import chosen
+from gpumap.machine import process_control
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Nvidia
-    from gpumap.doctor.frameworks.ask import Interpreter
+    from gpumap.doctor.interpreter import Interpreter
     from gpumap.model import Binding, Diagnosis
 
 _DRIVER = 8.0  # seconds for the driver and nvidia-smi
@@ -35,7 +34,7 @@ class Answers:
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        from gpumap.doctor.frameworks.diagnose import diagnosis, seats
+        from gpumap.doctor.diagnose import diagnosis, seats
 
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
@@ -60,14 +59,13 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
         SourceError: the interpreter cannot be asked.
         AbsentError: it has none of the frameworks.
     """
-    from gpumap.doctor.frameworks import ask as asking
-    from gpumap.doctor.frameworks.facts import FRAMEWORKS
-    from gpumap.doctor.frameworks.machine import facts, of_driver, of_smi
+    from gpumap.doctor import interpreter as asking
+    from gpumap.doctor.facts import FRAMEWORKS
     from gpumap.doctor.gather import ask as ask_driver
     from gpumap.doctor.gather import denied
     from gpumap.machine.tree import Tree
 
-    orphans.keep()  # what a library leaves behind ends with this process
+    process_control.keep_orphans()  # what a library leaves behind ends with this process
     seen = python_of(program, python)
     found = asking.interpreter(seen, program.env, program.cwd)
     there = asking.frameworks(found)
@@ -78,11 +76,12 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(2) as pool:
         driver = pool.submit(ask_driver, program.env, patience)
-        smi = pool.submit(of_smi, program.env, patience)
+        smi = pool.submit(asking.of_smi, program.env, patience)
         ready = [name for name in wanted if name in there]
         words = asking.answers(found, ready, program.env, limit)
     tree = Tree(Path("/"))
-    machine = facts(tree, program.env, denied(tree)) | smi.result() | of_driver(driver.result())
+    machine = asking.facts(tree, program.env, denied(tree)) | smi.result()
+    machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
     return Answers(found, seen, every, driver.result(), program.env)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.errors import BusyError, Diagnostic
-from gpumap.escape import printable
 from gpumap.machine.nvml import INSTALL, Gpus
 from gpumap.machine.state import name_of, others
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -43,11 +43,11 @@ from gpumap.errors import (
     TimedOut,
     WrongDataError,
 )
-from gpumap.escape import printable
-from gpumap.judge.comparable import differences as differing
-from gpumap.judge.comparable import machines, mixed, surroundings
 from gpumap.judge.compare import compare
+from gpumap.judge.several_reports import differences as differing
+from gpumap.judge.several_reports import machines, mixed, surroundings
 from gpumap.model import replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

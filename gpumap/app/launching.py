@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
 from gpumap.errors import QuestionError
-from gpumap.escape import printable, width
-from gpumap.launch.child import LIMITS, TOKEN, Order
-from gpumap.launch.places import Place
-from gpumap.machine.numa import memory_taken_of
+from gpumap.launch.placement import TOKEN, Place
+from gpumap.launch.process import LIMITS, Order
+from gpumap.machine.process_control import memory_taken_of
 from gpumap.machine.tree import Tree
+from gpumap.text import printable, width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.app.program import Program
-    from gpumap.launch.lines import Sink
-    from gpumap.launch.mpirun import Context
-    from gpumap.launch.places import Place
-    from gpumap.launch.processes import Ending, Output, Process, Run
+    from gpumap.launch.placement import MpiContext, Place
+    from gpumap.launch.process import Sink
+    from gpumap.launch.supervisor import Ending, Output, Process, Run
     from gpumap.launch.watching import Watch
     from gpumap.machine.topology import Topology
     from gpumap.resolve import Inventory
@@ -94,7 +93,7 @@ class Launching:
 
     def to_nothing(self) -> None:
         """Show nothing of what the processes print; their last lines are kept."""
-        from gpumap.launch.lines import Sink
+        from gpumap.launch.process import Sink
 
         self._files.append(os.open(os.devnull, os.O_WRONLY))
         sink = Sink(self._files[-1], vital=False)
@@ -106,7 +105,7 @@ class Launching:
         Raises:
             QuestionError: one of them cannot be written.
         """
-        from gpumap.launch.lines import Sink
+        from gpumap.launch.process import Sink
 
         def opened(name: str) -> Sink:
             # O_NONBLOCK: the open itself would wait for who reads a FIFO
@@ -136,7 +135,7 @@ class Launching:
         self, token: str, grace: float, limit: float | None, watch: Watch | None = None
     ) -> Ending:
         """Run it all, looked at by `watch`, and return how it ended."""
-        from gpumap.launch.processes import Run
+        from gpumap.launch.supervisor import Run
 
         if not self._outputs:
             self._outputs = list(_prefixed(self._program, self._jobs))
@@ -256,7 +255,7 @@ def ended(code: int) -> str:
 
 def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, Output]]:
     """Yield where the lines of each name go, and with which prefix: coloured on a terminal."""
-    from gpumap.launch.lines import Sink
+    from gpumap.launch.process import Sink
 
     streams = (program.stdout, program.stderr)
     for stream in streams:
@@ -325,7 +324,7 @@ def found_program(command: str, program: Program) -> str:
 
 
 def by_mpirun(
-    program: Program, contexts: Sequence[Context], token: str, helpers: Sequence[str] = ()
+    program: Program, contexts: Sequence[MpiContext], token: str, helpers: Sequence[str] = ()
 ) -> Job:
     """Return the call of mpirun as a process to start; `helpers` are programs that it needs.
 
@@ -333,15 +332,15 @@ def by_mpirun(
         QuestionError: mpirun cannot be told so.
         Ended: a program is not found; it has been said.
     """
-    from gpumap.launch import mpirun
+    from gpumap.launch import placement
 
-    if any(mpirun.SEPARATOR in context.command for context in contexts):
+    if any(placement.SEPARATOR in context.command for context in contexts):
         fix = "omit it, or put the command into a script"
         raise QuestionError('to mpirun the argument ":" ends a command', fix)
     path = found_program("mpirun", program)
     for helper in helpers:
         found_program(helper, program)
-    words = mpirun.call(path, _version(path, program), contexts)
+    words = placement.mpirun_call(path, _version(path, program), contexts)
     ranks = sum(context.ranks for context in contexts)
     about = f"{ranks} rank{'s' * (ranks > 1)}"
     return Job("mpirun", about, Order(path, words, {**program.env, TOKEN: token}))

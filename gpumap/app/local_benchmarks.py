@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
-from gpumap.escape import printable
 from gpumap.model import SelfTest, replace
-from gpumap.spelling import chosen
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ def measure_products(request: Request, asked: Products) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
     from gpumap.bench.sizes import check_features, check_names, named, squares
-    from gpumap.judge.gate import Gate, judged
+    from gpumap.judge.exit_status import Gate, judged
 
     element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
     gate = request.gate if asked.cases is None else Gate()  # without: exactly what is requested

@@ -25,8 +25,8 @@ from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.mpi import load
 from gpumap.distributed.watchdog import Seat, Signs, Watch, state, stopped_beside
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.launch.child import reap
-from gpumap.machine.numa import pin
+from gpumap.launch.process import reap
+from gpumap.machine.process_control import pin
 from gpumap.model import Binding, Rank, replace
 
 if TYPE_CHECKING:

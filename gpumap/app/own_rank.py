@@ -67,14 +67,14 @@ def refused(launch: Launch, what: str, fix: str) -> QuestionError:
 def unbound(program: Program) -> None:
     """Undo what mpirun has bound: two ranks to a core each, whatever the map says."""
     if not _ours(program):  # `gpumap run` has bound by the map
-        from gpumap.machine.numa import unbind
+        from gpumap.machine.process_control import unbind
 
         unbind()
 
 
 def _ours(program: Program) -> bool:
     """Return whether `gpumap run` has started this process."""
-    from gpumap.launch.child import TOKEN  # which a process alone need not load
+    from gpumap.launch.placement import TOKEN  # which a process alone need not load
 
     return TOKEN in program.env
 

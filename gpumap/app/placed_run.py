@@ -19,16 +19,17 @@ from gpumap.app.launching import (
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
-from gpumap.escape import printable, width
-from gpumap.launch.child import TOKEN, Order
+from gpumap.launch.placement import TOKEN
+from gpumap.launch.process import Order
 from gpumap.model import replace
+from gpumap.text import printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from gpumap.app.program import Program
-    from gpumap.launch.places import Place
+    from gpumap.launch.placement import Place
     from gpumap.machine.topology import Topology
     from gpumap.model import Resolution
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.app.launching import Job
-    from gpumap.launch.sessions import Node, Session
+    from gpumap.launch.launch_config import Node, Session
 
 
 _NO_MAP = (
@@ -93,7 +94,7 @@ def run_names(program: Program, asked: RunRequest) -> None:
         launching.to_files(asked.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
     if asked.watch or asked.expect_used:
-        from gpumap.app.watching import Shown, run_watched
+        from gpumap.app.watched_programs import Shown, run_watched
 
         live = asked.watch and not asked.quiet and asked.launcher == "local"
         shown = Shown(live, asked.quiet, asked.expect_used)
@@ -140,9 +141,8 @@ def _planned(
     """Return for each name its place, and the variables of its process."""
     from pathlib import Path
 
-    from gpumap.launch.child import Shared, environments
-    from gpumap.launch.places import places
-    from gpumap.machine.numa import with_memory
+    from gpumap.launch.placement import Shared, environments, places
+    from gpumap.machine.process_control import with_memory
     from gpumap.machine.tree import Tree
 
     memory = with_memory(Tree(Path("/")))
@@ -177,16 +177,16 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
 
 def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
     """Return what is planned as mpirun can do it, and the one process that this is."""
-    from gpumap.launch import mpirun
+    from gpumap.launch import placement
 
-    places = mpirun.without_memory([place for place, _ in planned])
+    places = placement.without_memory([place for place, _ in planned])
     planned = list(zip(places, (variables for _, variables in planned), strict=True))
     if "=" in path and not all(place.cores for place in places):
         fix = "give it another path, or put the command into a script"
         raise QuestionError(
             f'env, which sets the variables, takes {path} for one: it has a "="', fix
         )
-    contexts = mpirun.placed(planned, (path, *(program.command or ())[1:]))
+    contexts = placement.mpirun_contexts(planned, (path, *(program.command or ())[1:]))
     helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
     return planned, [by_mpirun(program, contexts, planned[0][1][TOKEN], helpers)]
 
@@ -301,7 +301,7 @@ def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -
 def _read(program: Program, file: Path) -> Session:
     """Return what the file says; the grammar of its devices is that of maps."""
     from gpumap.files import read_text
-    from gpumap.launch.sessions import read
+    from gpumap.launch.launch_config import read
     from gpumap.parse import parse_map
 
     text = read_text(program.cwd / file, "session file", _LIMIT)
@@ -322,7 +322,7 @@ def _call(
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
     if _is_model_class(program, session):
-        from gpumap.launch.sessions import training
+        from gpumap.launch.launch_config import training
 
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
@@ -342,7 +342,7 @@ def _is_model_class(program: Program, session: Session) -> bool:
     from pathlib import Path
 
     from gpumap.files import read_text
-    from gpumap.launch.sessions import is_model_class
+    from gpumap.launch.launch_config import is_model_class
 
     if session.modelfile is None or session.modelclass is None:
         return False
@@ -371,7 +371,7 @@ def _options(session: Session, *, mpi: bool) -> Iterator[str]:
 
 def _notes(session: Session, further: Sequence[str]) -> Iterator[Diagnostic]:
     """Yield what the file leaves open, without what the options behind -- decide."""
-    from gpumap.launch.sessions import PRESET
+    from gpumap.launch.launch_config import PRESET
 
     chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
     yield from (note for note in session.notes if not (chosen and note.code == PRESET))
@@ -422,13 +422,13 @@ def _start_ranks(
 
 
 def _job(program: Program, session: Session, asked: RunRequest, token: str) -> Job:
-    from gpumap.launch.mpirun import Context
+    from gpumap.launch.placement import MpiContext
 
     contexts = []
     for node in session.nodes:
         host = None if node.here and len(session.nodes) == 1 else node.host
         call = _call(program, session, node, asked, mpi=True)
-        contexts.append(Context(call, len(node.devices), host))
+        contexts.append(MpiContext(call, len(node.devices), host))
     return by_mpirun(program, contexts, token)
 
 

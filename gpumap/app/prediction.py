@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
 from gpumap.errors import QuestionError
-from gpumap.spelling import chosen
+from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ def _fits(found: Report, text: str) -> Sequence[Fit]:
     Raises:
         QuestionError: it is none, or no model that fits is selected; what there is, is offered.
     """
-    from gpumap.judge.select import Selector
+    from gpumap.judge.selectors import Selector
 
     selector = Selector.parse(f"{text}.latency")
     fits = [fit for fit in found.fits if fit.fits and selector.selects(fit.id)]

@@ -43,8 +43,8 @@ class Program:
         from dataclasses import replace
 
         from gpumap.backends.base import Host
+        from gpumap.backends.opencl_vendors import register
         from gpumap.machine.topology import read
-        from gpumap.opencl_vendors import register
 
         variables, notes = register(self.env)
         os.environ.update(variables)

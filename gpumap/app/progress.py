@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.program import columns
 from gpumap.bench.registry import loaded
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -14,9 +14,9 @@ from gpumap.app import interrupts
 from gpumap.app.output import IN_RESULT, apart, emit, say
 from gpumap.app.program import Ended, lacking
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_code import exit_code, status
+from gpumap.judge.exit_status import exit_code, status
 from gpumap.judge.headline import headline
-from gpumap.machine import orphans
+from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
 from gpumap.parse import parse_map
 
@@ -119,7 +119,7 @@ class Recording:
             self.draft.account(error, stopped=stopped)
             ended: model.Why = "interrupted" if stopped else "error"
             code = self._conclude("dry run" if self.draft.plans and not stopped else ended)
-        orphans.leave()
+        process_control.kill_orphans()
         if self.ending.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
@@ -133,7 +133,7 @@ class Recording:
             ended: int = code
             with suppress(OSError):
                 ended = self._conclude(why)
-            orphans.leave()
+            process_control.kill_orphans()
             os._exit(ended)
 
     def _expired(self, diagnostic: Diagnostic) -> None:

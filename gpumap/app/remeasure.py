@@ -20,8 +20,8 @@ import click
 
 from gpumap.app import interrupts
 from gpumap.errors import Diagnostic, QuestionError
-from gpumap.escape import printable
 from gpumap.judge.compare import Terms
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.output import IN_RESULT, deliver, emit, say, show
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.explain.lookup import Topic
-    from gpumap.judge.select import Selector
+    from gpumap.explain import Topic
+    from gpumap.judge.selectors import Selector
     from gpumap.model import Report
     from gpumap.report.beside import Saved, View
 
@@ -136,9 +136,9 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been asked for instead."""
-    from gpumap.judge.beside import lines
-    from gpumap.judge.select import taken_apart
-    from gpumap.spelling import nearest
+    from gpumap.judge.selectors import taken_apart
+    from gpumap.judge.several_reports import lines
+    from gpumap.text import nearest
 
     assert selector is not None
     known = [f"{taken_apart(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
@@ -161,8 +161,8 @@ def explain_words(program: Program, words: tuple[str, ...], format_: str) -> Non
 
 def begun_by(begun: str) -> dict[str, str]:
     """Return the summary of each topic that begins so; of a word with several meanings one."""
-    from gpumap.doctor.pages import pages
-    from gpumap.explain.lookup import every, typed
+    from gpumap.doctor.diagnose import pages
+    from gpumap.explain import every, typed
 
     found: dict[str, str] = {}
     for topic in (*every(), *pages()):
@@ -179,14 +179,14 @@ def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
 
 
 def _found(word: str) -> tuple[Topic, ...]:
-    from gpumap.doctor.pages import pages
-    from gpumap.explain.lookup import named
+    from gpumap.doctor.diagnose import pages
+    from gpumap.explain import named
 
     return named(word) or pages(word)
 
 
 def _unknown(word: str) -> Diagnostic:
-    from gpumap.explain.lookup import nearest
+    from gpumap.explain import nearest
 
     *others, last = nearest(word) or ("",)
     near = f"{', '.join(others)} or {last}" if others else last

@@ -12,8 +12,8 @@ from gpumap.app.program import Ended
 from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
-from gpumap.escape import printable
 from gpumap.model import replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

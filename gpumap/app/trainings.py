@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gpumap.app.own_rank import several
 from gpumap.app.workers import Shared, WorkersRun
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.escape import printable
-from gpumap.spelling import chosen
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,8 +23,8 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, SourceError
-from gpumap.escape import printable
 from gpumap.files import read_bytes
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
-from gpumap.spelling import chosen
+from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,9 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
-from gpumap.escape import printable
 from gpumap.model import Kind
-from gpumap.spelling import fix
+from gpumap.text import fix, printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Backend, Host

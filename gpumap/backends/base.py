@@ -17,9 +17,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
-from gpumap.escape import printable
 from gpumap.machine.topology import Topology
 from gpumap.model import LimitOrigin
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

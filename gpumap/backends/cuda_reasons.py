@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpumap.escape import printable
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import VARIABLE, Known, Why, driver, explain, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver

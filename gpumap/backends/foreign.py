@@ -24,8 +24,8 @@ from gpumap.errors import (
     OutOfMemory,
     Unsupported,
 )
-from gpumap.escape import printable
 from gpumap.extras import install
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
-from gpumap.machine import orphans
+from gpumap.machine import process_control
 from gpumap.model import Device, Kind, Probe, replace
 from gpumap.model.trees import plain, typed
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import Lack, ProbeCode
+
+    # Takes what a child has written so far, and how long it has waited for a core.
+    Over = Callable[[str, float], bool]
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
@@ -109,14 +112,14 @@ def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] 
 
 
 class _Late:
-    """Whether a child has said nothing new for a while."""
+    """Whether a child has said nothing new for a while, in which it had a core if it wanted one."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._said, self._since = "", time.monotonic()
 
-    def __call__(self, said: str) -> bool:
-        now = time.monotonic()
+    def __call__(self, said: str, starved: float) -> bool:
+        now = time.monotonic() - starved
         if said != self._said:
             self._said, self._since = said, now
         return now - self._since > self._limit
@@ -144,7 +147,7 @@ def in_child(
     env: Mapping[str, str],
     time_limit: float,
     job: str = "",
-    over: Callable[[str], bool] = lambda _: False,
+    over: Over = lambda *_: False,
 ) -> Ended:
     """Run a module of gpumap's own, which writes its answer to the descriptor in its last argument.
 
@@ -152,9 +155,11 @@ def in_child(
         module: its full name.
         words: its arguments before the descriptor.
         env: its environment.
-        time_limit: seconds, after which it is killed with what it has started.
+        time_limit: seconds, after which it is killed with what it has started; those in which it
+            waited for a core do not count.
         job: what it can read from its stdin.
-        over: called repeatedly with its output so far; True ends it before its time.
+        over: called repeatedly with its output so far, and how long it has waited for a core; True
+            ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
     # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
@@ -167,7 +172,7 @@ def run_child(
     env: Mapping[str, str],
     time_limit: float,
     job: str = "",
-    over: Callable[[str], bool] = lambda _: False,
+    over: Over = lambda *_: False,
 ) -> Ended:
     """Run a program that writes its answer to the descriptor whose number is its last argument.
 
@@ -175,7 +180,12 @@ def run_child(
     """
     mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"
     key, _, value = mark.partition("=")
-    with _scratch() as answer, _scratch() as errors, _scratch() as asked, orphans.adopting():
+    with (
+        _scratch() as answer,
+        _scratch() as errors,
+        _scratch() as asked,
+        process_control.adopting_orphans(),
+    ):
         asked.write(job.encode())
         asked.seek(0)
         child = subprocess.Popen(  # noqa: S603 - our own module, or the interpreter that is asked for
@@ -189,10 +199,12 @@ def run_child(
         )
         try:
             code, cpu = _ended(
-                child, time_limit, lambda: _flooded(errors, answer) or over(_so_far(answer))
+                child,
+                time_limit,
+                lambda starved: _flooded(errors, answer) or over(_so_far(answer), starved),
             )
         finally:
-            orphans.end(mark.encode())  # a driver may make sessions of its own
+            process_control.kill_children(mark.encode())  # a driver may make sessions of its own
         return Ended(_text(answer), code, _text(errors), cpu)
 
 
@@ -205,15 +217,16 @@ def _flooded(errors: IO[bytes], answer: IO[bytes]) -> bool:
 
 
 def _ended(
-    child: subprocess.Popen[bytes], time_limit: float, over: Callable[[], bool]
+    child: subprocess.Popen[bytes], time_limit: float, over: Callable[[float], bool]
 ) -> tuple[int | None, float]:
     """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
-    end, used = time.monotonic() + time_limit, _children()
+    end, used, starved = time.monotonic() + time_limit, _children(), 0.0
     try:
-        while (left := end - time.monotonic()) > 0.0:
+        while (left := end + starved - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
                 return child.wait(min(left, _LOOK)), 0.0
-            if over():
+            starved = max(starved, _starved(child.pid))
+            if over(starved):
                 break
     finally:
         if child.returncode is None:
@@ -221,6 +234,18 @@ def _ended(
             with suppress(subprocess.TimeoutExpired):  # the kernel may have it, in a driver's call
                 child.wait(_KILLED)
     return None, _children() - used
+
+
+def _starved(pid: int, root: Path = Path("/")) -> float:
+    """Return how many seconds a process has waited for a core: the most of any of its threads.
+
+    0 where the system does not count them.
+    """
+    longest = 0
+    for file in (root / f"proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError, ValueError, IndexError):  # a thread may end meanwhile
+            longest = max(longest, int(file.read_text().split()[1]))
+    return longest * 1e-9
 
 
 def _children() -> float:
@@ -256,8 +281,8 @@ def _signal_name(number: int) -> str:
 
 def answer(descriptor: int, every: Iterable[Any]) -> None:
     """Be a child: write nouns to `descriptor`, a line each as it comes; end with the parent."""
-    if (prctl := orphans.prctl()) is not None:
-        prctl(orphans.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
+    if (prctl := process_control.prctl()) is not None:
+        prctl(process_control.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
         for noun in every:
             file.write(f"{json.dumps(plain(noun))}\n")

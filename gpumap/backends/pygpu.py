@@ -23,7 +23,7 @@ from gpumap.backends.base import (
 from gpumap.backends.cuda_reasons import Cuda
 from gpumap.backends.foreign import BLAS, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
-from gpumap.machine import pci
+from gpumap.machine.tree import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _identity(context: Any) -> str | None:
     from pygpu import gpuarray
 
     try:
-        return pci.address(_text(context.unique_id))
+        return pci_address(_text(context.unique_id))
     except gpuarray.GpuArrayException:  # an id of more than 15 characters breaks its property
         return None
 

@@ -24,8 +24,8 @@ from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
+from gpumap.judge.ceilings import few
 from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
-from gpumap.judge.few import few
 from gpumap.judge.phrases import amount, interval, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
 from gpumap.units import counted

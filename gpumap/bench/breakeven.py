@@ -17,7 +17,7 @@ from gpumap.bench.search import TIMED, Search
 from gpumap.bench.transfer import KEY
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.model import BreakEven, Case, Estimate, Work
 
 if TYPE_CHECKING:

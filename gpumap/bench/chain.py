@@ -41,12 +41,12 @@ from gpumap.bench.operands import played
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import check_names, one_device
-from gpumap.cut import short
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
 from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
+from gpumap.text import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpumap.bench.base import Round
 from gpumap.bench.operands import hollow_array, is_hollow, moved
 from gpumap.bench.verify import METHOD, judged, largest, worse
-from gpumap.dtypes import ITEMSIZE, ROUNDING
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from gpumap.dtypes import np
 from gpumap.fit import FITS, Model, fitted
-from gpumap.lazy_numpy import np
 from gpumap.model import Estimate
 
 _FEWEST = 4  # sizes for a line to be about
@@ -58,7 +58,7 @@ def seen(points: Sequence[Point]) -> Estimate:
     Between two sizes the logarithm of the ratio is a straight line over that of the size: the
     figure is where it crosses zero. The line is a weighted sum of two medians, so at each place it
     has an interval, by the method of variance estimates recovery as two runs have
-    (`gpumap.judge.verdict`); the figure's interval holds every place around it whose interval has
+    (`gpumap.judge.pairs`); the figure's interval holds every place around it whose interval has
     zero in it. A line that bends is in the interval too: its lower end is that of a line over
     the inverse of the size, its upper end that of one over the size. Of times that are a latency
     and a bandwidth the truth is between these two.

@@ -26,10 +26,9 @@ from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.sizes import one_device
 from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
-from gpumap.dtypes import ITEMSIZE, Arithmetic, numpy_dtype, storage
+from gpumap.dtypes import ITEMSIZE, Arithmetic, np, numpy_dtype, storage
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import hardware_groups
-from gpumap.lazy_numpy import np
 from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
 
 if TYPE_CHECKING:

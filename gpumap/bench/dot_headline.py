@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.cut import middle
+from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.doubts import (
-    ENOUGH,
     about,
     alone,
     because,
@@ -17,6 +16,7 @@ from gpumap.judge.doubts import (
 )
 from gpumap.judge.phrases import interval, names, said, value
 from gpumap.model import Estimate, replace
+from gpumap.text import middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.operands import is_hollow
 from gpumap.bench.verify import compared
+from gpumap.dtypes import np
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.kernels import COUNTS
-from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,7 +22,7 @@ from gpumap.bench.operands import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
 from gpumap.distributed.algorithms import balanced
 from gpumap.distributed.local import exchange
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 from gpumap.machine.topology import largest_cache
 from gpumap.machine.tree import Tree
 from gpumap.model import Reason

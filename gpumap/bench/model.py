@@ -10,8 +10,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from gpumap.bench.transfer import HELD_BACK
+from gpumap.dtypes import np
 from gpumap.fit import FITS, fitted, intervals
-from gpumap.lazy_numpy import np
 from gpumap.model import Case, Fit, HeldBack
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, parts, pooled, summed
 from gpumap.bench.verify import worse
 from gpumap.distributed.mpi import exchange
+from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
-from gpumap.lazy_numpy import Array, np
 from gpumap.model import Reason
 
 if TYPE_CHECKING:

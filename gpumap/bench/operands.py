@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Round
 from gpumap.bench.verify import compared
+from gpumap.dtypes import np
 from gpumap.errors import WrongDataError
-from gpumap.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

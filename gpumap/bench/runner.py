@@ -24,9 +24,9 @@ from gpumap.bench.sampling import (
     warm_up,
 )
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
+from gpumap.judge.bottlenecks import explained
 from gpumap.judge.ceilings import held, possible
-from gpumap.judge.explain import explained
-from gpumap.judge.verdict import EARLY
+from gpumap.judge.pairs import EARLY
 from gpumap.machine.link_state import link_states
 from gpumap.model import (
     UNDISTURBED,

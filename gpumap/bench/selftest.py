@@ -15,7 +15,7 @@ from gpumap.bench.figures import by_block, ratio, time_and_rate
 from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
-from gpumap.judge.verdict import LAST, Change, alarms, located, passing
+from gpumap.judge.pairs import LAST, Change, alarms, located, passing
 from gpumap.model import Case, Group, Plan, Work
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.base import Round
     from gpumap.dtypes import Arithmetic
-    from gpumap.judge.verdict import Word
+    from gpumap.judge.pairs import Word
     from gpumap.model import Alarms, Binding, Estimate, Param, Samples
 
 KEY = "selftest"

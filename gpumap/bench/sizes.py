@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap import spelling, units
+from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Unsupported
-from gpumap.escape import printable
 from gpumap.model import Kind, Reason
+from gpumap.text import fix as fix_word
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -160,9 +161,9 @@ def _whole(most: int, fix: str, text: str) -> int:
 def _bytes(named: Mapping[str, int], text: str) -> int:
     try:
         return named.get(text) or units.nbytes(text)
-    except units.SizeError as error:
+    except units.UnitError as error:
         known = f"write 4KiB, or one of {', '.join(named)}"
-        fix = spelling.fix(text, named, known) if text[:1].isalpha() else error.fix
+        fix = fix_word(text, named, known) if text[:1].isalpha() else error.fix
         raise QuestionError(error.problem, fix) from None
 
 

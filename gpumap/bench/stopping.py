@@ -2,7 +2,7 @@
 
 A group is looked at three times, at fixed shares of its time: each further look is a further chance
 to stop by luck. At an early look it stops if every verdict that is requested of it is decided at
-the level of that look (`gpumap.judge.verdict`); without any, if each row is known well enough: half
+the level of that look (`gpumap.judge.pairs`); without any, if each row is known well enough: half
 of its interval within the precision, and samples worth at least twenty independent ones. Where
 cases are compared, the ratios decide; where a case is alone, its time does: then a slow change of
 the machine is part of what this run observed, as it is in no ratio.

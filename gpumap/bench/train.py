@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.bench.base import Round
-    from gpumap.lazy_numpy import Array
+    from gpumap.dtypes import Array
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
     from gpumap.training.steps import Account, Training

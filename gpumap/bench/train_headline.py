@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.cut import middle
-from gpumap.judge.doubts import ENOUGH, about, alone, doubtful, thin_others, unsupported
+from gpumap.judge.ceilings import ENOUGH
+from gpumap.judge.doubts import about, alone, doubtful, thin_others, unsupported
 from gpumap.judge.phrases import interval, others, percent, said, value
+from gpumap.text import middle
 from gpumap.training.steps import PHASES
 
 if TYPE_CHECKING:

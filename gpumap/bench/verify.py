@@ -44,8 +44,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.dtypes import ROUNDING, Arithmetic, numpy_dtype, storage
-from gpumap.lazy_numpy import np
+from gpumap.dtypes import ROUNDING, Arithmetic, np, numpy_dtype, storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

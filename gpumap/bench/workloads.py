@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.operands import hollow_array
 from gpumap.bench.verify import METHOD, Expected, Matrix, allowance, judged, largest
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from gpumap.model import Check

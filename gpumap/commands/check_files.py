@@ -32,12 +32,12 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
     """
     from pathlib import Path
 
-    from gpumap.map_files import check
+    from gpumap.app import checking
 
     def tell(problems: Iterable[Diagnostic], text: str | None) -> None:
         say(problems, program, text)
 
-    code, said = check(files, Path(program.cwd), program.env, tell, strict=strict)
+    code, said = checking.check_files(files, Path(program.cwd), program.env, tell, strict=strict)
     if code:
         raise click.exceptions.Exit(code)
     program.stdout.write(said)

@@ -10,14 +10,14 @@ import click
 from gpumap.app.output import Target
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.report import FORMATS, SUFFIXES
-from gpumap.spelling import fix
+from gpumap.text import fix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from gpumap.judge.limits import Limit
-    from gpumap.judge.select import Selector
+    from gpumap.judge.selectors import Selector
 
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
@@ -147,7 +147,7 @@ class SelectorType(click.ParamType):  # type: ignore[type-arg] # generic since c
         self, value: str | Selector, param: click.Parameter | None, ctx: click.Context | None
     ) -> Selector:
         """Return what a text selects; fail with the place of what cannot be."""
-        from gpumap.judge.select import Selector
+        from gpumap.judge.selectors import Selector
         from gpumap.report.diagnostics import render
 
         if isinstance(value, Selector):
@@ -199,6 +199,6 @@ class BytesType(click.ParamType):  # type: ignore[type-arg] # generic since clic
 
 def _whole(diagnostic: Diagnostic) -> Diagnostic:
     """Return what is wrong with the selector of a limit: its example has to be a limit too."""
-    from gpumap.judge.select import EXAMPLE
+    from gpumap.judge.selectors import EXAMPLE
 
     return diagnostic._replace(hint=_LIMIT) if diagnostic.hint == EXAMPLE else diagnostic

@@ -20,8 +20,8 @@ from gpumap.commands.option_types import (
     TargetType,
 )
 from gpumap.errors import Diagnostic
-from gpumap.escape import printable
 from gpumap.report import FORMATS
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Target
     from gpumap.app.program import Program
     from gpumap.judge.compare import Against
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
     from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -197,7 +197,7 @@ def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
 
 def _gate(options: dict[str, Any], benches: Sequence[str], *, base: bool) -> Gate:
     """Take from the options what the figures must be."""
-    from gpumap.judge.gate import Gate
+    from gpumap.judge.exit_status import Gate
 
     words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
     if words["strict"]:  # it fails what the other option lets pass

@@ -54,6 +54,6 @@ def scale(program: Program, /, **options: Any) -> None:
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.
     """
-    from gpumap.app import scaling
+    from gpumap.app import watched_programs
 
-    scaling.scale(program, scaling.ScaleRequest(**options))
+    watched_programs.scale(program, watched_programs.ScaleRequest(**options))

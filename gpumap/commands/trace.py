@@ -93,7 +93,7 @@ def trace(
 
 
 def _trace_command(program: Program, path: Path | None, **options: Any) -> None:
-    from gpumap.app.watching import TraceCommand, trace_command
+    from gpumap.app.watched_programs import TraceCommand, trace_command
 
     if options.pop("perfetto") is not None:
         fix = "omit it; of a script that uses gpumap: gpumap trace --perfetto FILE SCRIPT"

@@ -25,7 +25,7 @@ from gpumap.errors import (
     TargetError,
     Unsupported,
 )
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

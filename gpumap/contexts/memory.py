@@ -13,8 +13,8 @@ import numpy as np
 
 from gpumap.contexts.array import HOST, Array
 from gpumap.errors import DeviceError, DtypeError, GpumapError, ShapeError, Unsupported
-from gpumap.escape import printable
 from gpumap.model import TraceEvent
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

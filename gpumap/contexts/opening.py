@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from gpumap import sources
 from gpumap.backends import REGISTRY
 from gpumap.backends.base import Host
+from gpumap.backends.opencl_vendors import register
 from gpumap.contexts.array import Array
 from gpumap.contexts.context import Context, Policy
 from gpumap.errors import ContextError, QuestionError
-from gpumap.escape import printable
 from gpumap.machine.topology import read
-from gpumap.opencl_vendors import register
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, has_data, landing, require
 from gpumap.distributed.algorithms import schedule
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.distributed.algorithms import schedule
+from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
-from gpumap.escape import printable
 from gpumap.extras import install
-from gpumap.lazy_numpy import Array, np
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

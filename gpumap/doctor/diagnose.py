@@ -1,32 +1,143 @@
-"""From evidence to one diagnosis for each name: every cause of the table is tried."""
+"""The table of causes with a page for each, and the diagnosis of each name and framework.
+
+From evidence to one diagnosis for each name, from facts to one for each framework: every cause of
+the table is tried, in the order in which they are named. A framework's diagnosis has the device
+that its `cuda:0` is, too. A page has a cause's meaning, how it is found, the fix, and the source.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from gpumap.doctor.causes import RULES, table
-from gpumap.doctor.causes.configuration import has_gpu
-from gpumap.doctor.causes.work import shown
-from gpumap.doctor.evidence import Named
+from gpumap.doctor import hardware, usage
+from gpumap.doctor.evidence import Named, Rule
+from gpumap.doctor.facts import Facts, Found, tables, version
+from gpumap.doctor.framework_rules import causes
+from gpumap.doctor.usage import has_gpu, shown
 from gpumap.errors import Diagnostic, Exit
-from gpumap.escape import printable
-from gpumap.judge.exit_code import exit_code
+from gpumap.files import shipped
+from gpumap.judge.exit_status import exit_code
 from gpumap.model import Diagnosis, Finding, Kind, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.doctor.causes.cause import Cause, Shown
-    from gpumap.doctor.evidence import Evidence, Measured
-    from gpumap.model import DoctorVerdict, Estimate, Example
+    from gpumap.doctor.evidence import Evidence, Measured, Shown
+    from gpumap.explain import Topic
+    from gpumap.machine.cuda import CudaDevice
+    from gpumap.model import Binding, Certainty, DoctorVerdict, Estimate, Example
 
+RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
+_CITED = {
+    "release": "Theano 1.0.5",
+    "article": "the article Why is Theano rarely using the GPU?",
+}
+_EXITS = {"GM535": Exit.INCONCLUSIVE, "GM536": Exit.ABSENT}  # of frameworks; else the answer is no
+_WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
+_BRACES = re.compile(r"\{(\w+)\}")
+_HEADINGS = {
+    "1": "Configuration",
+    "2": "Device and driver",
+    "3": "Machine",
+    "4": "Work",
+    "5": "Frameworks",
+}
 _USED: Final = "used"
 _WORSE = ("not used", "partly")  # what is named first
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
 _MOST = 0.5  # of an example's time
 _TIMES = 1.5  # as long as one pass: that much can be seen
 _NEAR = 2.0  # launches: computing that takes no more is launching
+_SHOWN = 3  # causes of a framework that are shown
+_SILENT = "the library sees no GPU, and nothing that was read says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A rule, and what causes.toml says of it.
+
+    code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
+        4.. work. key: a word for it. text, fix: one line each, words of `Shown` in braces.
+    meaning, how, source: the sentences of its page.
+    usual: the fixes that its page names, where the fix itself depends on what was found.
+    """
+
+    code: str
+    rule: Rule
+    key: str
+    text: str
+    fix: str
+    meaning: str
+    how: str
+    source: str
+    usual: str = ""
+
+    @property
+    def whose(self) -> str:
+        """Return what it is a cause of."""
+        return "A framework" if self.code.startswith("GM5") else "A name"
+
+
+@cache
+def table() -> Mapping[str, Cause]:
+    """Return every cause by its code: its rule, and its texts of causes.toml."""
+
+    def read(tables: Mapping[str, Any]) -> Mapping[str, Cause]:
+        found = {}
+        for code, texts in tables.items():
+            # those of frameworks look at facts, and at no name of a map
+            other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
+            texts["source"] = texts["source"].format_map(_CITED)
+            found[code] = Cause(code, RULES.get(code, other), **texts)
+        return found
+
+    return shipped("gpumap.doctor", "causes.toml", read)
+
+
+def page(cause: Cause) -> Topic:
+    """Return a cause as a topic."""
+    from gpumap.explain import Topic
+
+    outcome = f"{cause.whose} that it holds for is {cause.rule.verdict}."
+    text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
+    return Topic(cause.code, "diagnosis", cause.key, text, cause.usual or _plain(cause.fix))
+
+
+def _plain(text: str) -> str:
+    """Return a text whose places for words stand in capitals."""
+    return _BRACES.sub(lambda found: found[1].upper(), text)
+
+
+def pages(word: str = "GM") -> tuple[Topic, ...]:
+    """Return the pages of a code, of codes that begin so, or of a cause's key; without one all."""
+    asked, every = word.strip().casefold(), map(page, table().values())
+    if _WORD.fullmatch(word.strip()):
+        return tuple(one for one in every if one.name.casefold().startswith(asked))
+    return tuple(one for one in every if one.summary == asked.replace(" ", "-"))
+
+
+def document() -> str:
+    """Return all pages as Markdown, for docs/causes.md."""
+    parts = []
+    for number, heading in _HEADINGS.items():
+        parts.append(f"## GM{number}: {heading}")
+        for cause in (one for one in table().values() if one.code[2] == number):
+            outcome = f"{cause.whose} that it holds for is *{cause.rule.verdict}*."
+            parts += [
+                f"### {cause.code} {cause.key}",
+                f"Says: {_plain(cause.text)}. {outcome}",
+                cause.meaning,
+                f"How doctor knows: {cause.how}",
+                f"Fix: {cause.usual or _plain(cause.fix)}",
+                f"Source: {cause.source}",
+            ]
+    return "\n\n".join(parts) + "\n"
 
 
 def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
@@ -71,7 +182,7 @@ def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
         _evidence(named),
         tuple(_finding(cause, found) for cause, found in held),
         dict(measured.figures),
-        tuple(_judged(example, measured) for example in measured.examples),
+        tuple(replace(each, found=_suffered(each, measured)) for each in measured.examples),
     )
 
 
@@ -114,19 +225,12 @@ def _evidence(named: Named) -> str:
 # --- examples
 
 
-def _judged(example: Example, measured: Measured) -> Example:
-    """Return an example with what such calls suffer from, if anything."""
+def _suffered(example: Example, measured: Measured) -> Finding | None:
+    """Return why calls on the device take longer than on the host, or a chain in its parts."""
     if example.workload == "chain":
-        return replace(example, found=_unfused(measured))
-    if example.outcome != "slower":
-        return example
-    return replace(example, found=_losing(example, measured))
-
-
-def _losing(example: Example, measured: Measured) -> Finding | None:
-    """Return why calls on the device take longer than on the host."""
+        return _unfused(measured)
     shares, launch = example.shares, measured.figures.get("launch")
-    if shares is None:
+    if shares is None or example.outcome != "slower":
         return None
     copies = shares.upload + shares.download
     figures = {"device": example.device, "host": example.host}
@@ -161,3 +265,85 @@ def _unfused(measured: Measured) -> Finding | None:
     cause = table()["GM408"]
     text = cause.text.format(count=4, all=shown(every), one=shown(one))
     return Finding(cause.code, cause.key, text, cause.fix, {"elementwise": every, "one_pass": one})
+
+
+def diagnosis(
+    raw: Mapping[str, Any], commands: Mapping[str, str], seen: str, first: str = ""
+) -> Diagnosis:
+    """Return the diagnosis of a framework.
+
+    Args:
+        raw: its facts, as metadata, the library and the machine tell them.
+        commands: those of fixes: python, pip, installer, and conda where it installs packages.
+        seen: the interpreter as the user knows it.
+        first: which device its `cuda:0` is, in words.
+    """
+    framework = str(raw.get("framework", ""))
+    facts = Facts(raw, framework)
+    name, version = facts.package
+    told = facts.text("framework_version")
+    loaded = f"imports as {told}" if told and told != version else ""
+    listed = f"{name} {version}".strip() or "not installed"
+    evidence = ", ".join(part for part in (listed, loaded, first) if part)
+    loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
+    if raw.get("worked") is True or loads:
+        return Diagnosis(framework, None, "used", evidence, interpreter=seen)
+    found = causes(facts) or (Found("GM537", facts.text("framework_says") or _SILENT),)
+    if not name:
+        found = (Found("GM536", f"{framework} has no metadata there", certain=True),)
+    words = _words(facts, commands)
+    findings = tuple(_found_in_facts(each, words) for each in found[:_SHOWN])
+    return Diagnosis(framework, None, "not used", evidence, findings, interpreter=seen)
+
+
+def _found_in_facts(found: Found, words: Mapping[str, str]) -> Finding:
+    cause = table()[found.code]
+    text = cause.text.format_map({"what": printable(found.what)})
+    sure: Certainty = "certain" if found.certain else "likely"
+    fix = cause.fix.format_map({**words, "names": shlex.join(found.names)})
+    return Finding(found.code, cause.key, text, fix, certainty=sure)
+
+
+def _words(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the commands of fixes, for this interpreter, the driver and the device."""
+    offers, card = facts.driver_cuda, facts.capability
+    fits = [
+        tag
+        for cuda, (tag, oldest, newest) in tables()["tags"].items()
+        if (not offers or version(cuda) <= offers)
+        and (not card or version(oldest) <= card <= version(newest))
+    ]
+    tag = (fits or ["cu126"])[0]
+    known = tables()["install"]["cuda12" if tag < "cu13" else "cuda13"]
+    if "conda" in commands:
+        known = tables()["install"]["conda"]
+    parts = {**commands, "tag": tag, "module": facts.framework}
+    return parts | {"install": known[facts.framework].format_map(parts)}
+
+
+def seats(
+    told: Sequence[Mapping[str, Any]], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
+) -> str:
+    """Return which devices a framework's indices are, by UUID, with the map's names for them.
+
+    An index counts the visible devices, in the driver's order: one that a library does not name by
+    UUID is the driver's of that place.
+    """
+    return "; ".join(_seat(index, each, visible, bindings) for index, each in enumerate(told))
+
+
+def _seat(
+    index: int, told: Mapping[str, Any], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
+) -> str:
+    uuid = _bare(told.get("uuid"))
+    if not uuid and index < len(visible):
+        uuid = _bare(visible[index].uuid)
+    names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
+    what = f"{printable(str(told.get('name', '')))} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
+    whose = f", {', '.join(map(printable, names))} of the map" if names else ""
+    return f"cuda:{index} is {what.strip()}{whose}"
+
+
+def _bare(uuid: object) -> str:
+    """Return a UUID without what drivers put before it."""
+    return re.sub(r"^(GPU|MIG)-", "", str(uuid or ""), flags=re.IGNORECASE).lower()

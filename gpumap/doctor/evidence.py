@@ -1,11 +1,15 @@
-"""What was read and measured, on which every diagnosis stands. Nothing here looks for anything."""
+"""What was read and measured, on which every diagnosis stands, and what a rule says of it.
+
+Nothing here looks for anything.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gpumap.errors import Diagnostic
+from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.topology import Topology
 from gpumap.model import (
@@ -20,6 +24,13 @@ from gpumap.model import (
     Probe,
     Reason,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumap.model import DoctorVerdict  # noqa: TC004 - not read: it takes msgspec
+
+    Test = Callable[["Evidence", "Named"], "Shown | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +152,29 @@ class Evidence:
     def fake(self) -> bool:
         """Return whether the devices are a script's: the machine's own facts are none of theirs."""
         return any(probe.name == "fake" for probe in self.probes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What shows that a cause holds: words for its text and fix, and figures."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a cause is found, and what follows from it.
+
+    verdict: what a name is that it holds for; `used` makes it a note, and no cause. test: what
+        shows it; None where it does not hold. exit: what the run ends in.
+    last: whether it is named only where no other cause says why there is no device.
+    """
+
+    verdict: DoctorVerdict
+    test: Test
+    exit: Exit = Exit.NO
+    last: bool = False
+
+
+IDEAL = 0.75  # of an ideal speed-up: what noise alone does not take away

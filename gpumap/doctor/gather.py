@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import sources, theano_config
+from gpumap import sources
 from gpumap.backends import DEFAULTS
 from gpumap.backends.probe import answer, in_child
+from gpumap.config import default_device
 from gpumap.doctor.evidence import Evidence, Gpu, Named, Nvidia, Setting
 from gpumap.errors import (
     AbsentError,
@@ -30,7 +31,6 @@ from gpumap.errors import (
     QuestionError,
     SourceError,
 )
-from gpumap.escape import printable
 from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import others
@@ -39,6 +39,7 @@ from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import held, resolve
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +149,7 @@ def theano_map(place: Place) -> ContextMap | None:
         MapError: it is no device.
     """
     theano, _ = _theano(place)
-    device = theano_config.default_device({k: (s.value, s.origin) for k, s in theano.items()})
+    device = default_device({k: (s.value, s.origin) for k, s in theano.items()})
     if device is None:
         return None
     if ";" in device or "->" in device:

@@ -25,11 +25,11 @@ from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
 from gpumap.doctor.evidence import Measured, Together
-from gpumap.escape import printable
-from gpumap.judge.few import refused
+from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ class Turns:
         watch = _Watch(left, self.found, share + START, self._end)
         job = _job(left, share, seconds)
         child = in_child("gpumap.doctor.measuring", (), self._env, seconds, job, watch.over)
-        watch.over(child.answer)
+        watch.over(child.answer, 0.0)
         self.together = watch.together
         if watch.doing is None:
             return
@@ -148,7 +148,7 @@ class _Watch:
     Args:
         bindings: the names that the child was given.
         found: takes what has ended.
-        fair: seconds of a name that tell that it hangs.
+        fair: seconds of a name that tell that it hangs, in which it had a core if it wanted one.
         end: the moment at which to be done.
     """
 
@@ -160,22 +160,26 @@ class _Watch:
         self.doing: Binding | None = bindings[0]
         self._names = {binding.name: binding for binding in bindings}
         self._found, self._fair, self._end = found, fair, end
-        self._seen, self._since = 0, time.monotonic()
+        self._seen, self._starved, self._since = 0, 0.0, time.monotonic()
 
-    def over(self, text: str) -> bool:
-        """Return whether the name has had its time: the others need what is left."""
+    def over(self, text: str, starved: float) -> bool:
+        """Return whether the name has had its time: the others need what is left.
+
+        `starved` are the seconds in which the child has waited for a core.
+        """
+        self._starved = max(self._starved, starved)
         if len(text) != self._seen:
             self._seen = len(text)
             self._read(text)
+        now = time.monotonic()
         if self.doing is None:
-            return False
+            return now >= self._end
         kept = self._fair * len(self._awaiting(self.doing))
-        return time.monotonic() >= max(self._since + self._fair, self._end - kept)
+        return now >= self._end or (self._passed() >= self._fair and now >= self._end - kept)
 
     def late(self) -> Reason:
         """Return why the name that was cut off has no answer."""
-        passed = time.monotonic() - self._since
-        if passed < self._fair:
+        if (passed := self._passed()) < self._fair:
             return Reason("no-time", f"its time was over after {passed:.1f} s, before its end")
         return Reason("hangs", f"no answer within {passed:.0f} s")
 
@@ -184,7 +188,11 @@ class _Watch:
         self._found |= rows
         now = self._names[doing] if doing is not None else None
         if now is not None or rows:
-            self.doing, self._since = now, time.monotonic()
+            self.doing, self._since = now, time.monotonic() - self._starved
+
+    def _passed(self) -> float:
+        """Return the seconds of the name, without those in which the child waited for a core."""
+        return time.monotonic() - self._starved - self._since
 
     def _awaiting(self, doing: Binding) -> set[str]:
         """Return the other devices whose turn is still to come."""

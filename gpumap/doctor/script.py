@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.doctor.evidence import Late, Script
 from gpumap.errors import SourceError
-from gpumap.escape import printable
 from gpumap.files import read_bytes, read_text
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,1 +1,149 @@
-"""What a word of a report means, and what to do about it: texts, and how they are found."""
+"""The words of a report that may need explaining: what each says, what to do.
+
+Their texts are in the TOML files beside this one, and are read when one is looked up. The lists are
+closed: a metric, cause, flag, mark, status, exit code or code that has no topic there fails a test,
+and so does a topic for something that does not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpumap.bench import registry
+from gpumap.files import shipped
+from gpumap.text import nearest as nearest_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Kind = Literal[
+    "metric", "cause", "flag", "mark", "row status", "report status", "stop", "exit code", "column",
+    "case", "parameter", "route", "verdict", "concept", "code", "diagnosis",
+]  # fmt: skip
+
+# Each kind, in the order of the list, and its heading.
+KINDS: dict[Kind, str] = {
+    "metric": "Metrics: the figures of a row",
+    "cause": "Causes: why a speed-up or a copy stays below what could be",
+    "flag": "Flags: what to bear in mind with a row",
+    "mark": "Marks: what is odd about a single sample",
+    "row status": "Status of a row",
+    "report status": "Status of a report",
+    "stop": "Stops: why measuring a row ended",
+    "exit code": "Exit codes",
+    "column": "Columns of the tables that are no metric",
+    "case": "Cases: what a benchmark measures",
+    "parameter": "Parameters: how a case copies, as `params` and ids have it",
+    "route": "Routes: how a copy between devices went",
+    "verdict": "Verdicts on limits, and on what changed since a base",
+    "concept": "Concepts",
+    "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
+    "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.diagnose
+}
+_FILES: dict[str, tuple[Kind, ...]] = {
+    "metrics": ("metric",),
+    "flags": ("cause", "flag", "mark"),
+    "statuses": ("row status", "report status", "stop", "exit code"),
+    "columns": ("column",),
+    "cases": ("case", "parameter"),
+    "concepts": ("route", "verdict", "concept"),
+    "codes": ("code",),
+}
+_WORDS = {  # that several texts have
+    "list": "`gpumap devices` lists the devices that are there, as a map writes them",
+    "quote": 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"',
+}
+_ALIASES = {  # of what tables and readers call otherwise: the topic that says it
+    "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
+    "round": "iteration",
+}  # fmt: skip
+_NEAR = 3  # topics offered for a word that is none
+_TELLING = 3  # letters that are enough to find a word by a part of it
+_LONGEST = 40  # letters that are compared: more than any topic has
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A word with one line, the sentences behind it, and what to do about it if anything is."""
+
+    name: str
+    kind: Kind
+    summary: str
+    text: str
+    fix: str | None = None
+
+
+def table() -> tuple[Topic, ...]:
+    """Return the topics of all files."""
+    return tuple(topic for file in _FILES for topic in _read(file))
+
+
+def of_kind(kind: Kind) -> tuple[Topic, ...]:
+    """Return the topics of a kind; no file but theirs is read."""
+    file = next(file for file, kinds in _FILES.items() if kind in kinds)
+    return tuple(topic for topic in _read(file) if topic.kind == kind)
+
+
+@cache
+def _read(file: str) -> tuple[Topic, ...]:
+    """Return the topics of a file, in its order."""
+
+    def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
+        return tuple(
+            Topic(name, kind, **{key: text.format_map(_WORDS) for key, text in texts.items()})
+            for kind in _FILES[file]
+            for name, texts in tables[kind].items()
+        )
+
+    return shipped("gpumap.explain", f"{file}.toml", topics)
+
+
+def every() -> tuple[Topic, ...]:
+    """Return all topics: those of the table, and what benchmarks say of their own words."""
+    there = {(topic.kind, topic.name) for topic in table()}
+    return (*table(), *(t for t in _of_benchmarks() if (t.kind, t.name) not in there))
+
+
+def _of_benchmarks() -> Iterator[Topic]:
+    for spec in registry.every():
+        command = " ".join(("gpumap", *spec.command))
+        for case in spec.cases:
+            if case.about:
+                yield Topic(case.name, "case", case.about, f"`{command}` measures it.")
+        for column in spec.columns:
+            if isinstance(column, registry.Column) and column.about:
+                yield Topic(column.name, "column", column.about, f"`{command}` has it.")
+
+
+def named(word: str) -> tuple[Topic, ...]:
+    """Return every topic of this name.
+
+    Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
+    a word that the table does not have.
+    """
+    return _named(word, table()) or _named(word, every())
+
+
+def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
+    asked = _ALIASES.get(_plain(word), _plain(word))
+    return tuple(topic for topic in topics if _plain(topic.name) == asked)
+
+
+def nearest(word: str) -> tuple[str, ...]:
+    """Return the names that a shortened or misspelled word may have meant."""
+    asked = _plain(word)[:_LONGEST]
+    names = {_plain(topic.name): typed(topic) for topic in every()}
+    longer = [name for name in names if len(asked) >= _TELLING and asked in name]
+    alike = nearest_words(asked, names, _NEAR)
+    return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]
+
+
+def typed(topic: Topic) -> str:
+    """Return a topic's name as it is typed: one word, which needs no quotes."""
+    return topic.name.replace(" ", "-").replace("'", "")
+
+
+def _plain(word: str) -> str:
+    return "".join(c for c in word.casefold() if c not in " -_'")

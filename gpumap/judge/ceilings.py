@@ -10,6 +10,9 @@ be wrong itself, so it flags the row. The ceiling of a ratio is a count of devic
 One name of several on a device need not fill it, so it is names that a speed-up is bounded by. A
 ratio beyond its ceiling is refused where each device does whole products or copies; where the work
 is split, caches can do it, and the row is flagged. Ratios of unlike work have no ceiling.
+
+Of a row with a refused ratio, or of too few samples for an interval, nothing is concluded: neither
+a cause nor a verdict comes of it. Where one was asked for, its run is inconclusive.
 """
 
 from __future__ import annotations
@@ -17,16 +20,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import model, units
-from gpumap.bench.registry import find, specified
+from gpumap.bench.registry import find, requested, specified
 from gpumap.model import Estimate, Reason, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from gpumap.model import Binding, Case, Limit, Measurement
+    from gpumap.model import Binding, BreakEven, Case, Limit, Measurement
 
 # A ceiling that was measured is as good as its probe: a clock may rise a little after it.
 SLACK = 1.05
+ENOUGH = 0.9  # of an ideal: what reaches it is good, what stays below it is explained
 CODE = "over-ceiling"
 IMPOSSIBLE = "impossible"
 SUPERLINEAR = "superlinear"
@@ -115,3 +119,43 @@ def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
         merged = [b for group in touching for b in group] + [binding]
         groups = [group for group in groups if group not in touching] + [merged]
     return groups
+
+
+def few(row: Measurement) -> bool:
+    """Return whether a row was measured, and has too few samples for an interval of its time."""
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    return time is not None and not time.has_interval
+
+
+def refused(row: Measurement) -> bool:
+    """Return whether a ratio of a row was impossible."""
+    return any(figure.impossible for figure in row.metrics.values())
+
+
+def left_out(row: Measurement) -> bool:
+    """Return whether there was no time to measure a row."""
+    return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
+
+
+def unanswered(found: BreakEven) -> bool:
+    """Return whether there was no time to measure any size of a break-even."""
+    return found.why_stopped == "budget" and found.reason is None and not found.decided
+
+
+def founded(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows that have, with those they are compared with, intervals and all ratios."""
+    thin = [row for row in rows if few(row)]  # ideals rest on `solo`, what the host does on `host`
+    if any(specified(row.case).role != "measured" for row in thin):
+        return []
+    ids = {row.case.id for row in thin}
+    return [
+        row
+        for row in rows
+        if not refused(row) and (not ids or ids.isdisjoint((row.case.id, row.case.against)))
+    ]
+
+
+def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Return the requested rows that leave a run inconclusive; no control, no size of a sweep."""
+    asked = (row for row in rows if requested(row.case))
+    return [row for row in asked if few(row) or refused(row) or left_out(row)]

@@ -7,7 +7,7 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
 - slower as it is, and its control with it: the device became slower (reason `device-slower`).
 - a pass is a time that passes as it is, and is no alarm relative to its control.
 
-Levels and sources: `gpumap.judge.verdict`. Nothing can be told of a metric whose check failed, or
+Levels and sources: `gpumap.judge.pairs`. Nothing can be told of a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
 ratio in one of them. A row that only base has is missing, one that only new has is new. What else
 differs is a remark and no veto.
@@ -21,17 +21,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
-from gpumap.judge.few import left_out as out_of_time
-from gpumap.judge.joined import SPEEDUP, joined, left_out
-from gpumap.judge.verdict import EARLY, LAST, alarms, change, located, passing, share
+from gpumap.judge.ceilings import left_out as out_of_time
+from gpumap.judge.pairs import (
+    EARLY,
+    LAST,
+    SPEEDUP,
+    alarms,
+    change,
+    joined,
+    left_out,
+    located,
+    passing,
+    share,
+)
 from gpumap.model import Estimate, Report, Verdict, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.judge.joined import Alone, Pair
-    from gpumap.judge.verdict import Change, Changing
+    from gpumap.judge.pairs import Alone, Change, Changing, Pair
     from gpumap.model import Measurement, VerdictReason, VerdictWord
 
 RULE = "base"

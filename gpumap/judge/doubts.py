@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, requested
-from gpumap.cut import middle
-from gpumap.judge.few import few, left_out, undecided
+from gpumap.judge.ceilings import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
     fix,
@@ -20,6 +19,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import BreakEven, Estimate, Headline, Measurement, Reason, Report
 
-ENOUGH = 0.9  # of the ideal: what reaches it is good
 _WIDE = 0.5  # of a figure: an interval that is wider shows nothing
 _BUSY = "cpu-contention"
 _CEILING = "over-ceiling"
@@ -155,9 +154,9 @@ def _doubts(
 
 def _contention(report: Report, row: Measurement) -> str | None:
     """Return who else used the cores of a row."""
-    from gpumap.judge.explain import contended
+    from gpumap.judge.bottlenecks import contended
 
-    found = contended(row.around, row.case.bindings)
+    found = contended(row)
     if found is not None:
         return found[0].capitalize()
     if row.explanation is not None and row.explanation.cause == _BUSY:

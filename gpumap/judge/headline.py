@@ -3,7 +3,7 @@
 The worst level wins: failed, untrusted, below, good; but a gate that says no (exit code 1) is the
 headline whatever is unclear beside it. What ended the run or failed in it comes
 first, then limits and a comparison that were asked for, then what the command itself answers:
-`answers_of_maps`, `answers_of_reports`, or the benchmark's own `BenchmarkSpec`.
+`answers`, `programs`, or the benchmark's own `BenchmarkSpec`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import Headline, Measurement, Report
+    from gpumap.model import Headline, Measurement, Report, Verdict
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
-_MAPS = ("check", "devices", "doctor")
 _LIMIT = "limit"
 _DONE = {
     "check": "checked",
@@ -45,18 +44,19 @@ _DONE = {
     "trace": "traced",
     "scale": "measured",
 }
+_SAME = "Compare two reports of one command line."
 _FOLLOWS = "What was measured until then follows."
 
 
 def headline(report: Report) -> Headline:
     """Return the headline of a finished report."""
-    found = _not_measured(report) or _worst(_answers(report))
+    found = _not_measured(report) or _of_worst_level(_answers(report))
     if found.level == "good" and report.exit_code != 0:
         return _first_error(report)
     return found
 
 
-def _worst(every: Iterator[Headline]) -> Headline:
+def _of_worst_level(every: Iterator[Headline]) -> Headline:
     """Return the headline of the worst level; of several the first."""
     return max(every, key=lambda found: LEVELS.index(found.level))
 
@@ -96,7 +96,9 @@ def _own(kind: str) -> Callable[[Report], Headline] | None:
     """Return what answers for a command that runs no benchmark."""
     if kind not in _DONE:
         return None
-    module = import_module(f"gpumap.judge.answers_of_{'maps' if kind in _MAPS else 'reports'}")
+    if kind == "compare":
+        return compare
+    module = import_module(f"gpumap.judge.{'programs' if kind == 'scale' else 'answers'}")
     found: Callable[[Report], Headline] = getattr(module, kind)
     return found
 
@@ -135,8 +137,6 @@ def _by_what(found: Headline, rows: Sequence[Measurement]) -> Headline:
 
 def _gates(report: Report) -> Iterator[Headline]:
     """Yield what limits and a comparison say, unless all is well."""
-    from gpumap.judge.answers_of_reports import compare
-
     if (limits := _limits(report)) is not None:
         yield limits
     if any(verdict.rule != _LIMIT for verdict in report.verdicts):
@@ -187,3 +187,157 @@ def _limits(report: Report) -> Headline | None:
         return said(report, "below", (f"{first}, which was not measured.",), subject)
     shown = f"; it is {value(figure)} ({interval(figure)})."
     return said(report, "below", (f"{first}{shown}",), subject)
+
+
+# --- compare
+
+
+def compare(report: Report) -> Headline:
+    """Answer whether a report is slower than its baseline; a regression stands before doubts."""
+    verdicts = [verdict for verdict in report.verdicts if verdict.rule != "limit"]
+    if report.settings.get("interleaved"):
+        return _sides(report, verdicts)
+    known = any(verdict.value is not None for verdict in verdicts)
+    unlike = _of(verdicts, "missing") or _of(verdicts, "new") if report.exit_code else []
+    if unlike or not known:
+        return _incomparable(report, unlike)
+    if slower := _of(verdicts, "regression"):
+        return _slower(report, slower, len(_of(verdicts, "inconclusive")))
+    if unclear := _of(verdicts, "inconclusive"):
+        count = f"{len(unclear)} of {counted(len(verdicts), 'metric')}"
+        need = f"{'needs' if len(unclear) == 1 else 'need'} more samples to exclude"
+        text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."
+        again = f"Repeat NEW with {longer(report)}."
+        return said(report, "untrusted", (text, again), _about(unclear[0]))
+    if _of(verdicts, "skipped"):
+        text = "No verdict: the baseline is of another machine (--other-machine)."
+        return said(report, "untrusted", (text,))
+    return _not_slower(report, [verdict for verdict in verdicts if verdict.value is not None])
+
+
+def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
+    """Answer which of two interleaved commands is slower, and by how much."""
+    known = [verdict for verdict in verdicts if verdict.value is not None]
+    if not known or (report.exit_code and len(known) < len(verdicts)):
+        return _incomparable(report, _of(verdicts, "missing") or _of(verdicts, "new"))
+    if slower := sorted(_of(known, "regression"), key=_ratio, reverse=True):
+        return said(report, "below", _differs(slower, "slower"), _about(slower[0]))
+    unclear = _of(known, "inconclusive")
+    worst = max(unclear or known, key=_ratio)
+    about = f"{_named(worst)}, {_by_interval(worst)}"
+    if unclear:
+        text = f"Inconclusive: {len(unclear)} of {counted(len(known), 'metric')} cannot exclude "
+        text += f"that B is {_threshold(known)} slower than A ({about})."
+        return said(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
+    if faster := sorted(_of(known, "improvement"), key=_ratio):
+        return said(report, "good", _differs(faster, "faster"), _about(faster[0]))
+    text = f"B is not slower than A by {_threshold(known)} (worst: {about})."
+    return said(report, "good", (text,), _about(worst))
+
+
+def _differs(found: Sequence[Verdict], how: str) -> tuple[str, ...]:
+    """Return by how much B differs from A in the first of some metrics, and how many there are."""
+    by, more = percent(abs((found[0].value or 1.0) - 1.0)), len(found) - 1
+    first = f"B is {by} {how} than A ({_by_interval(found[0])}): {_named(found[0])}."
+    return (first, f"{counted(more, 'other metric')} too.") if more else (first,)
+
+
+def _by_interval(verdict: Verdict) -> str:
+    """Return the interval of that share: ``CI 10 % to 14 %``, signed where it has both signs."""
+    ends = [(end or 1.0) - 1.0 for end in (verdict.low, verdict.high)]
+    both = min(ends) < 0.0 < max(ends)
+    low, high = sorted(ends if both else map(abs, ends))
+    sign = "+" if both else ""
+    return f"CI {low * 100:{sign}.2g} % to {high * 100:{sign}.2g} %"
+
+
+def _of(verdicts: Sequence[Verdict], word: str) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.verdict == word]
+
+
+def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
+    if faster := _of(verdicts, "improvement"):
+        best = min(faster, key=_ratio)
+        text = f"Faster: {_named(best)} is {_shown(best)}."
+        more = f"Nothing is slower by {_threshold(verdicts)}."
+        return said(report, "good", (text, more), _about(best))
+    worst, count = max(verdicts, key=_ratio), len(verdicts)
+    within = f"{'is' if count == 1 else 'are'} within {_threshold(verdicts)} of the baseline"
+    some = "1 metric" if count == 1 else f"{count} of {count} metrics"
+    text = f"Not slower: {some} {within} (worst: {_worst(worst)})."
+    return said(report, "good", (text,), _about(worst))
+
+
+def _worst(verdict: Verdict) -> str:
+    figure = judged(verdict)
+    shown = f"{value(figure)} times, {interval(figure)}" if figure else "not known"
+    return f"{_named(verdict)}, {shown}"
+
+
+def _shown(verdict: Verdict) -> str:
+    figure = judged(verdict)
+    if figure is None:
+        return "not known"
+    return f"{value(figure)} times the baseline ({interval(figure)})"
+
+
+def _ratio(verdict: Verdict) -> float:
+    """Return new over base, so that more is slower."""
+    ratio = verdict.value or 1.0
+    return 1.0 / ratio if verdict.metric == "speedup" else ratio
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{(verdict.id or '').partition('[')[0]}.{verdict.metric}"
+
+
+def _about(verdict: Verdict) -> About:
+    return About(verdict.id, verdict.metric, judged(verdict))
+
+
+def _threshold(verdicts: Sequence[Verdict]) -> str:
+    return f"{next((v.threshold for v in verdicts if v.threshold), 0.05) * 100:g} %"
+
+
+def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
+    wrong = [p.diagnostic for p in report.errors if p.exit != 0]
+    if not unlike and wrong and wrong[0].code != "nothing-judged":
+        text = sentence(f"Not compared: {wrong[0].message}")
+        return said(report, "failed", (text, *fix(wrong[0].hint)))
+    what = "no metric was measured in both reports"
+    if unlike:
+        rows = len({verdict.id for verdict in unlike})
+        are = f"{counted(rows, 'row')} {'is' if rows == 1 else 'are'}"
+        lost = unlike[0].verdict == "missing"
+        what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
+    return said(report, "failed", (f"Not comparable: {what}.", _SAME))
+
+
+def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
+    worst = max(slower, key=_ratio)
+    count = len(slower) - 1
+    others = (f"{counted(count, 'other metric')} {'is' if count == 1 else 'are'} slower.",) * (
+        count > 0
+    )
+    others += (f"{unclear} inconclusive.",) * (unclear > 0)
+    others += ("It is the new baseline.",) * any(n.code == "accepted" for n in report.notes)
+    if worst.reason == "device-slower":
+        return said(report, "below", (_device(worst), *others), _about(worst))
+    limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
+    text = f"Slower: {_named(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
+    why = "Its control product is not slower, so the code is."
+    return said(
+        report,
+        "below",
+        (text, *((why,) if worst.reason == "work-slower" else ()), *others),
+        _about(worst),
+    )
+
+
+def _device(verdict: Verdict) -> str:
+    """Return that the device became slower, and what is known of the work on it."""
+    shown, relative = f"{_named(verdict)} is {_shown(verdict)}", verdict.relative
+    if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
+        return f"The device became slower: {shown}; so is its control product."
+    change = f"{value(relative)} times relative to its control product"
+    return f"The device became slower, not the work: {shown}, {change}."

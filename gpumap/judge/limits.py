@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.few import left_out, undecided
-from gpumap.judge.select import Selector, id_of, scan, taken_apart
+from gpumap.judge.ceilings import left_out, undecided
+from gpumap.judge.selectors import Selector, id_of, scan, taken_apart
 from gpumap.model import BreakEven, Measurement, Verdict, replace
 from gpumap.model.figures import UNITS
 
@@ -69,8 +69,10 @@ class Limit:
             raise _no_operator(text, stop)
         try:
             value = units.quantity(text[found.end() :], UNITS[selector.metric])
-        except ValueError as error:
-            raise _no_quantity(str(error), found.end(), len(text)) from error
+        except units.UnitError as error:
+            place = Span(min(found.end(), max(len(text) - 1, 0)), len(text))
+            wrong = Diagnostic("limit", error.problem, span=place, hint=error.fix)
+            raise QuestionError((wrong,)) from error
         operator: Operator = found[1]  # type: ignore[assignment] # the pattern has no other
         return cls(text.strip(), selector, operator, value)
 
@@ -210,9 +212,3 @@ def _no_operator(text: str, stop: int) -> QuestionError:
         place = Span(start, min(start + _REST, len(text)))
         message = f'"{text[place.start : place.stop]}" does not begin with one of >=, <=, > and <'
     return QuestionError((Diagnostic("limit", message, span=place, hint=_EXAMPLE),))
-
-
-def _no_quantity(message: str, start: int, stop: int) -> QuestionError:
-    what, _, fix = message.rpartition(": ")
-    place = Span(start, stop) if start < stop else Span(max(stop - 1, 0), stop)
-    return QuestionError((Diagnostic("limit", what, span=place, hint=fix),))

@@ -10,10 +10,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.cut import shortened
-from gpumap.escape import printable
 from gpumap.model import Estimate, Headline
 from gpumap.model.figures import UNITS
+from gpumap.text import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

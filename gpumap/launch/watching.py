@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpumap.launch.sights import Devices, Sight
-from gpumap.machine import usage
+from gpumap.launch import device_usage as usage
+from gpumap.launch.device_usage import Devices, Sight
 from gpumap.model import Kind, TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 
@@ -31,11 +31,11 @@ SHORTEST = 0.1  # seconds between two looks
 # takes as much again: both together are 0.2 %.
 _SHARE = 0.001
 _TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
-_NEW = 0.25  # weight of the last look in what a look costs
+_NEW = 0.1  # weight of the last look in what a look costs
+_WHOLE = 10  # looks, after which most only note what is in the files of the processes
+_NOTED = 9  # of them in a row: where caches are cold, to evaluate one takes as long as ten
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
-_ORPHANS = 5  # looks, after which orphans are looked for
-_SURE = 50  # looks, from which on what has not worked is asked at so many for what it has started
 _SEVERAL = 1.5  # cores or devices at work: more than one
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
 
@@ -81,7 +81,7 @@ class _Sum:
 
 
 class Watch:
-    """Looks at processes and at the devices of a map; `look` does it, `due` says when to."""
+    """Looks at processes and at the devices of a map; `glance` does it when it is `due`."""
 
     def __init__(
         self,
@@ -120,7 +120,9 @@ class Watch:
         self._ticks: dict[int, int] = {}  # of the processes below each root
         self._kept = usage.Kept()
         self._read = usage.read if root else self._kept.read  # a recorded tree is written anew
+        self._noted: list[tuple[float, dict[str, bytes]]] = []  # and when
         self._devices = Devices((binding.device for binding in bindings), root, library)
+        self._only_files = not root and self._devices.hidden
         self._after_processors: dict[int, int] = {}
         self._processors_for = 0.0
         self._until: float | None = None  # when the last of the program's processes ended
@@ -162,13 +164,45 @@ class Watch:
         return self.found((), None)
 
     def glance(self) -> None:
-        """Look if it is due."""
-        if self._clock() >= self.due:
+        """Look if it is due; where files say all of it, some looks are evaluated together."""
+        if (now := self._clock()) < self.due:
+            return
+        if self.looks < _WHOLE or not self._only_files or len(self._noted) >= _NOTED:
             self.look()
+            return
+        spent = time.thread_time()
+        contents, new = self._kept.contents()
+        self._noted.append((now, contents))
+        if new:
+            self.look()
+        else:
+            self._spend(now, time.thread_time() - spent)
 
     def look(self) -> None:
         """Look once, and say when it is due again."""
         spent, now = time.thread_time(), self._clock()
+        self._evaluate()
+        self._take(now)
+        if self.show is not None:
+            self.show()
+        self._spend(now, time.thread_time() - spent)
+
+    def _spend(self, now: float, seconds: float) -> None:
+        if self.looks > 1:  # the first one makes what the others have
+            self.cost += _NEW * (seconds - self.cost)
+        self.due = now + SHORTEST
+        if self.looks > _WHOLE:
+            self.due = max(self.due, now + self.cost / _SHARE)
+
+    def _evaluate(self) -> None:
+        """Take what was noted."""
+        noted, self._noted = self._noted, []
+        for now, self._kept.noted in noted:
+            self._take(now)
+        self._kept.noted = {}
+
+    def _take(self, now: float) -> None:
+        """Take what the processes did from the last moment to another."""
         began, ended = self._last - self._began, now - self._began
         processes = self._walk()
         passed = max(ended - began, 1e-6)
@@ -187,14 +221,10 @@ class Watch:
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
-        if self.show is not None:
-            self.show()
-        if self.looks > 1:  # the first one makes what the others have
-            self.cost += _NEW * (time.thread_time() - spent - self.cost)
-        self.due = now + max(SHORTEST, self.cost / _SHARE)
 
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
+        self._evaluate()
         self.cpu += seconds
         if pid in self._own or (pid not in self._roots and pid in self._root_of):
             return  # of an orphan counts what was seen of it
@@ -217,6 +247,7 @@ class Watch:
     def end(self) -> None:
         """Look no more."""
         if self._ended is None:
+            self._evaluate()
             self._ended = self._until or self._clock()
             self._after_processors = usage.processors(self._root)
             self._processors_for = max(self._clock() - self._began, 1e-6)
@@ -252,14 +283,10 @@ class Watch:
 
     # --- processes
 
-    @property
-    def _thorough(self) -> bool:
-        return self.looks < _SURE or self.looks % _ORPHANS == 0
-
     def _walk(self) -> dict[int, usage.Seen]:
         """Return the processes that live, below those that were added."""
         waiting = [(pid, pid) for pid in self._roots]
-        if self.looks % _ORPHANS == 0:
+        if not self._kept.noted:
             orphans = usage.children(self._root, "self") - self._own - set(self._roots)
             waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
         waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
@@ -268,8 +295,7 @@ class Watch:
             pid, top = waiting.pop()
             if pid in found or pid in self._own:
                 continue
-            last = None if self._thorough else self._before.get(pid)
-            if (seen := usage.process(self._root, pid, self._read, last)) is not None:
+            if (seen := usage.process(self._root, pid, self._read)) is not None:
                 found[pid] = seen
                 self._root_of[pid] = top
                 waiting += [(child, top) for child in seen.children]
@@ -289,9 +315,7 @@ class Watch:
                 ticks[name] += whole
                 memory[name] = memory.get(name, 0) + seen.memory
                 continue
-            if not whole and not self._thorough:
-                continue
-            if pid == top and self._thorough:
+            if pid == top:
                 self._only[pid] = self._on_one(pid) if len(seen.threads) == 1 else None
             left = whole
             for thread, spent in seen.threads.items():

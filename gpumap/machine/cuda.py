@@ -22,8 +22,8 @@ from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.escape import printable
-from gpumap.machine.pci import address
+from gpumap.machine.tree import pci_address
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,7 +250,7 @@ def _devices(library: Any) -> tuple[CudaDevice, ...]:
         found.append(
             CudaDevice(
                 name.value.decode(errors="replace"),
-                address(pci.value.decode(errors="replace")),
+                pci_address(pci.value.decode(errors="replace")),
                 uuid_text(uuid.raw) if told else None,
             )
         )

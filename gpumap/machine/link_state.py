@@ -13,15 +13,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.machine import pci, topology
-from gpumap.machine.tree import Tree, number
+from gpumap.machine import topology
+from gpumap.machine.tree import Tree, number, pci_address
 from gpumap.model import LinkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.machine.pci import PciDevice
     from gpumap.machine.topology import Topology
+    from gpumap.machine.tree import PciDevice
     from gpumap.model import Device
 
 _FOLDER = "sys/bus/pci/devices"
@@ -57,12 +57,12 @@ def bridges(tree: Tree, address: str) -> tuple[str, ...] | None:
         path = (tree.root / _FOLDER / address).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # RuntimeError: links in a circle, to Python 3.12
         return None
-    *above, last = [part for part in path.parts if pci.address(part) == part] or [""]
+    *above, last = [part for part in path.parts if pci_address(part) == part] or [""]
     return tuple(above) if last == address and "devices" not in path.parts[-2:] else None
 
 
 def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
-    address = pci.address(device.pci or "")
+    address = pci_address(device.pci or "")
     place = next((one for one in here.pci if one.address == address), None)
     above = None if address is None else bridges(tree, address)
     through, by = translated(tree, address)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
-from gpumap.machine.pci import address
+from gpumap.machine.tree import pci_address
 from gpumap.model import Device, GpuState, Kind
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGp
         index=index,
         driver=driver,
         name=_text(ask(library, "nvmlDeviceGetName", handle)),
-        pci=address(_text(place.busId) or "") if place else None,
+        pci=pci_address(_text(place.busId) or "") if place else None,
         uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.machine import pci
-from gpumap.machine.pci import PciDevice
-from gpumap.machine.tree import CPUS_MAX, Tree, number
+from gpumap.machine.tree import CPUS_MAX, PciDevice, Tree, number, pci_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -245,7 +243,7 @@ def read(root: Path = Path("/")) -> Topology:
         model=model(tree) or _machine(),
         memory_total=total,
         memory_available=available,
-        pci=pci.devices(tree),
+        pci=pci_devices(tree),
         pinnable=hasattr(os, "sched_setaffinity"),
     )
 

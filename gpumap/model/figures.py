@@ -96,6 +96,11 @@ class Estimate:
         return cls(value, -math.inf, math.inf, unit)
 
     @classmethod
+    def exact(cls, value: float, unit: str = "1") -> Self:
+        """Return a figure that was read or computed, and is certain."""
+        return cls(float(value), float(value), float(value), unit)
+
+    @classmethod
     def refused(cls, unit: str) -> Self:
         """Return the place of a ratio that no hardware can have."""
         return cls(math.nan, -math.inf, math.inf, unit)

@@ -15,8 +15,8 @@ is in UNUSED. In every other case whether it used a device cannot be told: never
 """
 
 from gpumap.opencl_layer.build import NoLayer, environment
+from gpumap.opencl_layer.inside import MEANING, UNUSED, Sight, sight
 from gpumap.opencl_layer.records import CountedDevice, CountedProcess, Counts, Reading, read
-from gpumap.opencl_layer.sights import MEANING, UNUSED, Sight, sight
 
 __all__ = [
     "MEANING", "UNUSED", "CountedDevice", "CountedProcess", "Counts", "NoLayer", "Reading", "Sight",

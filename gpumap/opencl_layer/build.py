@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.errors import SourceError
-from gpumap.escape import printable
 from gpumap.files import cache_folder, others
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,8 +9,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.escape import printable
 from gpumap.files import read_bytes
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

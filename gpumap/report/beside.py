@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpumap.judge import beside
-from gpumap.judge.beside import Cell, Line
+from gpumap.judge import several_reports
+from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Report
 from gpumap.report.table import Table, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.judge.select import Selector
+    from gpumap.judge.selectors import Selector
     from gpumap.report import Style
 
 _MACHINE = {None: "unknown", False: "same", True: "changed"}
@@ -57,7 +57,7 @@ class SideBySide:
         """Yield one table: a column for each report."""
         reports = [each.report for each in self.saved]
         labels = tuple(each.marked for each in self.saved)
-        told, rows, before = beside.told(reports), [], ""
+        told, rows, before = several_reports.told(reports), [], ""
         for line in told:
             id_ = "" if line.id == before else line.id
             before = line.id
@@ -71,13 +71,13 @@ class SideBySide:
     def data(self) -> dict[str, Any]:
         """Return all figures."""
         reports = [each.report for each in self.saved]
-        others = beside.elsewhere(reports)
-        return _data(self.saved, others, beside.lines(reports), self.notes())
+        others = several_reports.elsewhere(reports)
+        return _data(self.saved, others, several_reports.lines(reports), self.notes())
 
     def notes(self) -> tuple[str, ...]:
         """Return which reports are hardly to be compared with the first."""
         first, *others = self.saved
-        elsewhere = beside.elsewhere([each.report for each in self.saved])
+        elsewhere = several_reports.elsewhere([each.report for each in self.saved])
         return tuple(
             note
             for each, other in zip(others, elsewhere[1:], strict=True)
@@ -95,8 +95,8 @@ class OverTime:
     @classmethod
     def of(cls, saved: Sequence[Saved], selector: Selector) -> OverTime:
         """Return the figures that a selector means."""
-        ordered = [saved[place] for place in beside.in_time(each.report for each in saved)]
-        return cls(ordered, beside.selected([each.report for each in ordered], selector))
+        ordered = [saved[place] for place in several_reports.in_time(each.report for each in saved)]
+        return cls(ordered, several_reports.selected([each.report for each in ordered], selector))
 
     def tables(self) -> Iterator[Table]:
         """Yield a table for each figure: a row for each report."""
@@ -112,7 +112,7 @@ class OverTime:
 
     def changed(self) -> tuple[bool | None, ...]:
         """Return of each report whether it is of another machine than the one before it."""
-        return beside.changed([each.report for each in self.saved])
+        return several_reports.changed([each.report for each in self.saved])
 
     def data(self) -> dict[str, Any]:
         """Return the figures."""

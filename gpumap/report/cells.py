@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import specified
-from gpumap.cut import NAME, middle, short
-from gpumap.escape import printable
-from gpumap.judge.few import few
+from gpumap.judge.ceilings import few
 from gpumap.report.table import estimate, listed
+from gpumap.text import NAME, middle, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -203,7 +202,7 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     found = dict.fromkeys(flag for row in rows for flag in row.flags)
     if not found:
         return
-    from gpumap.explain.lookup import of_kind
+    from gpumap.explain import of_kind
 
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:

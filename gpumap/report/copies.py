@@ -12,10 +12,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import middle, short
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
 from gpumap.report.table import Table, listed
+from gpumap.text import middle, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.escape import printable
 from gpumap.report.copies import EACH, ranged
 from gpumap.report.table import Table, estimate, listed, placed
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

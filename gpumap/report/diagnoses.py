@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.escape import printable
 from gpumap.model import EQUAL_WITHIN
 from gpumap.report.table import Table, estimate
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

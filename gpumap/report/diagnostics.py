@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.escape import printable, width
+from gpumap.text import printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

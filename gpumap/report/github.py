@@ -26,8 +26,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from gpumap.escape import printable
 from gpumap.report import outcomes, plain
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

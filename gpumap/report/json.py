@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.judge.traces import summary
+from gpumap.judge.programs import summary
 from gpumap.model import shape
 from gpumap.model.trees import SCHEMA_VERSION, copied, digest, plain
 from gpumap.version import __version__

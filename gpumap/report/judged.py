@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from gpumap import units
-from gpumap.cut import NAME, middle
-from gpumap.judge.verdict import share
+from gpumap.judge.pairs import share
 from gpumap.report.table import Table, estimate
+from gpumap.text import NAME, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
 def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
-    from gpumap.judge.select import taken_apart
+    from gpumap.judge.selectors import taken_apart
 
     rows = {v.id: taken_apart(v.id) for v in verdicts if v.id}
     keys = {

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from gpumap.escape import printable
 from gpumap.model import replace
 from gpumap.report import diagnoses, outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome, State
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,9 +11,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.cut import NAME, narrow
-from gpumap.escape import printable
 from gpumap.report.table import Table
+from gpumap.text import NAME, narrow, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find, in_sweep
-from gpumap.escape import printable
 from gpumap.report.cells import spread
 from gpumap.report.table import Table, listed, named, placed
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.errors import Exit
-from gpumap.escape import printable
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.escape import printable
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import PIPED, Table, paragraph
 from gpumap.report.table import lines as layout
+from gpumap.text import printable
 from gpumap.units import ranges
 
 if TYPE_CHECKING:

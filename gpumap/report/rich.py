@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from gpumap.escape import width
 from gpumap.report import plain
 from gpumap.report.table import Table as TextTable
 from gpumap.report.table import lines as layout
 from gpumap.report.table import paragraph
+from gpumap.text import width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.escape import printable
 from gpumap.report.table import Table
+from gpumap.text import printable
 from gpumap.units import ranges
 
 if TYPE_CHECKING:

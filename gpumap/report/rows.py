@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import find, in_sweep, loaded
-from gpumap.cut import short, shortened
-from gpumap.escape import printable
-from gpumap.judge.few import few, founded
+from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
+from gpumap.text import printable, short, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap import units
-from gpumap.cut import narrow, pieces, short
-from gpumap.escape import printable, width
+from gpumap.text import narrow, pieces, printable, short, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence

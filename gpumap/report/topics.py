@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.pages import pages
-from gpumap.explain.lookup import KINDS, every, typed
+from gpumap.doctor.diagnose import pages
+from gpumap.explain import KINDS, every, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.explain.lookup import Kind, Topic
+    from gpumap.explain import Kind, Topic
     from gpumap.report import Style
 
 _INDENT = "  "

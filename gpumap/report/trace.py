@@ -15,15 +15,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.escape import printable
-from gpumap.judge.traces import HOST, TARGET, summary
+from gpumap.judge.programs import HOST, TARGET, summary
 from gpumap.report.table import Table
+from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.traces import Summary, Unasked
+    from gpumap.judge.programs import Summary, Unasked
     from gpumap.model import Busy, Ran, Report, Trace, TraceEvent
 
 _HOST = "cpu"  # the target of what is in host memory

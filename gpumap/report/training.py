@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import Column
-from gpumap.escape import printable
-from gpumap.judge.few import few, founded
+from gpumap.judge.ceilings import few, founded
 from gpumap.model import Estimate
 from gpumap.report.cells import spread
 from gpumap.report.table import estimate
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.judge.scaling import shares
-from gpumap.judge.uses import WHY, seconds
+from gpumap.judge.programs import WHY, seconds, shares
 from gpumap.report.table import Table, estimate
 from gpumap.units import counted
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.model import replace
 from gpumap.model.trees import SCHEMA_VERSION, digest
 from gpumap.saved.reader import report
 from gpumap.saved.tree import JSON, Refused, parse
+from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 
 from gpumap import model
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import exit_code, status
+from gpumap.judge.exit_status import exit_code, status
 from gpumap.model import shape
 from gpumap.model.trees import copied, typed
 from gpumap.saved import device_reader as places

@@ -12,7 +12,7 @@ import msgspec
 
 from gpumap import model
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS
+from gpumap.judge.exit_status import STATUS
 from gpumap.model import shape
 from gpumap.model.figures import COMPUTED, METRICS
 from gpumap.model.trees import SCHEMA_VERSION, Figure

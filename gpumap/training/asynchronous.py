@@ -26,7 +26,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import has_data, landing
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 from gpumap.training.steps import Account, LocalTraining, at, fetched, phases
 
 if TYPE_CHECKING:

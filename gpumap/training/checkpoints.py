@@ -10,10 +10,10 @@ import json
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError, SourceError
-from gpumap.escape import printable
 from gpumap.files import read_bytes, write_atomic
-from gpumap.lazy_numpy import Array, np
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

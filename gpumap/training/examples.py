@@ -7,7 +7,7 @@ they are on (of a sigmoid), or which of several directions they lie in most (of 
 
 from __future__ import annotations
 
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap.distributed.algorithms import split
-from gpumap.lazy_numpy import Array
+from gpumap.dtypes import Array
 from gpumap.training.optimizers import Chosen, Optimizer
 from gpumap.training.steps import Course
 from gpumap.training.tasks import Task

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.distributed.launch import launched
 from gpumap.distributed.mpi import load
+from gpumap.dtypes import Array, np
 from gpumap.errors import (
     AbsentError,
     DtypeError,
@@ -32,7 +33,6 @@ from gpumap.errors import (
     SourceError,
 )
 from gpumap.files import write_atomic
-from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import scaled
 
 if TYPE_CHECKING:

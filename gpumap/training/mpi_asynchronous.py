@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpumap.distributed.mpi import load
+from gpumap.dtypes import Array, np
 from gpumap.kernels import training
-from gpumap.lazy_numpy import Array, np
 from gpumap.training.asynchronous import Supply, gossip, receiver
 from gpumap.training.steps import Account
 

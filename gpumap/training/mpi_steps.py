@@ -12,8 +12,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.verify import judged, worse
+from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.lazy_numpy import Array, np
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import Apart

@@ -11,9 +11,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from gpumap.distributed.mpi import exchange
+from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError
 from gpumap.kernels import training
-from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import require
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 from gpumap.training.examples import Examples
 
 if TYPE_CHECKING:

@@ -30,13 +30,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap.distributed.cost import bus_factor
+from gpumap.dtypes import np
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.escape import printable
 from gpumap.files import read_text
 from gpumap.fit import FITS, straight
-from gpumap.lazy_numpy import np
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published, replace
-from gpumap.spelling import fix
+from gpumap.text import fix, printable
 from gpumap.training import presets
 
 if TYPE_CHECKING:

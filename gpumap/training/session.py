@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.distributed.mpi import load
+from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
-from gpumap.lazy_numpy import Array, np
 from gpumap.training import loop
 from gpumap.training.mpi_asynchronous import Apart
 from gpumap.training.optimizers import Chosen

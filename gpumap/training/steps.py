@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Round
 from gpumap.bench.verify import judged, worse
+from gpumap.dtypes import Array, np
 from gpumap.errors import Diverged
-from gpumap.lazy_numpy import Array, np
 from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
 from gpumap.training.tasks import Data, Task
 

@@ -22,8 +22,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import require
+from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
-from gpumap.lazy_numpy import Array, np
 from gpumap.training.examples import Order
 from gpumap.training.network import ITEM
 

@@ -8,7 +8,7 @@ on which side of a plane their mean is.
 
 from __future__ import annotations
 
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 
 TOKENS, WIDTH, HEADS, HIDDEN = 16, 64, 4, 256
 _LEAST = 1e-5  # what a layer norm adds to the variance

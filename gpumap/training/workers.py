@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.distributed.local import send
-from gpumap.lazy_numpy import Array, np
+from gpumap.dtypes import Array, np
 from gpumap.training.optimizers import Mean, Meet, Push
 
 if TYPE_CHECKING:

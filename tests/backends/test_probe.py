@@ -15,7 +15,7 @@ from tables import table
 from gpumap.backends import probe as module
 from gpumap.backends import pyopencl as pyopencl_devices
 from gpumap.backends.base import Host
-from gpumap.backends.probe import _ended, _unanswered, probe_in_child
+from gpumap.backends.probe import _ended, _Late, _starved, _unanswered, probe_in_child
 from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
@@ -122,9 +122,20 @@ def test_the_processor_time_of_a_child_that_is_ended_is_known():
     for name, body in (("spin", "while True: pass"), ("sleep", "import time; time.sleep(600)")):
         command = [sys.executable, "-c", body]
         with subprocess.Popen(command, start_new_session=True) as child:
-            code, every[name] = _ended(child, 3.0, lambda: False)
+            code, every[name] = _ended(child, 3.0, lambda _: False)
         assert code is None
     assert every["spin"] > every["sleep"] > 0.0
+
+
+def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path, monkeypatch):
+    """The most of any of its threads, as the kernel counts it."""
+    for thread, line in ((7, "1 2000000000 3"), (8, "1 6000000000 3"), (9, "")):
+        (tmp_path / f"proc/7/task/{thread}").mkdir(parents=True)
+        (tmp_path / f"proc/7/task/{thread}/schedstat").write_text(line)
+    assert (_starved(7, tmp_path), _starved(8, tmp_path)) == (6.0, 0.0)
+    monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=[0.0, 15.0, 16.5])))
+    late = _Late(10.0)
+    assert [late("", 6.0), late("", 6.0)] == [False, True]
 
 
 def gone(pid):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import status
+from gpumap.judge.exit_status import status
 from gpumap.model import replace
 
 SLACK = 1.05  # that a clock may rise

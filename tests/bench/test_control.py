@@ -7,18 +7,19 @@ from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.verify import host_bytes
-from gpumap.errors import OutOfMemory, WrongDataError
+from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
 from gpumap.model import Reason, replace
 
 MATRICES = 3 * 4 * SIZE**2  # bytes on a device
 PARAMS = Params((64, 128), cases=("solo",))
+ALONE = replace(PARAMS, sizes=(64,))
 FEW = replace(SETTINGS, blocks=2)
 
 
-def measured(*scripts, params=PARAMS, kind=FakeSession):
+def measured(*scripts, params=PARAMS, kind=FakeSession, settings=FEW):
     here = world(*scripts, kind=kind)
     benchmark = Controlled(dot_on(here, params), here.bindings, here.sessions)
-    rows = rows_on(here, benchmark, FEW)
+    rows = rows_on(here, benchmark, settings)
     own, controls = ([r for r in rows if (r.case.bench == KEY) is is_] for is_ in (False, True))
     return benchmark, own, controls
 
@@ -108,6 +109,26 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
     _, rows, controls = measured(gpu(0), kind=Crowded)
     assert {"ok"} == {row.status for row in rows}
     assert [(row.status, row.reason.code) for row in controls] == [(status, code)] * 2
+
+
+@pytest.mark.parametrize("after", range(2, 20))
+def test_a_control_that_fails_once_is_not_taken_again(after):
+    """In whatever phase."""
+
+    class Weary(FakeSession):
+        products = 0
+
+        def gemm(self, a, b, out, *arguments, **others):
+            if out.shape == (SIZE, SIZE):
+                self.products += 1
+                if self.products == after:
+                    raise Unsupported("no more")
+            super().gemm(a, b, out, *arguments, **others)
+
+    settings = replace(SETTINGS, blocks=20)
+    _, rows, controls = measured(gpu(0), kind=Weary, params=ALONE, settings=settings)
+    assert {"ok"} == {row.status for row in rows}
+    assert [(row.status, row.reason.code) for row in controls] == [("skipped", "unsupported")]
 
 
 def test_a_control_whose_matrices_arrive_wrong_has_failed():

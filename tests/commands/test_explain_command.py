@@ -5,8 +5,8 @@ import json
 import pytest
 from shell import on_a_terminal
 
-from gpumap.doctor.pages import pages
-from gpumap.explain.lookup import table, typed
+from gpumap.doctor.diagnose import pages
+from gpumap.explain import table, typed
 
 # --- formats
 

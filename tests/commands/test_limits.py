@@ -4,7 +4,7 @@ import pytest
 from scripts import report, script
 
 from gpumap.bench.registry import every
-from gpumap.judge.select import EVERYWHERE, taken_apart
+from gpumap.judge.selectors import EVERYWHERE, taken_apart
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly

@@ -14,8 +14,9 @@ SLOW_HOST = TABLE["slow_host"]
 NARROW = TABLE["narrow"]
 
 
-def diagnosed(gpumap, *arguments, **env):
-    answer = gpumap("doctor", *arguments, "--format", "json", **env)
+def diagnosed(gpumap, *arguments):
+    """Diagnose with time enough for a machine with other work."""
+    answer = gpumap("doctor", *arguments, "--timeout", "90s", "--format", "json")
     (found,) = json.loads(answer.out)["diagnoses"]
     return found
 

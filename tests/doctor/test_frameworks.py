@@ -11,11 +11,11 @@ import pytest
 import tables
 
 from gpumap import model
-from gpumap.doctor.frameworks import ask
-from gpumap.doctor.frameworks.diagnose import diagnosis, seats
-from gpumap.doctor.frameworks.facts import Facts
-from gpumap.doctor.frameworks.judge import causes
-from gpumap.doctor.frameworks.machine import facts, of_smi
+from gpumap.doctor import interpreter as ask
+from gpumap.doctor.diagnose import diagnosis, seats
+from gpumap.doctor.facts import Facts
+from gpumap.doctor.framework_rules import causes
+from gpumap.doctor.interpreter import facts, of_smi
 from gpumap.machine.cuda import CudaDevice
 from gpumap.machine.tree import Tree
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gpumap.doctor.causes import table
-from gpumap.doctor.pages import pages
+from gpumap.doctor.diagnose import pages, table
 
 
 def test_a_cause_is_found_by_its_code_and_its_word():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import tables
 
-from gpumap.doctor.frameworks.facts import Facts
-from gpumap.doctor.frameworks.judge import causes
+from gpumap.doctor.facts import Facts
+from gpumap.doctor.framework_rules import causes
 
 CODES = tables.table(__file__)["codes"]
 REPORTS = json.loads(Path(__file__).with_name("reports.json").read_text(encoding="utf-8"))

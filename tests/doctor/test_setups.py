@@ -14,10 +14,11 @@ from importlib.util import find_spec
 import pytest
 import tables
 
-from gpumap.doctor.causes import RULES, table
+from gpumap.doctor.diagnose import RULES, table
 
 SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12}
 BOTH = ("dev0->cuda0;dev1->cuda1",)
+ROOM = "90s"  # for a machine with other work; what hangs would take all of it
 LATE = "import theano\ntheano.config.device = 'cuda'\n"
 needs_opencl = pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl: not installed")
 
@@ -55,6 +56,7 @@ def asked(gpumap, plant, stubs):
         gpumap.fake(sound(*plant.devices))
     there = {} if plant.stubs is None else stubs(*plant.stubs)
     env = {key: str(gpumap.folder) if value == "." else value for key, value in plant.env.items()}
+    env = {"GPUMAP_TIMEOUT": ROOM} | env
     answer = gpumap("doctor", *plant.arguments, "--format", "json", **there, **env)
     return answer, json.loads(answer.out)
 
@@ -90,6 +92,7 @@ def test_enough_is_planted():
 
 def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
     fake = gpumap.fake(sound({"bandwidth": 1e8}))
+    fake.env["GPUMAP_TIMEOUT"] = ROOM
     answer = fake("doctor", "slow->cuda0;gone->cuda7", "--format", "plain")
     assert (answer.code, answer.out.splitlines()[-1]) == (3, "`gpumap explain GM219` says more")
 
@@ -166,7 +169,7 @@ def test_a_second_process_on_the_cores(gpumap):
     (sound({"ref": "cpu0"}), "a->cpu0"),
 ])  # fmt: skip
 def test_a_sound_set_up_has_no_cause(gpumap, script, map_):
-    answer = gpumap.fake(script)("doctor", map_, "--format", "json")
+    answer = gpumap.fake(script)("doctor", map_, "--timeout", ROOM, "--format", "json")
     found = json.loads(answer.out)["diagnoses"]
     assert answer.code == 0
     assert {(one["verdict"], len(one["findings"])) for one in found} == {("used", 0)}

@@ -16,9 +16,9 @@ from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.errors import Exit
-from gpumap.explain.lookup import KINDS, named, nearest, table, typed
-from gpumap.judge import ceilings, explain, scaling, transfers
-from gpumap.judge.exit_code import STATUS
+from gpumap.explain import KINDS, named, nearest, table, typed
+from gpumap.judge import bottlenecks, ceilings, programs, transfers
+from gpumap.judge.exit_status import STATUS
 from gpumap.report import decisions, forecasts, judged, matrix, trace
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
@@ -124,8 +124,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
-    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
-    ("cause", {*explain.CAUSES, *transfers.CAUSES, *scaling.CAUSES}),
+    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*programs.CAUSES}),
+    ("cause", {*bottlenecks.CAUSES, *transfers.CAUSES, *programs.CAUSES}),
     ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from saved_reports import written
 
 from gpumap import saved
-from gpumap.judge import beside
-from gpumap.judge.select import Selector
+from gpumap.judge import several_reports
+from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Fingerprint, Reason, replace
 
 
@@ -36,7 +36,7 @@ def machine(report, digit):
 
 def test_each_figure_of_each_row_is_a_line():
     report = dot()
-    found = beside.lines([report, report])
+    found = several_reports.lines([report, report])
     assert [(line.id, line.metric) for line in found] == [
         (row.case.id, name) for row in report.measurements for name in row.metrics
     ]
@@ -45,11 +45,11 @@ def test_each_figure_of_each_row_is_a_line():
 
 @given(st.floats(1e-3, 1e3))
 def test_a_ratio_is_to_the_first(factor):
-    found = beside.lines([dot(), scaled(dot(), factor)])
+    found = several_reports.lines([dot(), scaled(dot(), factor)])
     assert {line.cells[0].ratio for line in found} == {1.0}
     assert all(line.cells[1].ratio == pytest.approx(factor) for line in found)
     # to nothing, or to infinity, it would say nothing
-    found = beside.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
+    found = several_reports.lines([scaled(dot(), 0.0), dot(), scaled(dot(), float("inf"))])
     assert {cell.ratio for line in found for cell in line.cells} == {None}
 
 
@@ -57,15 +57,15 @@ def test_a_row_that_a_report_does_not_have_has_no_cell():
     row, *rest = dot().measurements
     lost = replace(row, status="failed", metrics={}, reason=Reason("device-lost", "gone"))
     less, bad = (replace(dot(), measurements=each) for each in (tuple(rest), (lost, *rest)))
-    found = [line for line in beside.lines([less, dot(), bad]) if line.id == row.case.id]
+    found = [line for line in several_reports.lines([less, dot(), bad]) if line.id == row.case.id]
     assert {line.cells[0] for line in found} == {None}
     assert {line.cells[1].ratio for line in found} == {None}
-    assert {line.cells[2] for line in found} == {beside.Cell("failed", None, None)}
+    assert {line.cells[2] for line in found} == {several_reports.Cell("failed", None, None)}
 
 
 def test_what_is_told_is_what_was_asked_for():
     """Times and gains: rates follow. No controls; the ladder where all else is lacking."""
-    told = beside.told([dot(), copies()])
+    told = several_reports.told([dot(), copies()])
     assert {line.metric for line in told} == {
         "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
     }  # fmt: skip
@@ -74,14 +74,14 @@ def test_what_is_told_is_what_was_asked_for():
     rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
     report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
     measured = {row.case.id for row in rows if row.status == "ok"}
-    assert {line.id for line in beside.told([report])} == measured
+    assert {line.id for line in several_reports.told([report])} == measured
 
 
 def test_what_a_selector_means_is_followed():
     """Rows of it, and its metric alone; a model is no row, and has an id and figures."""
     model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
-    (found,) = beside.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
-    (line,) = beside.selected([copies()], model)
+    (found,) = several_reports.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
+    (line,) = several_reports.selected([copies()], model)
     assert found.id == "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
     assert (found.metric, [cell is None for cell in found.cells]) == ("speedup", [False, True])
     assert line.id.startswith("transfer.h2d.fit[")
@@ -91,7 +91,7 @@ def test_what_a_selector_means_is_followed():
 def test_runs_are_in_the_order_in_which_they_started(order):
     moments = [f"2026-11-2{n}T20:12:03.123Z" for n in order]
     reports = [replace(dot(), started=moment) for moment in moments]
-    assert [moments[place] for place in beside.in_time(reports)] == sorted(moments)
+    assert [moments[place] for place in several_reports.in_time(reports)] == sorted(moments)
 
 
 @pytest.mark.parametrize(("digits", "elsewhere", "changed"), [
@@ -103,5 +103,5 @@ def test_runs_are_in_the_order_in_which_they_started(order):
 def test_another_machine_is_seen(digits, elsewhere, changed):
     """By the fingerprint: than that of the first, or of the run before; who knows of neither."""
     reports = [machine(dot(), digit.strip()) for digit in digits]
-    assert beside.elsewhere(reports) == elsewhere
-    assert beside.changed(reports) == changed
+    assert several_reports.elsewhere(reports) == elsewhere
+    assert several_reports.changed(reports) == changed

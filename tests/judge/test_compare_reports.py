@@ -7,9 +7,9 @@ import pytest
 from reports import GOOD, MACHINE, control_row, device, noisy, report, row
 
 from gpumap.app import comparison as comparing
-from gpumap.judge.comparable import broken, machines, mixed, surroundings
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
-from gpumap.judge.verdict import LAST
+from gpumap.judge.pairs import LAST
+from gpumap.judge.several_reports import broken, machines, mixed, surroundings
 from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, replace
 from gpumap.model import replace as changed
 

@@ -4,7 +4,7 @@ import pytest
 from copy_rows import exactly
 
 from gpumap import model
-from gpumap.judge.explain import explained
+from gpumap.judge.bottlenecks import explained
 from gpumap.model import replace
 
 N = 20

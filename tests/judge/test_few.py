@@ -3,7 +3,7 @@
 import pytest
 from reports import noisy, row
 
-from gpumap.judge.few import founded, unanswered, undecided
+from gpumap.judge.ceilings import founded, unanswered, undecided
 from gpumap.model import BreakEven, Estimate, Reason, replace
 
 ONE = row("one", noisy(0.02))

@@ -12,10 +12,9 @@ from gpumap import model
 from gpumap.bench.model import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Against, Terms
-from gpumap.judge.exit_code import STATUS
-from gpumap.judge.gate import Gate, decided, gated, judged
+from gpumap.judge.exit_status import STATUS, Gate, decided, gated, judged
 from gpumap.judge.limits import Limit, early, verdicts, word
-from gpumap.judge.select import Selector
+from gpumap.judge.selectors import Selector
 from gpumap.model import replace
 from gpumap.model.figures import UNITS
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpumap import model
 from gpumap.bench.figures import located, ratio
-from gpumap.judge.scaling import CAUSES, judged, sentence
+from gpumap.judge.programs import CAUSES, judged, sentence
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)

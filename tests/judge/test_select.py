@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.bench.registry import every
 from gpumap.errors import QuestionError
-from gpumap.judge.select import EVERYWHERE, Selector, id_of, taken_apart
+from gpumap.judge.selectors import EVERYWHERE, Selector, id_of, taken_apart
 from gpumap.model import Measurement
 from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render

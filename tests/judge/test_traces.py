@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.traces import both, length, summary, union
+from gpumap.judge.programs import both, length, summary, union
 from gpumap.model import Binding, Device, DeviceRef, Kind, Moved, Trace, TraceEvent
 from gpumap.model import replace as changed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpumap.judge.uses import WHY, sentences
+from gpumap.judge.programs import WHY, sentences
 from gpumap.model import Use, Utilisation
 
 GOOD = Use("dev0", "cuda:0", "used", busy=0.93)

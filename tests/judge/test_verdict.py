@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.verdict import EARLY, LAST, LOOKS, Change, alarms, change, located, passing
+from gpumap.judge.pairs import EARLY, LAST, LOOKS, Change, alarms, change, located, passing
 from gpumap.stats import Location
 
 UP, DOWN = math.log(1.02), -math.log(1.02)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.launch.assignments import Assignment, assignments
-from gpumap.launch.child import Started
-from gpumap.launch.lines import LONGEST, Sink, Stream
-from gpumap.launch.processes import Process
+from gpumap.launch.launch_config import Assignment, assignments
+from gpumap.launch.process import LONGEST, Sink, Started, Stream
+from gpumap.launch.supervisor import Process
 
 LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
 

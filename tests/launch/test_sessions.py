@@ -12,8 +12,16 @@ from refusals import refusal
 from tables import table
 
 from gpumap.errors import SourceError
-from gpumap.launch.assignments import assignments
-from gpumap.launch.sessions import RULES, STRATEGIES, SYNC_TYPES, Node, Session, is_here, read
+from gpumap.launch.launch_config import (
+    RULES,
+    STRATEGIES,
+    SYNC_TYPES,
+    Node,
+    Session,
+    assignments,
+    is_here,
+    read,
+)
 
 TABLES = table(__file__)
 HERE = "this.cluster"

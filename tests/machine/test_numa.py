@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from large_pages import asked_for_large
 
-from gpumap.machine.numa import ask_for_large, pin, room_for
+from gpumap.machine.process_control import ask_for_large, pin, room_for
 
 large = pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the kernel has no such pages"

@@ -1,7 +1,6 @@
 import pytest
 
-from gpumap.machine.pci import PciDevice, address, devices
-from gpumap.machine.tree import Tree
+from gpumap.machine.tree import PciDevice, Tree, pci_address, pci_devices
 from gpumap.model import replace
 
 ODD = PciDevice("10000:01:00.0", None, None, 0x120000, None, (), None, None, None, None)
@@ -13,12 +12,12 @@ ODD = PciDevice("10000:01:00.0", None, None, 0x120000, None, (), None, None, Non
     ("0000:09:00.8", None), ("0000:09:00", None), ("GPU-1a2b", None), ("", None)])  # fmt: skip
 def test_address(text, expected):
     """Every way to write an address becomes one; the rest is none."""
-    assert address(text) == expected
+    assert pci_address(text) == expected
 
 
 def test_eight(eight):
     """Only displays and accelerators count, in the order of their addresses, each near a node."""
-    found = devices(Tree(eight.root))
+    found = pci_devices(Tree(eight.root))
     assert [(d.address, d.numa_node) for d in found] == [
         ("0000:02:00.0", 0), ("0000:1b:00.0", 0), ("0000:43:00.0", 0), ("0000:52:00.0", 0),
         ("0000:61:00.0", 0), ("0000:9d:00.0", 1), ("0000:c3:00.0", 1), ("0000:d1:00.0", 1),
@@ -39,7 +38,7 @@ def test_eight(eight):
     ({"local_cpulist": "0-1"}, replace(ODD, local_cpus=(0, 1))),
 ])  # fmt: skip
 def test_what_is_not_known_is_none(sketch, files, expected):
-    assert devices(Tree(sketch.root)) == ()
+    assert pci_devices(Tree(sketch.root)) == ()
     sketch.pci("10000:01:00.0", class_="0x120000", **files)
     sketch.pci("no-address", class_="0x030000").pci("0000:01:00.0", class_="rubbish")
-    assert devices(Tree(sketch.root)) == (expected,)
+    assert pci_devices(Tree(sketch.root)) == (expected,)

@@ -8,15 +8,17 @@ are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from nvml_library import Library
 
+from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.machine import usage
 from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 
 AMD = """\
@@ -226,21 +228,48 @@ def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
     assert (found.command, found.cpu, found.unseen, found.looks) == ((), 0.8, 0.0, 1)
 
 
-def test_later_what_has_not_worked_is_seldom_asked_for_children_whose_work_counts_all_the_same(
-    tmp_path,
-):
-    seen, files = Seen(tmp_path, [cpu(0), cpu(1)]), []
-    seen.watch._read = lambda path: files.append(Path(path).name) or usage.read(path)
-    for _ in range(51):
+def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    for _ in range(4):
         seen.look()
-    files.clear()
     tree(tmp_path, pid=200, ticks=300, processor=1)
     seen.look(children="200")
-    assert files == ["stat"]
-    for _ in range(4):
-        seen.look(children="200")
     use = seen.uses()["dev1"]
-    assert (use.busy, use.peak) == (pytest.approx(3.0 / 56, abs=1e-4), 1.0)
+    assert (use.busy, use.peak) == (pytest.approx(3.0 / 5, abs=1e-4), 1.0)
+
+
+def test_looks_are_evaluated_ten_at_a_time_unless_a_process_has_a_new_child():
+    clock = Clock()
+    watch = Watch([cpu(0), cpu(1)], clock=clock)
+
+    def looks(glances):
+        for _ in range(glances):
+            clock.now = watch.due
+            watch.glance()
+        return watch.looks
+
+    with subprocess.Popen(["sh", "-c", "read x; sleep 60; true"], stdin=subprocess.PIPE) as shell:
+        try:
+            watch.add(shell.pid, None)
+            assert looks(10) == 10
+            assert looks(1) == 12  # the files are compared from now on
+            assert looks(9) == 12
+            assert looks(1) == 22
+            shell.stdin.write(b"\n")
+            shell.stdin.flush()
+            until = time.monotonic() + 20
+            while len(watch.processes) == 1 and time.monotonic() < until:
+                looks(1)
+                time.sleep(0.01)
+            assert len(watch.processes) == 2
+            before = looks(1)
+            looks(1)
+            watch.reaped(0, 0.0)  # what was noted is no part of what has ended
+            assert watch.looks == before + 1
+        finally:
+            [os.kill(pid, signal.SIGKILL) for pid in watch.processes]
+    watch.end()
+    assert watch.elapsed == clock.now
 
 
 def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
@@ -278,13 +307,13 @@ def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost,
     spent = iter(n * cost for n in range(1000))
     monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: next(spent))
     seen = Seen(tmp_path, [cpu(0)])
-    for _ in range(40):
+    for _ in range(80):
         seen.look()
     assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
     for moment in (seen.watch.due - pause / 2, seen.watch.due):
         seen.clock.now = moment
         seen.watch.glance()
-    assert seen.watch.looks == 41
+    assert seen.watch.looks == 81
 
 
 # --- DRM

@@ -134,14 +134,15 @@ def test_one_of_two_named_parts_is_not_used(counting):
     assert (unused.counts.queues, unused.counts.kernels, unused.counts.last_ns) == (1, 0, 0)
 
 
-def test_a_program_that_only_looks_has_used_nothing(counting, program):
+@pytest.mark.parametrize("driver", EVERY)
+def test_a_program_that_only_looks_has_used_nothing(counting, program, driver):
     """Its loader has loaded the layer, so that this is certain."""
-    done, (process,) = counting.run([program, "look"], "system")
+    done, (process,) = counting.run([program, "look"], driver)
     assert process.complete
     assert process.devices == ()
     if shutil.which("clinfo") is None:
         pytest.skip("no clinfo: apt-get install clinfo")
-    done, processes = counting.run(["clinfo"], "system")
+    done, processes = counting.run(["clinfo"], driver)
     assert done.returncode == 0
     assert sum(d.counts.kernels for process in processes for d in process.devices) == 0
 
@@ -150,8 +151,9 @@ CLPEAK = 20_002  # kernels of its latency test: 20,000, and two before
 
 
 @pytest.mark.skipif(shutil.which("clpeak") is None, reason="no clpeak: apt-get install clpeak")
-def test_clpeak(counting):
-    done, (process,) = counting.run(["clpeak", "--kernel-latency"], "system", POCL_DEVICES="basic")
+@pytest.mark.parametrize("driver", EVERY)
+def test_clpeak(counting, driver):
+    done, (process,) = counting.run(["clpeak", "--kernel-latency"], driver, POCL_DEVICES="basic")
     assert "Kernel launch latency" in done.stdout
     counts = counted(process)
     assert counts["kernels"] == counts["finishes"] + 1
@@ -167,7 +169,8 @@ assert (numpy.asarray(there) == data).all()
 """
 
 
-def test_pygpu(counting):
+@pytest.mark.parametrize("driver", EVERY)
+def test_pygpu(counting, driver):
     """Theano's own library, by the system's loader, in the Python of the distribution."""
     python = "/usr/bin/python3"
     tried = subprocess.run(
@@ -175,7 +178,7 @@ def test_pygpu(counting):
     )
     if tried.returncode:
         pytest.skip(f"no pygpu: {tried.stderr.decode()[-80:]}")
-    done, (process,) = counting.run([python, "-c", PYGPU], "system")
+    done, (process,) = counting.run([python, "-c", PYGPU], driver)
     assert done.returncode == 0, done.stderr
     (device,) = process.devices
     assert (device.counts.write_bytes, device.counts.read_bytes) == (12000, 12000)

@@ -13,7 +13,7 @@ import pytest
 from layered import DRIVERS, compiled
 
 from gpumap.opencl_layer import MEANING, UNUSED, sight
-from gpumap.opencl_layer.sights import Sight
+from gpumap.opencl_layer.inside import Sight
 
 DIRECT = """
 #include <dlfcn.h>
@@ -73,6 +73,7 @@ def test_a_program_without_the_variables(counting, program):
     env = {key: value for key, value in counting.env("system").items() if key not in added}
     assert seen(counting, [program, "wait"], env) == "environment"
     assert seen(counting, [program, "nothing"], env) == "environment"
+    assert seen(counting, ["sh", "-c", "echo ready; exec sleep 60"], env) == "environment"
 
 
 def test_a_run_inside_of_a_run_is_counted_there(counting, program, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.beside import Cell, Line
+from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Estimate, replace
 from gpumap.model import replace as changed
 from gpumap.report.charts import forest, history, matrix, speedup

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import bindings, case
 
-from gpumap.cut import briefly, label, middle, short, shortened
-from gpumap.escape import width
+from gpumap.text import briefly, label, middle, short, shortened, width
 
 ZALGO = "e" + "\u0301" * 300
 

@@ -12,7 +12,7 @@ from saved_reports import few, signed, written
 from shell import COLOURS
 
 from gpumap import saved
-from gpumap.judge.select import Selector
+from gpumap.judge.selectors import Selector
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
 from gpumap.report.charts import charts

@@ -8,7 +8,7 @@ from made_reports import EVERY, made, problem
 from runner import Command, command, commands
 
 from gpumap.errors import Diagnostic, Exit
-from gpumap.judge.exit_code import STATUS
+from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
 from gpumap.report import Style, render
 

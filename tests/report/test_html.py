@@ -17,7 +17,7 @@ from gpumap import report as formats
 from gpumap import saved
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
-from gpumap.judge.select import Selector
+from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Samples, replace
 from gpumap.model import replace as changed
 from gpumap.report import Style, beside, html, rows

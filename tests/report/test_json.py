@@ -13,8 +13,8 @@ from tables import table
 from gpumap import model
 from gpumap.errors import Exit
 from gpumap.judge import transfers
-from gpumap.judge.exit_code import STATUS
-from gpumap.judge.explain import CAUSES
+from gpumap.judge.bottlenecks import CAUSES
+from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
 from gpumap.model.trees import plain
 from gpumap.report import Style, render

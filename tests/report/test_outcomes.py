@@ -5,7 +5,7 @@ import pytest
 from made_reports import bindings, case, made, ok, problem, skipped, verdict, wrong
 
 from gpumap.errors import Exit
-from gpumap.judge.exit_code import STATUS
+from gpumap.judge.exit_status import STATUS
 from gpumap.model import Measurement, Reason, RoundTrip
 from gpumap.report import outcomes
 

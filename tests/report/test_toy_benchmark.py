@@ -13,14 +13,14 @@ import pytest
 import toy_benchmark
 from made_reports import bindings, made, ok
 
+from gpumap import explain as lookup
 from gpumap.bench import registry
 from gpumap.commands.bench import bench
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
-from gpumap.explain import lookup
 from gpumap.judge.ceilings import possible
 from gpumap.judge.limits import Limit, verdicts
-from gpumap.judge.select import Selector
+from gpumap.judge.selectors import Selector
 from gpumap.model import Case, Work
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedup

@@ -6,7 +6,6 @@ import pytest
 from made_reports import bindings, device, figure, made
 
 from gpumap.bench import registry
-from gpumap.escape import width
 from gpumap.model import (
     Binding,
     BreakEven,
@@ -18,6 +17,7 @@ from gpumap.model import (
     Samples,
     replace,
 )
+from gpumap.text import width
 
 from gpumap.model import Stop, Work  # isort: skip
 from gpumap.model.figures import UNITS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpumap.errors import QuestionError
-from gpumap.launch.sessions import is_model_class
+from gpumap.launch.launch_config import is_model_class
 from gpumap.training.optimizers import Chosen
 from gpumap.training.session import train
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
-from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.machine.cuda import Why, uuid_text, version_text
-from gpumap.machine.pci import address
+from gpumap.machine.tree import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host
@@ -118,7 +118,7 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
 def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     properties = runtime.getDeviceProperties(ordinal)
     told = runtime.deviceGetPCIBusId(ordinal)
-    pci = address(told) or told.lower()
+    pci = pci_address(told) or told.lower()
     name = properties["name"].decode(errors="replace")
     digits = cuda.uuid(ordinal, pci) or uuid_text(properties.get("uuid"))
     gpu, part = _found(pci, digits, cuda.gpus)

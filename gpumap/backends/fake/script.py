@@ -66,9 +66,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gpumap import config
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
-from gpumap.escape import printable
 from gpumap.model import Device, DeviceRef, Kind
 from gpumap.parse import canonical_identity, parse_map
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

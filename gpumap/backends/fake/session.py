@@ -37,8 +37,8 @@ from gpumap.backends.fake.script import FakeDevice, features
 from gpumap.backends.host_memory import hollow_array
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
-from gpumap.escape import printable
 from gpumap.model import Device
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -27,7 +27,7 @@ from gpumap.backends.base import (
 )
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.machine import blas
-from gpumap.machine.numa import pin
+from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

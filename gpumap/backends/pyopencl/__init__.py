@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.foreign import foreign
+from gpumap.backends.opencl_vendors import SYSTEM, VARIABLE
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
-from gpumap.escape import printable
 from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Lack, Probe, replace
-from gpumap.opencl_vendors import SYSTEM, VARIABLE
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host

@@ -19,7 +19,7 @@ import pyopencl as cl
 from gpumap.backends.base import bytes_of, check_reshape, contiguous
 from gpumap.backends.host_memory import Shared
 from gpumap.errors import DeviceError
-from gpumap.machine.numa import ask_for_large, room_for
+from gpumap.machine.process_control import ask_for_large, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

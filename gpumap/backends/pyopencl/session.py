@@ -43,7 +43,7 @@ from gpumap.backends.pyopencl.memory import (
 )
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import blas
-from gpumap.machine.numa import worth_asking
+from gpumap.machine.process_control import worth_asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

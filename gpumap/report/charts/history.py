@@ -5,19 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.cut import label
-from gpumap.escape import printable
 from gpumap.report.charts import capped, paper
 from gpumap.report.charts.chart import Chart, drawable, ends, reach
 from gpumap.report.charts.svg import SERIES, SOFT, TITLE
 from gpumap.report.table import estimate
+from gpumap.text import label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from matplotlib.figure import Figure
 
-    from gpumap.judge.beside import Line
+    from gpumap.judge.several_reports import Line
     from gpumap.model import Estimate
 
     # A run's place among all, and its figure.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.cut import label, middle
 from gpumap.report import matrix
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, drawable
 from gpumap.report.charts.svg import INK, SERIES, SOFT
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate
+from gpumap.text import label, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

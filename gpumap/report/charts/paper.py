@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from gpumap.cut import label
-from gpumap.escape import printable
 from gpumap.extras import install
 from gpumap.report.charts.chart import Chart, ends, short
 from gpumap.report.charts.svg import INK, PAGE, RULE, SERIES, SOFT, TITLE, tidied
+from gpumap.text import label, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

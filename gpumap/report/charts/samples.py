@@ -7,12 +7,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import loaded
-from gpumap.cut import briefly
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import drawable, ends, first, short
 from gpumap.report.charts.svg import BAD, INK, SERIES
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
+from gpumap.text import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import charted
-from gpumap.cut import briefly
 from gpumap.report import training
 from gpumap.report.charts import paper
 from gpumap.report.charts.chart import Chart, counted, drawable, ends, first, reach, short
 from gpumap.report.charts.svg import INK, SERIES, SOFT
 from gpumap.report.table import estimate, named
+from gpumap.text import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,0 +1,404 @@
+"""Programs that are looked at from outside: `run --watch`, `trace -- COMMAND` and `scale`.
+
+A turn of `gpumap scale` has one run on each number of names, up and down in turn: so a slow change
+of the machine is in all numbers alike. A speed-up is the median of one ratio for each turn. One run
+on all names comes first, and does not count.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap import units
+from gpumap.app.launching import Job, Launching, ended, found_program, inventory, tell
+from gpumap.app.program import Ended, columns
+from gpumap.app.recording import Recording
+from gpumap.bench.figures import located, ratio
+from gpumap.bench.stopping import EARLY_LOOKS
+from gpumap.distributed.launch import without_ranks
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.ceilings import ENOUGH
+from gpumap.judge.exit_status import Gate, concluded
+from gpumap.judge.limits import word
+from gpumap.judge.pairs import EARLY
+from gpumap.judge.phrases import interval
+from gpumap.judge.programs import INCONCLUSIVE, judged, sentence, sentences
+from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
+from gpumap.launch.process import Order
+from gpumap.launch.watching import Watch, units_of
+from gpumap.machine.process_control import with_memory
+from gpumap.machine.topology import read
+from gpumap.machine.tree import Tree
+from gpumap.model import FEWEST, Problem, Scaled, Verdict
+from gpumap.opencl_layer.inside import Inside
+from gpumap.text import label, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.launch.device_usage import Sight
+    from gpumap.launch.supervisor import Ending
+    from gpumap.model import Binding, Report, Resolution, TimedRun, Use, Utilisation
+
+
+_MOST = 16  # names that are shown while a program runs
+_REDRAWN = 0.9  # seconds
+_GRACE = 5.0
+_NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
+_SEE = "the table says what was seen of each name"
+
+
+class Shown(NamedTuple):
+    """What a watched run shows: lines while it runs, the table; and whether all must be used."""
+
+    live: bool
+    quiet: bool
+    expect_used: bool
+
+
+class TraceCommand(NamedTuple):
+    """On which map a program is traced, and where the result goes."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    expect_used: bool
+    times: bool
+    output: Output
+
+
+def run_watched(
+    program: Program,
+    launching: Launching,
+    settings: tuple[str, float, float | None],
+    resolution: Resolution,
+    shown: Shown,
+) -> None:
+    """Run the processes of a map, and show on stderr what they do with their devices.
+
+    Raises:
+        Ended: they have ended, not well; or a name was not used, which was expected.
+    """
+    watch = Watch(resolution.bindings)
+    if shown.live and program.stderr.isatty():
+        _Live(program, watch, resolution.bindings)
+    try:
+        code = launching.go(*settings, watch)
+    finally:
+        watch.hide()
+    found = watch.found(program.command or (), None)
+    if not shown.quiet:
+        _, text = sentences(found)
+        tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
+    unused = _unused(found) if shown.expect_used and not code else None
+    if unused is not None:
+        tell(program, f"error: {printable(unused.message)} (--expect-used)\n")
+    if code or unused:
+        raise Ended(code or Exit.NO)
+
+
+def trace_command(program: Program, asked: TraceCommand) -> None:
+    """Run a program as a shell would, and report what it did with the devices of a map.
+
+    Raises:
+        Ended: with the program's own exit code, where it is not 0.
+    """
+    if not program.command:
+        raise QuestionError("no command is given", _NO_COMMAND)
+    path, env = found_program(program.command[0], program), dict(program.env)
+    settings = {"expect_used": asked.expect_used}
+    with Recording("trace", program, asked.output, settings, time_limit=None) as record:
+        where = asked.argument, asked.option, asked.map_file
+        record.draft.resolution = resolved(program, record, where, asked.backend)
+        if record.draft.source and record.draft.source.origin != "default":
+            env["GPUMAP_CONTEXTS"] = record.draft.source.text
+        watch = Watch(record.draft.resolution.bindings)
+        devices = [binding.device for binding in record.draft.resolution.bindings]
+        with Inside(devices, times=asked.times) as inside:
+            env |= inside.variables(env)
+            watch.show = lambda: inside.look(watch.processes)
+            ending, code = _traced(program, path, env, watch)
+            counts, complete, notes = inside.counted()
+        found = watch.found(program.command, code).counted(counts, complete=complete)
+        record.draft.utilisation = found
+        record.draft.remarks += notes
+        record.own = ending.code if code else 0
+        _judge(record, ending, found, expect_used=asked.expect_used)
+
+
+def resolved(
+    program: Program,
+    record: Recording,
+    where: tuple[str | None, str | None, Path | None],
+    backend: str | None,
+) -> Resolution:
+    """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
+    from gpumap.machine.topology import read
+    from gpumap.resolve import default_map, resolve
+
+    found = inventory(program, read(), backend)
+    return resolve(record.read_map(*where, lambda: default_map(found)), found)
+
+
+def _traced(
+    program: Program, path: str, env: dict[str, str], watch: Watch
+) -> tuple[Ending, int | None]:
+    """Return how a program ended, and its own code; None: it did not come to its end."""
+    token, outer = os.urandom(16).hex(), env.get(TOKEN, "")
+    env[TOKEN] = f"{outer}:{token}" if outer else token
+    order = Order(path, program.command or (), env)
+    launching = Launching(program, [Job("program", "", order)], quiet=True)
+    launching.to_our_streams()
+    ending = launching.run(token, _GRACE, None, watch)
+    if ending.why == "failed" and ending.process is not None:
+        return ending, ending.process.code
+    return ending, 0 if ending.why == "done" else None
+
+
+def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used: bool) -> None:
+    """Say in the report how the program ended, and whether what was expected is true."""
+    if ending.why == "interrupted":
+        record.draft.account(None, stopped=True)
+    elif found.code:
+        end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
+        said = f"the program ended with {end}"
+        record.draft.refuse(Diagnostic("program", said, hint="its own output says why"))
+    elif expect_used and (unused := _unused(found)) is not None:
+        record.draft.refuse(unused)
+
+
+def _unused(found: Utilisation) -> Diagnostic | None:
+    names = [use.name for use in found.uses if use.verdict == "not-used"]
+    if not names:
+        return None
+    verb = "was" if len(names) == 1 else "were"
+    return Diagnostic("not-used", f"{', '.join(names)} {verb} not used", hint=_SEE)
+
+
+def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
+    from gpumap.report.plain import table_lines
+    from gpumap.report.table import PIPED
+    from gpumap.report.uses import table
+
+    refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
+    room = min(columns(program.stderr) or PIPED, PIPED)
+    return "".join(f"{line}\n" for line in table_lines(table(found, refs), room))
+
+
+class _Live:
+    """A line for each name at the foot of a terminal, gone before anything else is written."""
+
+    def __init__(self, program: Program, watch: Watch, bindings: Sequence[Binding]) -> None:
+        self._program, self._watch = program, watch
+        self._bindings = bindings[:_MOST]
+        self._more = len(bindings) - len(self._bindings)
+        self._lines, self._drawn = 0, -_REDRAWN
+        watch.show, watch.hide = self._show, self._hide
+
+    def _show(self) -> None:
+        now = self._watch.elapsed
+        if self._lines and now - self._drawn < _REDRAWN:
+            return
+        wide = (columns(self._program.stderr) or 80) - 1
+        latest = self._watch.latest
+        lines = [label(_line(b, latest.get(b.name)), wide) for b in self._bindings]
+        lines += [f"... and {self._more} more"] if self._more else []
+        self._hide()
+        tell(self._program, "".join(f"{line}\n" for line in lines))
+        self._lines, self._drawn = len(lines), now
+
+    def _hide(self) -> None:
+        if self._lines:
+            tell(self._program, f"\x1b[{self._lines}A\r\x1b[J")
+            self._lines = 0
+
+
+def _line(binding: Binding, sight: Sight | None) -> str:
+    """Return what a device does now."""
+    start = f"{label(binding.name, 20)}  {binding.device.ref}"
+    if sight is None:
+        return start
+    share = "busy: cannot tell" if sight.share is None else f"{sight.share:4.0%} busy"
+    memory = () if sight.memory is None else (units.memory(sight.memory),)
+    power = () if sight.power is None else (f"{sight.power:.0f} W",)
+    return "  ".join((start, share, *memory, *power, *sight.throttle))
+
+
+_NONE_SCALED = 'write it behind "--": gpumap scale [MAP] -- COMMAND ARG...'
+_ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
+_ASK_LESS = "see what limits it, or ask for less"
+_LONGER = "raise --budget, and keep the machine idle"
+_CONFIDENCE, _PRECISION = 0.95, 0.02
+_EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ... and all
+
+
+class ScaleRequest(NamedTuple):
+    """On which map a program is measured, how long, and what it is to reach."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    budget: float
+    timeout: float | None
+    expect: float | None
+    inconclusive: str
+    output: Output
+
+
+def scale(program: Program, asked: ScaleRequest) -> None:
+    """Measure a program on numbers of names, and report the speed-up and what limits it.
+
+    Raises:
+        Ended: with the program's own exit code, where a run failed.
+    """
+    if not program.command:
+        raise QuestionError("no command is given", _NONE_SCALED)
+    path = found_program(program.command[0], program)
+    settings = {"budget_s": asked.budget, "timeout_s": asked.timeout, "confidence": _CONFIDENCE}
+    gate = {"expect": asked.expect, "inconclusive": asked.inconclusive}
+    with Recording("scale", program, asked.output, settings | gate, time_limit=None) as record:
+        where = asked.argument, asked.option, asked.map_file
+        record.draft.resolution = resolved(program, record, where, asked.backend)
+        runs = _Runs(program, path, asked, record.draft.resolution.bindings)
+        try:
+            runs.take()
+        finally:
+            record.draft.scaling = judged(program.command, runs.steps())
+        if runs.stopped:
+            record.draft.account(None, stopped=True)
+        for count, ending in runs.failed.items():
+            record.own = record.own or ending.code
+            late = ending.why == "timeout"
+            record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
+        record.judge = partial(_judged, asked=asked, turn=runs.each)
+
+
+class _Runs:
+    """The runs of a program on so many names of a map."""
+
+    def __init__(
+        self, program: Program, path: str, asked: ScaleRequest, bindings: Sequence[Binding]
+    ) -> None:
+        self.failed: dict[int, Ending] = {}  # by the number of names
+        self.stopped = False  # by Ctrl-C
+        self.each = 0.0  # seconds of a turn
+        self._program, self._path, self._asked = program, path, asked
+        self._bindings, most = bindings, len(bindings)
+        if most == 1:
+            raise QuestionError("the map has one name", _ONE_NAME)
+        self._places = places(bindings, read(), with_memory(Tree(Path("/"))))
+        every = [n for n in range(1, most + 1) if most <= _EVERY or n in (most, n & -n)]
+        self._taken: dict[int, list[TimedRun]] = {count: [] for count in every}
+        self._uses: dict[int, tuple[Use, ...]] = {}
+
+    def take(self) -> None:
+        """Take turns until the speed-ups are known well enough, or the budget is spent."""
+        budget, began = self._asked.budget, time.monotonic()
+        looks = [began + share * budget for share in EARLY_LOOKS]
+        order, turn = [*self._taken], 0
+        self._run(-1, order[-1])
+        first = now = time.monotonic()
+        while not self.stopped and 1 in order and (len(order) > 1 or not turn):
+            for count in order:
+                self._run(turn, count)
+            order, turn = [count for count in order[::-1] if count not in self.failed], turn + 1
+            last, now = now, time.monotonic()
+            self.each = (now - first) / turn
+            if turn == 1 and not self._asked.output.quiet:
+                took, most = (units.together((seconds,), "s")[0] for seconds in (self.each, budget))
+                tell(self._program, f"note: a turn takes {took}, and --budget is {most}\n")
+            looked = any(last < look <= now for look in looks)
+            if now + self.each > began + budget or (looked and self._decided()):
+                return
+
+    def steps(self, confidence: float = _CONFIDENCE) -> list[Scaled]:
+        """Return each number of names with its time and speed-up."""
+        found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
+        for count, runs in self._taken.items():
+            bound, ending = self._bindings[:count], self.failed.get(count)
+            own = {run.turn: run.elapsed for run in runs}
+            found.append(
+                Scaled(
+                    tuple(binding.name for binding in bound),
+                    units_of(bound),
+                    tuple(runs),
+                    None if ending is None else _code(ending),
+                    located([*own.values()], "s", confidence) if own else None,
+                    ratio(one, own, confidence) if count > 1 else None,
+                    self._uses.get(count, ()),
+                )
+            )
+        return found
+
+    def _decided(self) -> bool:
+        """Return whether an early look answers: speed-ups are precise, or the verdict is clear."""
+        gains = [step.speedup for step in self.steps() if step.speedup is not None]
+        if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
+            return True
+        found = judged((), self.steps(1.0 - 2 * EARLY))
+        limit, gain = self._asked.expect, found.steps[-1].speedup
+        if gain is None or not gain.has_interval or (limit is None and found.cause in INCONCLUSIVE):
+            return False
+        return word(">=", limit or ENOUGH * len(self._bindings), gain) != "inconclusive"
+
+    def _run(self, turn: int, count: int) -> None:
+        """Run the program once; turn -1 does not count."""
+        if self.stopped or count in self.failed:
+            return
+        chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
+        shared, place = Shared(token, 0, backend=self._asked.backend), joined(chosen)
+        env = without_ranks(program.env) | environment_of_all(chosen, shared, program.env)
+        order = Order(self._path, program.command or (), env, place.cores, place.memory)
+        launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
+        launching.to_nothing()
+        watch = Watch(self._bindings[:count])
+        ending = launching.run(token, _GRACE, self._asked.timeout, watch)
+        self.stopped = ending.why == "interrupted"
+        if ending.why == "done" and turn >= 0:
+            self._taken[count].append(watch.timed(turn))
+            self._uses[count] = watch.uses()
+        elif ending.why not in ("done", "interrupted"):
+            self.failed[count] = ending
+
+
+def _code(ending: Ending) -> int:
+    return (ending.process.code if ending.process else None) or ending.code
+
+
+def _failure(count: int, ending: Ending) -> Diagnostic:
+    end = "took longer than --timeout" if ending.why == "timeout" else ended(_code(ending))
+    last = ending.process.last[-1:] if ending.process else []
+    hint = f"it printed last: {last[0].decode(errors='backslashreplace')}" if last else None
+    return Diagnostic("program", f"on {units.counted(count, 'name')} the program {end}", hint=hint)
+
+
+def _judged(report: Report, *, asked: ScaleRequest, turn: float) -> Report:
+    """Return the report with what is uncertain, or less than was expected."""
+    found = report.scaling
+    if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
+        return report
+    verdicts, text = [], sentence(found).rstrip(".")
+    answer = "inconclusive" if found.cause in INCONCLUSIVE else "pass"
+    few, known = math.ceil(1.2 * (FEWEST + 1) * turn), gain.has_interval
+    if asked.expect is not None:
+        least, answer = f"speedup>={asked.expect:g}", word(">=", asked.expect, gain)
+        low, high = (gain.low, gain.high) if known else (None, None)
+        figure = gain.value, low, high, asked.expect
+        verdict = Verdict("limit", least, None, "speedup", answer, *figure)
+        verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
+    hint = _LONGER if known else f"raise --budget: six turns take about {few}s"
+    wrong = {
+        "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
+        "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),
+    }
+    gate = Gate(inconclusive="pass" if asked.inconclusive == "pass" else "fail")
+    return concluded(report, gate, verdicts, [wrong[answer]] if answer in wrong else ())

@@ -1,0 +1,357 @@
+"""Facts of a framework, its interpreter and the machine: one structure, read or recorded.
+
+A recorded report of a user and this machine are the same mapping of plain values. What has no
+place of its own in it is text that some program printed, and is searched as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from gpumap.files import shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Version = tuple[int, ...]
+
+FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libraries are asked
+_FLAGS = re.IGNORECASE | re.MULTILINE
+_SHOWN = 160  # characters of a line
+_LONGEST = 2000  # characters of a fact
+_PRINTED = 100_000  # characters of all that is searched
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_LOCAL = re.compile(r"\+(cu|rocm|cuda)([\d.]+)")
+_BUILD = re.compile(r"cuda_?(\d+\.\d+)")  # of a conda build: py3.8_cuda10.2_cudnn7.6.5_0
+_GFX = re.compile(r"\bgfx[0-9a-f]{3,4}\b", re.IGNORECASE)
+_ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
+
+
+@cache
+def tables() -> Mapping[str, Any]:
+    """Return the tables of what frameworks, CUDA and drivers document of each other."""
+    return shipped("gpumap.doctor", "tables.toml", dict)
+
+
+@cache
+def patterns() -> Mapping[str, Any]:
+    """Return the patterns of printed lines, by cause or group and certainty."""
+    return shipped("gpumap.doctor", "lines.toml", _compiled)
+
+
+def _compiled(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
+    """Return of each cause one pattern for each certainty; groups beside them."""
+    groups = {key: {"likely": each} for key, each in found["groups"].items()}
+    return {
+        code: {
+            word: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS) for word, ps in by.items()
+        }
+        for code, by in {**found, **groups}.items()
+        if code != "groups"
+    }
+
+
+def version(text: object) -> Version:
+    """Return the numbers that a version begins with; () where there are none."""
+    found = _NUMBERS.search(str(text or ""))
+    return tuple(int(part[:9]) for part in found[0].split(".")) if found else ()
+
+
+def dotted(numbers: Version) -> str:
+    """Return a version as text."""
+    return ".".join(map(str, numbers))
+
+
+def row(table: Mapping[str, Any], of: Version) -> Any:
+    """Return the row of the newest version that is not newer than `of`; None before the first."""
+    known = [(version(key), value) for key, value in table.items()]
+    return next((value for key, value in reversed(known) if key <= of), None) if of else None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known; None, () or an empty text is unknown.
+
+    Attributes:
+        raw: The facts by name, as they were read or recorded.
+        framework: torch, jax, tensorflow, cupy, onnxruntime or another.
+        symptoms: What programs printed beside the facts.
+    """
+
+    raw: Mapping[str, Any]
+    framework: str = ""
+    symptoms: tuple[str, ...] = ()
+
+    def text(self, *keys: str) -> str:
+        """Return the first of some facts that is there, as text."""
+        return next((str(self.raw[k])[:_LONGEST] for k in keys if self.raw.get(k) is not None), "")
+
+    def number(self, *keys: str) -> Version:
+        """Return the first of some facts that has a version, as numbers."""
+        return next((found for k in keys if (found := version(self.raw.get(k)))), ())
+
+    def count(self, key: str) -> int | None:
+        """Return a fact that is a whole number."""
+        value = self.raw.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Return a fact that is a list of words."""
+        value = self.raw.get(key)
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+    @cached_property
+    def lines(self) -> str:
+        """Return everything that programs printed, a line each."""
+        silent = tables()["facts"]["silent"].split()
+        named = (value for key, value in self.raw.items() if key not in silent)
+        every = (*self.symptoms, *(text for value in named for text in _texts(value)))
+        return "\n".join(every)[:_PRINTED]
+
+    @cached_property
+    def packages(self) -> Mapping[str, str]:
+        """Return installed packages by their normalised name; "" where no version is known."""
+        found = self.raw.get("packages")
+        every = found.items() if isinstance(found, dict) else ()
+        return {re.sub(r"[-_.]+", "-", str(k)).lower(): str(v or "") for k, v in every}
+
+    @cached_property
+    def env(self) -> Mapping[str, str]:
+        """Return the variables that are set."""
+        found = self.raw.get("env")
+        every = found.items() if isinstance(found, dict) else ()
+        return {str(k): str(v)[:_LONGEST] for k, v in every if v is not None}
+
+    @cached_property
+    def package(self) -> tuple[str, str]:
+        """Return the framework's package and its version, if one is known."""
+        names = tables()["packages"].get(self.framework, self.framework).split()
+        fits = (n for n in names for n in matching(n, self.packages))
+        return next(((name, self.packages[name]) for name in fits), ("", ""))
+
+    @cached_property
+    def release(self) -> Version:
+        """Return the version of the framework."""
+        return version(self.package[1]) or self.number("framework_version", "version")
+
+    @cached_property
+    def built_cuda(self) -> Version:
+        """Return the CUDA that the framework itself was built for."""
+        name, text = self.package
+        if found := _BUILD.search(text):
+            return version(found[1])
+        local = next((m for v in (text, *self.packages.values()) if (m := _LOCAL.search(v))), None)
+        if local is not None and local[1] == "cu":
+            return (int(local[2][:-1]), int(local[2][-1:])) if local[2].isdecimal() else ()
+        if found := re.search(r"cuda(\d\d)(x|\d)$", name):
+            return (int(found[1]),) if found[2] == "x" else (int(found[1]), int(found[2]))
+        wheels = (v for n, v in self.packages.items() if n.startswith("nvidia-cuda-runtime"))
+        return self.number("torch_version_cuda", "built_cuda") or version(next(wheels, ""))[:2]
+
+    @cached_property
+    def rocm_build(self) -> bool:
+        """Return whether the framework was built for AMD's devices."""
+        name, text = self.package
+        return bool(self.raw.get("torch_version_hip")) or "rocm" in f"{name} {text}"
+
+    @cached_property
+    def cuda(self) -> Version:
+        """Return the CUDA runtime that is used, of the build or of the machine."""
+        known = self.built_cuda or self.number("runtime_cuda", "torch_version_cuda")
+        loads = row(tables()["loads"].get(self.package[0].removesuffix("-gpu"), {}), self.release)
+        return known or version(loads[0] if loads and self.package[0] == "onnxruntime-gpu" else "")
+
+    @cached_property
+    def driver_cuda(self) -> Version:
+        """Return the newest CUDA that the driver offers."""
+        if told := re.search(r"found version (\d{4,5})\b", self.lines):
+            return int(told[1]) // 1000, int(told[1]) % 1000 // 10
+        return self.number("driver_cuda") or self.native_cuda
+
+    @cached_property
+    def native_cuda(self) -> Version:
+        """Return the newest CUDA that a driver of this version comes with."""
+        found = row(tables()["driver"], self.number("driver")[:1])
+        return version(found)
+
+    @cached_property
+    def gpu(self) -> str:
+        """Return the names of the devices."""
+        return self.text("gpu", "gpus", "device_name")
+
+    @cached_property
+    def vendor(self) -> str:
+        """Return who made the devices, by their names: nvidia, amd, intel, apple."""
+        told = self.text("vendor")
+        names, gpu = tables()["names"].items(), self.gpu.lower()
+        every = (vendor.split()[0] for vendor, pattern in names if re.search(pattern, gpu))
+        return told or next(every, "amd" if self.raw.get("rocm") else "")
+
+    @cached_property
+    def capability(self) -> Version:
+        """Return the compute capability of the device: of the oldest, where there are several."""
+        if told := self.number("capability"):
+            return told
+        cards = tables()["card"].items()
+        parts = re.split(r"[,;/]", self.gpu.lower())
+        firsts = (next((c for names, c in cards if re.search(names, p)), None) for p in parts)
+        return min((version(found) for found in firsts if found), default=())
+
+    @cached_property
+    def gfx(self) -> str:
+        """Return the architecture of an AMD device."""
+        found = _GFX.search(f"{self.gpu} {self.text('gfx', 'capability')}")
+        if found or self.vendor != "amd":
+            return found[0].lower() if found else ""
+        cards = tables()["gfx"]["card"].items()
+        return next((gfx for names, gfx in cards if re.search(names, self.gpu.lower())), "")
+
+    @cached_property
+    def architectures(self) -> tuple[Version, ...]:
+        """Return the capabilities that the build has code for."""
+        every = (_ARCH.match(word.strip()) for word in self.words("arch_list"))
+        return tuple(sorted({(int(m[1]), int(m[2])) for m in every if m}))
+
+    @cached_property
+    def system(self) -> str:
+        """Return the operating system in lower case."""
+        return self.text("os", "platform").lower()
+
+    @cached_property
+    def container(self) -> bool:
+        """Return whether the program runs in a container."""
+        return bool(self.raw.get("container") or self.raw.get("image"))
+
+    @cached_property
+    def wsl(self) -> bool:
+        """Return whether Linux runs on Windows."""
+        desktop = "docker desktop" in self.system and "windows" in self.system
+        return desktop or bool(re.search(r"\bwsl", self.system)) or self.raw.get("wsl") is True
+
+    @cached_property
+    def blind(self) -> bool:
+        """Return whether a program said that there is no driver, or no device."""
+        return any(prints(self, key) for key in ("no-driver", "no-device", "GM514"))
+
+    def named(self) -> Mapping[str, str]:
+        """Return every fact as text by its name, those that follow from others beside them."""
+        raw = {
+            k: ", ".join(map(str, v)) if isinstance(v, list) else str(v)
+            for k, v in self.raw.items()
+        }
+        (package, version_), command = self.package, self.text("install_command", "command").lower()
+        known = {
+            "framework": self.framework, "package": package, "version": version_,
+            "vendor": self.vendor, "system": self.system, "cuda": dotted(self.cuda),
+            "command": command, "gpu": self.gpu, "wsl": str(self.wsl), "blind": str(self.blind),
+            "cuda_build": dotted(self.built_cuda), "rocm_build": str(self.rocm_build),
+            "container": str(self.container), "newest_python": str(self.newest_python()),
+            "source": f"{version_} {self.text('installer')} {command}".lower(),
+            "job": f"{self.text('run_command')} {self.text('job', 'job_script', 'request')}",
+            "fabric_manager": self.text("fabric_manager", "fabric"),
+        }  # fmt: skip
+        known |= {f"env.{name}": value for name, value in self.env.items()}
+        known |= {f"package.{name}": value for name, value in self.packages.items()}
+        known |= {f"prints.{key}": found for key in patterns() if (found := line(self, key))}
+        return {key: value[:_LONGEST] for key, value in (raw | known).items()}
+
+    def pythons(self) -> tuple[str, ...]:
+        """Return the oldest and newest Python of the release, and its first with them; or ()."""
+        table = tables()["python"].get(self.framework, {})
+        first = row({key: (*value, key) for key, value in table.items()}, self.release)
+        return first if first and len(self.number("python")) > 1 else ()
+
+    def newest_python(self) -> bool:
+        """Return whether this Python may be why there is no GPU build: it is as new as any."""
+        return bool(self.pythons()) and self.number("python")[:2] >= version(self.pythons()[1])
+
+    @cached_property
+    def visible(self) -> str | None:
+        """Return CUDA_VISIBLE_DEVICES; None where it is not set, or not known."""
+        return self.env.get("CUDA_VISIBLE_DEVICES")
+
+    def path(self) -> str:
+        """Return the folders of LD_LIBRARY_PATH that hold libraries of NVIDIA's."""
+        every = re.split(r"[:;]", self.env.get("LD_LIBRARY_PATH", ""))
+        return ":".join(p for p in every if re.search(r"cuda|cudnn|nccl|nvidia", p.lower()))
+
+
+def matching(pattern: str, packages: Mapping[str, object]) -> Iterator[str]:
+    """Yield installed packages that a name, or one that ends in a star, stands for."""
+    begun, star, _ = pattern.partition("*")
+    return (name for name in packages if name == pattern or (star and name.startswith(begun)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+
+
+def line(facts: Facts, key: str, certainty: str = "") -> str:
+    """Return the first line that names a cause, or belongs to a group; "" where there is none."""
+    for word, pattern in patterns()[key].items():
+        if certainty in ("", word) and (found := pattern.search(facts.lines)):
+            start = facts.lines.rfind("\n", 0, found.start()) + 1
+            end = facts.lines.find("\n", found.end())
+            return facts.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
+    return ""
+
+
+def prints(facts: Facts, key: str) -> bool:
+    """Return whether a program printed what names a cause, or belongs to a group."""
+    return bool(line(facts, key))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cause of doctor's table, and what shows it.
+
+    certain: the facts alone prove it; else it is likely. rank: of likely ones the lower is first.
+    names: packages that its fix is about.
+    """
+
+    code: str
+    what: str
+    certain: bool = False
+    rank: int = 1
+    names: tuple[str, ...] = ()
+
+
+@cache
+def _signs() -> Any:
+    return shipped("gpumap.doctor", "signs.toml", lambda found: found["sign"])
+
+
+def printed(facts: Facts) -> Iterator[Found]:
+    """Yield each cause that what programs printed names."""
+    for code in patterns():
+        for word in ("certain", "likely"):
+            named = code.startswith("GM") and word in patterns()[code]
+            if named and (text := line(facts, code, word)):
+                yield Found(code, f"printed: {text}", certain=word == "certain")
+                break
+
+
+def signs(facts: Facts) -> Iterator[Found]:
+    """Yield each cause whose facts have the texts that name it, by the table of signs."""
+    known = facts.named()
+
+    def found(keys: Mapping[str, str]) -> list[bool]:
+        texts = ((known.get(key), pattern) for key, pattern in keys.items())
+        return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
+
+    for row in _signs():
+        if all(found(row["when"])) and not any(found(row.get("unless", {}))):
+            certain = "sure" in row and all(found(row["sure"]))
+            text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])
+            yield Found(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))

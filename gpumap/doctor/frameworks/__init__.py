@@ -1,1 +1,0 @@
-"""Why a framework in the user's interpreter does not use the GPU: causes GM5.."""

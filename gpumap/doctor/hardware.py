@@ -1,0 +1,402 @@
+"""GM2 and GM3: the device, its driver or its library; and the machine around it.
+
+GM2..: it is not there, not the right one, or fails. GM3..: the machine gives less than the device
+could take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.doctor.evidence import IDEAL, Rule, Shown
+from gpumap.errors import Exit
+from gpumap.machine.cuda import VARIABLE, Known, explain
+from gpumap.model import Estimate, Kind
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.doctor.evidence import Evidence, Named
+    from gpumap.model import Device, Lack, Probe, ProbeCode
+
+NO_DEVICE = 100  # cuInit's answer where the driver is there and shows none
+_OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
+_LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
+_FULL = ("out-of-memory", "no-host-memory")
+_NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time")  # failures with a cause of their own
+_GPU_BUSY = 0.1  # share of a GPU's time that others have
+_NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
+_NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
+_BUSY = 0.5  # cores
+
+
+def _driving(known: Evidence, kind: Kind) -> list[Probe]:
+    """Return the probes of the backends that drive a kind."""
+    from gpumap.backends import DEFAULTS
+
+    return [probe for probe in known.probes if probe.name in DEFAULTS[kind]]
+
+
+def _failed(known: Evidence, named: Named, *codes: ProbeCode | Lack) -> Probe | None:
+    """Return the first backend of a name without device that ended so, or lacks that."""
+    if named.absent is None:
+        return None
+    found = (p for p in _driving(known, named.kind) if not p.usable)
+    return next((p for p in found if p.code in codes or p.lack in codes), None)
+
+
+def _working(known: Evidence, named: Named) -> Shown | None:
+    return _library(_failed(known, named, "still-working"))
+
+
+def _cuda_without(known: Evidence, named: Named) -> bool:
+    """Return whether a CUDA name has no device because CUDA shows none."""
+    driver = known.nvidia.driver
+    shows = driver is not None and not driver.status and driver.devices
+    return named.absent is not None and named.kind is Kind.CUDA and not shows
+
+
+def _no_permission(known: Evidence, named: Named) -> Shown | None:
+    without = named.absent is not None and named.kind is Kind.OPENCL
+    if without or _cuda_without(known, named):
+        if known.denied:
+            return Shown({"what": printable(", ".join(known.denied[:3]))})
+        if known.nvidia.forbidden and not without:
+            return Shown({"what": "/dev/nvidiactl (says NVML)"})
+    return None
+
+
+def _hangs(known: Evidence, named: Named) -> Shown | None:
+    nvidia = known.nvidia
+    if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
+        return Shown({"what": f"NVIDIA's driver: {nvidia.silent}"})
+    return _ended(known, named, "hangs", "no-answer")
+
+
+def _crashes(known: Evidence, named: Named) -> Shown | None:
+    return _ended(known, named, "crashes", "crashed")
+
+
+def _ended(known: Evidence, named: Named, probing: str, asking: ProbeCode) -> Shown | None:
+    """Return how the process ended that measured a name, or that asked a backend for devices."""
+    failure = named.measured.failure
+    if failure is not None and failure.code == probing:
+        return Shown({"what": f"{named.asked}: {failure.text}"})
+    probe = _failed(known, named, asking)
+    return Shown({"what": _about(probe)}) if probe else None
+
+
+def _about(probe: Probe) -> str:
+    return f"{probe.name}: {printable(probe.reason or '')}"
+
+
+def _hidden(known: Evidence, named: Named) -> Shown | None:
+    text = known.variables.get(VARIABLE)
+    if named.kind is not Kind.CUDA or named.absent is None or text is None or known.fake():
+        return None
+    gpus, driver = known.nvidia.gpus, known.nvidia.driver
+    if driver is None:
+        return None
+    uuids = None if gpus is None else [u for g in gpus for u in (g.uuid, *g.instances) if u]
+    there = Known(None if gpus is None else len(gpus), None if uuids is None else frozenset(uuids))
+    mask = explain(text, there, len(driver.devices))
+    if mask is None:
+        if gpus is None or len(gpus) <= len(driver.devices):
+            return None
+        shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
+        return Shown({"what": f"{VARIABLE}={printable(text[:72])}: {shown}", "fix": "unset it"})
+    return Shown({"what": mask.reason, "fix": mask.fix})
+
+
+def _no_driver(known: Evidence, named: Named) -> Shown | None:
+    if named.kind is Kind.OPENCL and (probe := _failed(known, named, "no-driver")):
+        return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "install one"})
+    if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
+        return None
+    if known.fake():
+        return None
+    fix = "install NVIDIA's driver; start a container with --gpus all"
+    return Shown({"what": "libcuda.so.1 cannot be loaded", "fix": fix})
+
+
+def _driver_old(known: Evidence, named: Named) -> Shown | None:
+    driver = known.nvidia.driver
+    if named.kind is not Kind.CUDA or named.absent is None or driver is None:
+        return None
+    if 0 < driver.version < _OLDEST:
+        from gpumap.machine.cuda import version_text
+
+        what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
+        return Shown({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
+    if (probe := _failed(known, named, "old-driver")) is None:
+        return None
+    return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "update it"})
+
+
+def _driver_fails(known: Evidence, named: Named) -> Shown | None:
+    driver, nvml = known.nvidia.driver, known.nvidia.nvml
+    if not _cuda_without(known, named) or driver is None:
+        return None
+    probe = next((p for p in _driving(known, Kind.CUDA) if p.reason and p.fix), None)
+    own = f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
+    if not own:
+        return None
+    if probe is None or probe.lack == "no-library":
+        return Shown({"what": printable(own), "fix": "see `nvidia-smi` and `dmesg`; restart"})
+    return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or ""})
+
+
+def _shows_none(known: Evidence, named: Named) -> Shown | None:
+    driver = known.nvidia.driver
+    if not _cuda_without(known, named) or driver is None or driver.status not in (0, NO_DEVICE):
+        return None
+    return Shown()
+
+
+def _broken(known: Evidence, named: Named) -> Shown | None:
+    """A library that is there, and cannot be loaded."""
+    return _library(_failed(known, named, *_NOT_LOADED)) if _without(known, named) else None
+
+
+def _without(known: Evidence, named: Named) -> bool:
+    """Return whether no library of the kind can be loaded at all."""
+    every = _driving(known, named.kind)
+    return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
+
+
+def _missing(known: Evidence, named: Named) -> Shown | None:
+    """Every library of the kind is not there, or needs another that is not."""
+    broken = _failed(known, named, *_NOT_LOADED)
+    if not _without(known, named) or (broken and broken.lack == "unloadable"):
+        return None
+    return _library(_failed(known, named, *_NO_LIBRARY))
+
+
+def _library(probe: Probe | None) -> Shown | None:
+    if probe is None:
+        return None
+    return Shown({"what": _about(probe), "fix": probe.fix or "install it again"})
+
+
+def _mig(known: Evidence, named: Named) -> Shown | None:
+    if named.absent is None or named.kind is not Kind.CUDA or not named.index:
+        return None
+    cut = [gpu for gpu in known.nvidia.gpus or () if gpu.mig]
+    cut_devices = [d for d in known.of_kind(Kind.CUDA) if d.facts.get("mig")]
+    return Shown() if cut or cut_devices else None
+
+
+def _not_there(known: Evidence, named: Named) -> Shown | None:
+    masked = named.kind is Kind.CPU and (named.index or 0) < known.topology.online
+    if named.absent is None or (masked and not known.fake()):
+        return None  # a processor that is on, and not for this process
+    return Shown({"what": named.absent.message, "fix": named.absent.hint or "`gpumap devices`"})
+
+
+def _wrong(_: Evidence, named: Named) -> Shown | None:
+    failure = named.measured.failure
+    if failure is None or failure.code != "wrong-data":
+        return None
+    return Shown({"what": printable(failure.text)})
+
+
+def _lost(_: Evidence, named: Named) -> Shown | None:
+    """Every failure that has no cause of its own: none may pass."""
+    failure = named.measured.failure
+    if failure is None or failure.code in _NAMED:
+        return None
+    return Shown({"what": printable(failure.text)})
+
+
+def _memory_full(_: Evidence, named: Named) -> Shown | None:
+    failure = named.measured.failure
+    if failure is not None and failure.code in _FULL:
+        return Shown({"what": printable(failure.text)})
+    free = named.device.memory_free if named.device else None
+    if free is None or free >= _LITTLE:
+        return None
+    total = named.device.memory_total if named.device else None
+    what = f"{units.memory(free)} of {units.memory(total)} are free"
+    return Shown({"what": what}, {"free": Estimate.exact(free, "B")})
+
+
+def _gpu_busy(known: Evidence, named: Named) -> Shown | None:
+    device = named.device
+    if device is None or named.kind is not Kind.CUDA or known.fake():
+        return None
+    gpu = next((g for g in known.nvidia.gpus or () if _same(device, g.pci, g.uuid)), None)
+    if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
+        return None
+    who = printable(", ".join(gpu.processes[:3])) or "processes that cannot be seen from here"
+    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
+
+
+def _same(device: Device, pci: str | None, uuid: str | None) -> bool:
+    return (pci is not None and pci == device.pci) or (uuid is not None and uuid == device.uuid)
+
+
+def _order(known: Evidence, named: Named) -> Shown | None:
+    """Hold CUDA's numbers against the order of PCI addresses, which nvidia-smi counts by."""
+    device = named.device
+    if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
+        return None
+    place = _places(known).index(device.pci)
+    if place == named.index or known.variables.get(VARIABLE, "").strip():
+        return None  # with the variable the numbers are the user's own
+    setting = known.variables.get("CUDA_DEVICE_ORDER", "")
+    by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
+    words = {
+        "device": named.asked,
+        "place": str(place),
+        "pci": device.pci,
+        "order": printable(setting[:40]) or "not set",
+        "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
+    }
+    return Shown(words)
+
+
+def _places(known: Evidence) -> Sequence[str]:
+    """Return the PCI addresses of all GPUs in nvidia-smi's order."""
+    every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
+    every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
+    every |= {named.device.pci for named in known.names if named.device and named.device.pci}
+    return sorted(every)
+
+
+def _wrong_device(known: Evidence, named: Named) -> Shown | None:
+    device = named.device
+    if device is None or named.kind is not Kind.OPENCL or device.facts.get("type") != "other":
+        return None
+    gpus = [d for d in known.of_kind(Kind.OPENCL) if d.facts.get("type") == "gpu"]
+    better = next((str(d.ref) for d in (*gpus, *known.of_kind(Kind.CUDA))), None)
+    if better is None:
+        return None
+    words = {
+        "device": named.asked,
+        "what": printable(device.name),
+        "better": better,
+        "name": printable(named.name),
+    }
+    return Shown(words)
+
+
+def _no_kernel(_: Evidence, named: Named) -> Shown | None:
+    missing = named.measured.missing
+    return Shown({"what": printable(missing)}) if missing else None
+
+
+_ABSENT = Exit.ABSENT
+DEVICES = {
+    "GM201": Rule("not used", _no_permission, _ABSENT),
+    "GM202": Rule("not used", _hangs, _ABSENT),
+    "GM203": Rule("not used", _crashes, _ABSENT),
+    "GM204": Rule("not used", _hidden, _ABSENT),
+    "GM205": Rule("not used", _no_driver, _ABSENT),
+    "GM206": Rule("not used", _driver_old, _ABSENT),
+    "GM207": Rule("not used", _driver_fails, _ABSENT),
+    "GM208": Rule("not used", _shows_none, _ABSENT),
+    "GM209": Rule("not used", _missing, _ABSENT),
+    "GM210": Rule("not used", _broken, _ABSENT),
+    "GM211": Rule("not used", _mig, _ABSENT),
+    "GM212": Rule("not used", _wrong, Exit.WRONG_DATA),
+    "GM213": Rule("not used", _memory_full, _ABSENT),
+    "GM214": Rule("not used", _lost, _ABSENT),
+    "GM215": Rule("partly", _gpu_busy),
+    "GM216": Rule("used", _order),
+    "GM217": Rule("partly", _wrong_device),
+    "GM218": Rule("partly", _no_kernel),
+    "GM219": Rule("not used", _not_there, _ABSENT, last=True),
+    "GM220": Rule("not used", _working, _ABSENT),
+}
+
+
+def _affinity(known: Evidence, named: Named) -> Shown | None:
+    allowed, online = len(known.topology.cpus), known.topology.online
+    if named.absent is None or named.kind is not Kind.CPU or named.index is None:
+        return None
+    if not allowed <= named.index < online:
+        return None
+    return Shown({"device": named.asked, "allowed": str(allowed), "online": str(online)})
+
+
+def _quota(known: Evidence, named: Named) -> Shown | None:
+    quota = known.topology.quota
+    if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
+        return None
+    on_host = [n.device for n in known.names if n.device and n.device.in_host_memory]
+    cores = {element for device in on_host for element in device.hardware}
+    if quota >= len(cores):
+        return None
+    words = {"quota": f"{quota:g}", "cores": str(len(cores))}
+    return Shown(words, {"quota": Estimate.exact(quota), "cores": Estimate.exact(len(cores))})
+
+
+def _shared(known: Evidence, named: Named) -> Shown | None:
+    device = named.device
+    if device is None:
+        return None
+    others = [
+        one
+        for one in known.names
+        if one.device and one.name != named.name and one.device.id != device.id
+        and one.device.hardware & device.hardware
+    ]  # fmt: skip
+    if others and others[0].device:
+        hardware = min(others[0].device.hardware & device.hardware)
+        return Shown({"who": printable(others[0].name), "what": printable(hardware)})
+    together = known.together
+    said = together.explanation if together else None
+    if together is None or said is None or said.cause != "shared-hardware":
+        return None
+    if together.speedup.high >= IDEAL * together.ideal.value:
+        return None
+    words = {"who": "others", "what": printable(said.text)}
+    return Shown(words, {"speedup": together.speedup, "ideal": together.ideal})
+
+
+def _busy(known: Evidence, named: Named) -> Shown | None:
+    seen = known.others
+    if seen is None or named.device is None or not named.device.in_host_memory:
+        return None
+    if seen.cores < _BUSY:
+        return None
+    who = ", ".join(f"pid {one.pid} ({printable(one.name)})" for one in seen.processes)
+    words = {
+        "cores": f"{seen.cores:.2f}",
+        "of": str(seen.of),
+        "who": who or "processes that cannot be seen from here",
+    }
+    return Shown(words, {"foreign": Estimate.exact(seen.cores)})
+
+
+def _numa(known: Evidence, named: Named) -> Shown | None:
+    link = known.links.get(named.device.id) if named.device else None
+    if link is None or link.node is None or not link.nodes or link.node in link.nodes:
+        return None
+    here = ", ".join(map(str, link.nodes))
+    return Shown({"device": named.asked, "node": str(link.node), "here": here})
+
+
+def _narrow(known: Evidence, named: Named) -> Shown | None:
+    link = known.links.get(named.device.id) if named.device else None
+    if link is None:
+        return None
+    if link.width and link.max_width and link.width < link.max_width:
+        what = f"{link.width} of {link.max_width} lanes"
+    elif link.narrow is not None:
+        what = f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
+    else:
+        return None
+    return Shown({"device": named.asked, "what": what})
+
+
+MACHINE = {
+    "GM301": Rule("not used", _affinity, Exit.ABSENT),
+    "GM302": Rule("partly", _quota),
+    "GM303": Rule("partly", _busy),
+    "GM304": Rule("partly", _shared),
+    "GM305": Rule("partly", _numa),
+    "GM306": Rule("partly", _narrow),
+}

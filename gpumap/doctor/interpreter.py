@@ -1,0 +1,369 @@
+"""Facts of the user's interpreter, of its packages and libraries, and of the machine around them.
+
+Nothing of it is imported into gpumap. Metadata is read from the folders that the interpreter names;
+a library may sleep, crash, print without end or fork: its process group ends at a time limit. What
+drivers answer is asked elsewhere, in child processes; here it is put into words of facts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpumap import extras
+from gpumap.backends.probe import run_child
+from gpumap.doctor.facts import FRAMEWORKS, matching, tables
+from gpumap.errors import SourceError
+from gpumap.machine.cuda import version_text
+from gpumap.machine.fingerprint import VALUE_MAX
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.doctor.evidence import Nvidia
+    from gpumap.machine.tree import Tree
+
+STARTING = 5.0  # seconds for an interpreter to say what it is
+_MOST = 20_000  # entries of a folder that are read
+_HEAD = 1 << 16  # bytes of metadata
+_ANSWER = 1 << 18  # characters of an answer that are read
+_TEXT, _LIST = 2000, 200  # characters and entries of one fact
+_PRINTED = 40  # lines of a library's own that are kept, at its beginning and at its end
+_NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
+_LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
+_KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
+_CONDAS = ("conda", "mamba", "micromamba")
+_PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
+_QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+# Variables that decide what a framework sees; their values hold no secrets.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "LD_LIBRARY_PATH",
+    "JAX_PLATFORMS", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
+)  # fmt: skip
+_DISPLAY = "0x03"  # the class of GPUs on the PCI bus
+_PCI = "sys/bus/pci/devices"
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d")
+_GROUPS = ("render", "video")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An installed package, by its metadata."""
+
+    name: str
+    version: str
+    folder: str
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python of the user's, and what is installed for it."""
+
+    path: str
+    about: Mapping[str, Any]
+    packages: Mapping[str, Package] = field(default_factory=dict)
+    shadowed: tuple[str, ...] = ()  # installed twice, of which the first is used
+
+    def commands(self, framework: str, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the commands of fixes: its python, its pip, and what installs a framework."""
+        python, prefix = shlex.quote(self.path), shlex.quote(str(self.about.get("prefix", "")))
+        pip = installer = extras.pip(python=self.path)
+        if self.about.get("managed"):  # by a distribution, whose pip installs nothing
+            installer = f"{python} -m venv .venv && {extras.pip(python='.venv/bin/python')}"
+        elif not self.about.get("has_pip"):
+            pip = installer = f"{python} -m ensurepip && {pip}"
+            if shutil.which("uv", path=env.get("PATH")):
+                pip = installer = f"UV_PYTHON={python} uv pip"
+        names = tables()["packages"][framework].split()
+        there = [self.packages[name].version for name in names if name in self.packages]
+        conda = any(" " in version for version in there) if there else self.about.get("conda")
+        tools = (tool for tool in _CONDAS if shutil.which(tool, path=env.get("PATH")))
+        solver = f"{next(tools, _CONDAS[0])} install --prefix {prefix} -c conda-forge"
+        parts = {"python": python, "pip": pip, "installer": installer}
+        return parts | ({"conda": solver} if conda else {})
+
+
+def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
+    """Return a Python and its packages.
+
+    Raises:
+        SourceError: there is none, or it does not answer as one.
+    """
+    path = shutil.which(python, path=env.get("PATH")) if os.sep not in python else python
+    full = Path(cwd) / (path or python)
+    try:
+        if full.is_dir():
+            inside = (full / each for each in _PYTHONS)
+            full = next((each for each in inside if each.exists()), full / "python")
+        child = run_child((str(full), "-I", "-c", _program(), "about"), env, STARTING)
+    except (OSError, ValueError) as error:
+        raise _unusable(python, env, getattr(error, "strerror", None) or "no path") from error
+    about = _facts(child.answer)
+    if child.code is None:
+        raise _unusable(python, env, f"it did not answer within {STARTING:g} s")
+    if "paths" not in about:
+        raise _unusable(python, env, "it is no Python 3.7 or newer")
+    found = [*installed(_paths(about)), *conda(str(about.get("prefix", "")))]
+    packages: dict[str, Package] = {}
+    for each in found:
+        if each.name not in packages or " " in each.version:  # conda's has the build, too
+            packages[each.name] = each
+    kept = [(each, packages[each.name]) for each in found]
+    twice = (p.name for p, used in kept if p.folder != used.folder and " " not in used.version)
+    return Interpreter(str(full), about, packages, tuple(twice))
+
+
+def _unusable(python: str, env: Mapping[str, str], why: str) -> SourceError:
+    other = shutil.which("python3", path=env.get("PATH"))
+    fix = f"name another one: --python {other}" if other not in (None, python) else "install one"
+    return SourceError(f"cannot use the interpreter {printable(python)}: {why}", fix)
+
+
+def _paths(about: Mapping[str, Any]) -> list[str]:
+    """Return the folders in which it finds packages, in its own order."""
+    first = str(about.get("pythonpath") or "").split(os.pathsep)
+    every = (*first, about.get("user_site"), *(about.get("paths") or ()))
+    return list(dict.fromkeys(path for path in every if isinstance(path, str) and path))
+
+
+def installed(paths: Iterable[str]) -> Iterator[Package]:
+    """Yield the packages of folders by their metadata; of a name the first is what is imported."""
+    for path in paths:
+        with suppress(OSError, ValueError):
+            entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
+            for entry in entries:
+                if entry.endswith((".dist-info", ".egg-info")) and not entry.startswith("~"):
+                    yield _package(Path(path), entry)
+
+
+def _package(folder: Path, entry: str) -> Package:
+    """Return a package by its metadata; where that cannot be read, by the folder's name."""
+    stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
+    found: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
+    for name in ("METADATA", "PKG-INFO"):
+        source = folder / entry / name
+        if not source.is_file():  # a pipe would be waited for
+            continue
+        with suppress(OSError), source.open("rb") as file:
+            head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
+            for key, value in _NAME.findall(head):
+                found[key.lower()].append(value.strip())
+            break
+    name = re.sub(r"[-_.]+", "-", found["name"][-1]).lower()
+    return Package(name, found["version"][-1], str(folder), tuple(found["requires-dist"]))
+
+
+def conda(prefix: str) -> Iterator[Package]:
+    """Yield the packages of a conda environment, whose build is a part of their version."""
+    folder = Path(prefix, "conda-meta")
+    with suppress(OSError, ValueError):
+        for entry in sorted(os.listdir(folder)[:_MOST]):  # noqa: PTH208 - names alone
+            parts = entry.removesuffix(".json").rsplit("-", 2)
+            if entry.endswith(".json") and len(parts) == 3:  # noqa: PLR2004 - name, version, build
+                name = {"pytorch": "torch"}.get(parts[0].lower(), parts[0].lower())
+                yield Package(name, f"{parts[1]} {parts[2]}", str(folder))
+
+
+def frameworks(found: Interpreter) -> tuple[str, ...]:
+    """Return the frameworks that are installed."""
+    patterns = {name: tables()["packages"][name].split() for name in FRAMEWORKS}
+    return tuple(
+        n for n, ps in patterns.items() if any(any(matching(p, found.packages)) for p in ps)
+    )
+
+
+def metadata(found: Interpreter, framework: str) -> dict[str, Any]:
+    """Return the facts that packages' metadata holds."""
+    names = {name for name in tables()["packages"][framework].split() if name in found.packages}
+    required = {r for name in names for r in _required(found.packages[name].requires)}
+    jax = found.packages["jax"].requires if "jax" in found.packages else ()
+    facts = {
+        "framework": framework,
+        "packages": {each.name: each.version for each in found.packages.values()},
+        "packages_complete": True,
+        "python": found.about.get("python"),
+        "prefix": found.about.get("prefix"),
+        "shadows": [name for name in found.shadowed if name in names],
+        "requires_missing": sorted(required - set(found.packages)),
+        "jaxlib_least": next((m[1] for r in jax if (m := _LEAST.match(r))), None),
+    }
+    return {key: value for key, value in facts.items() if value not in (None, [])}
+
+
+def _required(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the wheels with CUDA's libraries that a package needs on Linux."""
+    for line in lines:
+        requirement, _, marker = line.partition(";")
+        name = re.match(r"(nvidia|cuda)[\w.-]*", requirement.strip().lower())
+        if name and not re.search(r"extra|win32|Windows|aarch64|Darwin", marker):
+            yield re.sub(r"[-_.]+", "-", name[0])
+
+
+def answers(
+    found: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
+) -> Mapping[str, dict[str, Any]]:
+    """Return what each library says of itself, each in a child process of the interpreter."""
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        jobs = {name: pool.submit(_answer, found, name, env, limit) for name in names}
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def _answer(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+    command = (found.path, "-c", _program(), name)
+    try:
+        child = run_child(command, {**_QUIET, **env}, limit)
+    except OSError as error:
+        return {"ended": f"it could not be started: {error.strerror}"}
+    facts = _facts(child.answer)
+    lines = [line[:400] for line in child.errors.splitlines() if line.strip()]
+    facts["stderr"] = lines[:_PRINTED] + lines[_PRINTED:][-_PRINTED:]
+    if child.code is None:
+        facts["ended"] = f"{name} did not answer within {limit:.0f} s"
+    elif not facts.pop("done", False):
+        how = f"signal {-child.code}" if child.code < 0 else f"exit {child.code}"
+        facts["ended"] = f"{name} ended the process that asked ({how})"
+    return facts
+
+
+def _facts(answer: str) -> dict[str, Any]:
+    """Return the facts of whole lines, cut to a size; what is of no known kind is not believed."""
+    every = tables()["answers"].items()
+    kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
+    found: dict[str, Any] = {}
+    for line in answer[:_ANSWER].splitlines():
+        with suppress(ValueError, RecursionError, AttributeError):
+            facts = json.loads(line).items()
+            found |= {key: _cut(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
+    return found
+
+
+def _cut(value: Any) -> Any:
+    """Return a fact of a bounded size: a text, or a list of texts and of mappings of texts."""
+    if isinstance(value, list):
+        return [_cut(each) for each in value[:_LIST] if not isinstance(each, list)]
+    if isinstance(value, dict):
+        return {key: str(text)[:_TEXT] for key, text in list(value.items())[:_LIST]}
+    return value[:_TEXT] if isinstance(value, str) else value
+
+
+def _program() -> str:
+    return files("gpumap.doctor").joinpath("interpreter_child.py").read_text(encoding="utf-8")
+
+
+def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str, Any]:
+    """Return what the machine's files and the environment say."""
+    cards = _cards(tree)
+    module = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", tree.text("proc/driver/nvidia/version") or "")
+    release = tree.text("proc/sys/kernel/osrelease") or ""
+    loaded = tree.text("proc/driver/nvidia/version") is not None
+    wsl = "microsoft" in release.lower()
+    files = [n for n in tree.names("dev") if re.match(r"nvidia(\d+|ctl)$|kfd$|dxg$", n)]
+    scheduler = next((word for name, word in tables()["schedulers"].items() if env.get(name)), None)
+    return {
+        "env": {name: env[name][:VALUE_MAX] for name in VARIABLES if name in env},
+        "pci_gpus": [p for p, v, _ in cards if v != "intel"] if tree.names(_PCI) else None,
+        "vendor": next((v for _, v, _ in cards if v in ("nvidia", "amd")), None),
+        "loaded_driver": next(
+            (d for _, v, d in cards if v == "nvidia" and d in ("nouveau", "nova", "nvidiafb")), None
+        ),
+        "driver_loaded": loaded or (wsl and "dxg" in files),
+        "kernel_module_version": module[1] if module else None,
+        "secure_boot": _secure_boot(tree) if not loaded else None,
+        "container": _container(tree),
+        "device_files": files,
+        "wsl": wsl,
+        "os": f"linux {release}",
+        "scheduler": scheduler,
+        "denied": list(denied),
+        "groups": _groups() if any(v == "amd" for _, v, _ in cards) else None,
+    }
+
+
+def _cards(tree: Tree) -> list[tuple[str, str, str]]:
+    """Return address, vendor and driver of each GPU on the PCI bus."""
+    found = []
+    for pci in sorted(tree.names(_PCI)):
+        if (tree.text(f"{_PCI}/{pci}/class") or "").startswith(_DISPLAY):
+            vendor = tables()["vendors"].get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
+            driver = (tree.root / _PCI / pci / "driver").resolve().name
+            found.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
+    return found
+
+
+def _secure_boot(tree: Tree) -> bool | None:
+    """Return whether Secure Boot is on: the fifth byte of its variable; None without one."""
+    try:
+        with (tree.root / _SECURE_BOOT).open("rb") as file:
+            return file.read(5)[4:] == b"\1"
+    except OSError:
+        return None
+
+
+def _container(tree: Tree) -> bool:
+    marks = any((tree.root / name).exists() for name in _CONTAINERS)
+    return marks or bool(re.search(r"docker|kubepods|libpod|lxc", tree.text("proc/1/cgroup") or ""))
+
+
+def _groups() -> list[str]:
+    """Return those of ROCm's groups that this process is in."""
+    import grp
+
+    mine = set(os.getgroups())
+    found = []
+    for name in _GROUPS:
+        try:
+            if os.geteuid() == 0 or grp.getgrnam(name).gr_gid in mine:
+                found.append(name)
+        except KeyError:
+            continue
+    return found
+
+
+def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
+    """Return what nvidia-smi says of the first device, or prints in its stead."""
+    names = tables()["smi"]
+    query = f"--query-gpu={','.join(names)}"
+    line = f'exec nvidia-smi {query} --format=csv,noheader,nounits >"/dev/fd/$1" 2>&1'
+    child = run_child(("/bin/sh", "-c", line, "sh"), env, limit)
+    if child.code in (_NOT_FOUND, None):
+        return {"nvidia_smi": "no answer"} if child.code is None else {}
+    rows = [[part.strip() for part in row.split(",")] for row in child.answer.splitlines()]
+    if child.code or not rows or any(len(row) < len(names) for row in rows):
+        return {"nvidia_smi": child.answer[:VALUE_MAX]}
+    pairs = zip(names.values(), rows[0], strict=False)
+    first = {k: int(v) if k.startswith("memory") and v.isdecimal() else v for k, v in pairs}
+    gpus = {"gpu": ", ".join(row[0] for row in rows), "gpu_count": len(rows)}
+    return first | gpus | {"mig": first["mig"] == "Enabled"}
+
+
+def of_driver(nvidia: Nvidia) -> dict[str, Any]:
+    """Return what NVIDIA's driver and NVML answered, in the words of facts."""
+    found: dict[str, Any] = {}
+    if nvidia.driver is not None and nvidia.driver.version:
+        found["driver_cuda"] = version_text(nvidia.driver.version).partition(" ")[2]
+        found["cuinit"] = tables()["cuinit"].get(str(nvidia.driver.status))
+        if not nvidia.driver.status:
+            found["gpu"] = ", ".join(each.name for each in nvidia.driver.devices)
+    if nvidia.gpus:
+        found["gpu_count"] = sum(len(gpu.instances) or 1 for gpu in nvidia.gpus)
+        found["mig"] = any(gpu.mig for gpu in nvidia.gpus)
+    if nvidia.code is not None:
+        found["nvml"] = tables()["nvml"].get(str(nvidia.code))
+    return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+_NOT_FOUND = 127  # of a shell: there is no such program

@@ -1,0 +1,337 @@
+"""GM1 and GM4: how a device is asked for, and the work that it is given.
+
+GM1..: it is not asked for, or not in the way that its user thinks. GM4..: it works, and the work is
+not the kind that it is fast at. Small work loses on every device: that alone is no fault of a
+set-up, and is said of an example. A name suffers from it where a cost is far beyond that of any
+sound device.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.config import lost_names, refused_device
+from gpumap.doctor.evidence import IDEAL, Rule, Shown
+from gpumap.errors import Exit
+from gpumap.model import Kind
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumap.config import TheanoOptions
+    from gpumap.doctor.evidence import Evidence, Late, Measured, Named
+    from gpumap.model import Estimate
+
+# Notes on a map's source that say that a part of it is lost on the way to Theano.
+_LOSING = (
+    "flags-comment", "flags-spelling", "flags-stray", "flags-comma", "flags-backslash",
+    "rc-section", "rc-quotes", "rc-blank", "rc-comment",
+)  # fmt: skip
+_EXPLICIT = ("argument", "--map", "--map-file")  # who asks for it knows it
+_THEANOS = ("THEANO_FLAGS", ".theanorc")
+_SHOWN = 80
+_GPUS = (Kind.CUDA, Kind.OPENCL)  # NVIDIA's OpenCL, too, shows what CUDA's variables let it show
+_READERS = {  # the kinds of device that a variable is for; others are for all
+    "CUDA_VISIBLE_DEVICES": _GPUS,
+    "CUDA_DEVICE_ORDER": _GPUS,
+    "POCL_AFFINITY": (Kind.OPENCL,),
+}
+_LONG = 400  # characters: a longer map is no line to paste
+LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
+COPYING = 1e9  # B/s: a link of four lanes of 2003
+FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
+SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
+_DOUBLE = ("float64",)
+
+
+def _bad_map(known: Evidence, _: Named) -> Shown | None:
+    if not known.problems:
+        return None
+    first = known.problems[0]
+    more = f" and {len(known.problems) - 1} more" if len(known.problems) > 1 else ""
+    return Shown({"what": first.message + more, "fix": first.hint or "see the error"})
+
+
+def _no_configuration(known: Evidence, named: Named) -> Shown | None:
+    if known.source is not None or known.problems or not has_gpu(known):
+        return None
+    told = known.theano.get("device")
+    if told is not None and told.value.strip() != "cpu":
+        return None  # it names a device, or Theano refuses it
+    what = f"device=cpu ({_cut(told.origin)}) is no map" if told else "there is no map"
+    gpu = next((one.asked for one in known.names if one.kind is not Kind.CPU), None)
+    where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
+    return Shown({"what": what, "map": _whole(known.names, named), "theano": where})
+
+
+def _whole(names: Iterable[Named], named: Named) -> str:
+    """Return the map of names, in one line; a very long one is that of this name alone."""
+    text = ";".join(f"{printable(one.name)}->{one.asked}" for one in names)
+    return text if 0 < len(text) <= _LONG else f"{_cut(named.name)}->{named.asked}"
+
+
+def has_gpu(known: Evidence) -> bool:
+    """Return whether a backend has found a GPU."""
+    opencl = known.of_kind(Kind.OPENCL)
+    return bool(known.of_kind(Kind.CUDA)) or any(d.facts.get("type") == "gpu" for d in opencl)
+
+
+def _cut_map(known: Evidence, _: Named) -> Shown | None:
+    notes = known.source.notes if known.source else ()
+    lost = next((note for note in notes if note.code in _LOSING), None)
+    return Shown({"what": lost.message, "fix": lost.hint or "write it again"}) if lost else None
+
+
+def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
+    told = known.theano.get("device")
+    contexts = known.theano.get("contexts")
+    if told is None or told.value.strip() != "cpu" or (contexts and contexts.value.strip()):
+        return None
+    if named.kind is Kind.CPU:
+        return None
+    text = _whole((one for one in known.names if one.kind is not Kind.CPU), named)
+    return Shown({"origin": _cut(told.origin), "map": text, "device": named.asked})
+
+
+def _options(known: Evidence) -> TheanoOptions:
+    return {key: (setting.value, setting.origin) for key, setting in known.theano.items()}
+
+
+def _refused(known: Evidence, _: Named) -> Shown | None:
+    device = refused_device(_options(known))
+    if device is None or device.startswith("gpu"):  # an old name has a cause of its own
+        return None
+    return Shown({"device": _cut(device), "origin": _cut(known.theano["device"].origin)})
+
+
+def _lost(known: Evidence, named: Named) -> Shown | None:
+    owner = lost_names(_options(known)).get(named.name)
+    if owner is None:
+        return None
+    fix = f"remove {_cut(owner)}" if "=" in owner else "give each name a device of its own"
+    return Shown({"name": _cut(named.name), "owner": _cut(owner), "fix": fix})
+
+
+def _old_name(known: Evidence, _: Named) -> Shown | None:
+    told = known.theano.get("device")
+    if told is None or not told.value.startswith("gpu"):
+        return None
+    number = told.value.removeprefix("gpu")
+    new = f"cuda{number}" if number.isdecimal() else "cuda"
+    return Shown({"device": _cut(told.value), "origin": _cut(told.origin), "new": new})
+
+
+def _option_late(known: Evidence, _: Named) -> Shown | None:
+    late = known.script.option if known.script else None
+    return _late(known, late) if late else None
+
+
+def _variable_late(known: Evidence, named: Named) -> Shown | None:
+    every = known.script.variables if known.script else ()
+    late = next((one for one in every if named.kind in _READERS.get(one.name, Kind)), None)
+    return _late(known, late) if late else None
+
+
+def _late(known: Evidence, late: Late) -> Shown:
+    return Shown(
+        {
+            "path": _cut(known.script.path if known.script else ""),
+            "line": str(late.line),
+            "what": late.what,
+            "library": late.after,
+            "imported": str(late.imported),
+        }
+    )
+
+
+def _other_map(known: Evidence, _: Named) -> Shown | None:
+    theirs = known.theano.get("contexts")
+    if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
+        return None
+    if _plain(theirs.value) == _plain(known.source.text):
+        return None
+    return Shown(
+        {
+            "ours": _cut(known.source.text),
+            "origin": known.source.origin,
+            "theirs": _cut(theirs.value),
+            "place": _cut(theirs.origin),
+        }
+    )
+
+
+def _child(known: Evidence, named: Named) -> Shown | None:
+    value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
+    return Shown() if value == "Yes" and named.kind is not Kind.CPU else None
+
+
+def _blocking(known: Evidence, named: Named) -> Shown | None:
+    value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
+    if named.kind is not Kind.CUDA or value.strip() in ("", "0"):
+        return None
+    return Shown({"value": _cut(value)})
+
+
+def _one_device(known: Evidence, named: Named) -> Shown | None:
+    devices = {one.device.id for one in known.names if one.device is not None}
+    several = [one for one in known.names if one.device is not None]
+    if named.device is None or len(several) < len(known.names) or len(several) == 1:
+        return None
+    if len(devices) > 1:
+        return None
+    every = known.of_kind(named.kind)
+    others = [str(d.ref) for d in every if d.id != named.device.id and d.ref.part is None]
+    words = {
+        "count": str(len(several)),
+        "device": _cut(str(named.device.ref)),
+        "others": f"; there is {', '.join(others[:4])} too" if others else "",
+    }
+    return Shown(words)
+
+
+def _unreadable(known: Evidence, _: Named) -> Shown | None:
+    problem = known.unreadable
+    return Shown({"what": problem.message, "fix": problem.hint or "fix it"}) if problem else None
+
+
+def _wrong_backend(_: Evidence, named: Named) -> Shown | None:
+    absent = named.absent
+    if absent is None or absent.code != "wrong-backend":
+        return None
+    return Shown({"what": absent.message, "fix": absent.hint or ""})
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())
+
+
+def _cut(text: str) -> str:
+    return printable(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}...")
+
+
+CONFIGURATION = {
+    "GM101": Rule("not used", _bad_map),
+    "GM102": Rule("not used", _no_configuration),
+    "GM103": Rule("partly", _cut_map),
+    "GM104": Rule("not used", _cpu_fallback),
+    "GM105": Rule("not used", _old_name),
+    "GM106": Rule("not used", _option_late),
+    "GM107": Rule("not used", _variable_late),
+    "GM108": Rule("not used", _child),
+    "GM109": Rule("partly", _other_map),
+    "GM110": Rule("partly", _blocking),
+    "GM111": Rule("partly", _one_device),
+    "GM112": Rule("partly", _unreadable),
+    "GM113": Rule("not used", _wrong_backend, Exit.QUESTION),
+    "GM114": Rule("not used", _refused),
+    "GM115": Rule("not used", _lost),
+}
+
+
+def _float64(known: Evidence, named: Named) -> Shown | None:
+    chosen = known.theano.get("floatX")
+    theanos = "device" in known.theano or "contexts" in known.theano
+    if named.kind is Kind.CPU or named.device is None:
+        return None
+    if chosen is None and not theanos:
+        return None
+    if chosen is not None and chosen.value.strip() not in _DOUBLE:
+        return None
+    what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
+    return _far_slower(what, named.measured)
+
+
+def _far_slower(what: str, measured: Measured) -> Shown | None:
+    """Return what float64 costs, where that is far more than on any sound device."""
+    single, double = measured.figures.get("product"), measured.figures.get("double")
+    if single is None or measured.failure is not None:
+        return None
+    if double is None:
+        return Shown({"what": what, "cost": "; the device has no float64"}, {"single": single})
+    if double.low <= FAR * single.high:
+        return None
+    cost = f"; a product then takes {double.value / single.value:.1f} times as long"
+    return Shown({"what": what, "cost": cost}, {"single": single, "double": double})
+
+
+def _little_work(_: Evidence, named: Named) -> Shown | None:
+    launch = named.measured.figures.get("launch")
+    if launch is None or launch.low < LAUNCH:
+        return None
+    return Shown({"launch": shown(launch)}, {"launch": launch})
+
+
+def _transfer(_: Evidence, named: Named) -> Shown | None:
+    figures = named.measured.figures
+    call, launch, copying = (figures.get(key) for key in ("call", "launch", "bandwidth"))
+    if copying is not None and copying.high < COPYING:
+        return Shown({"what": f"copies run at {shown(copying)}"}, {"bandwidth": copying})
+    if call is None or launch is None or call.low - launch.high < LAUNCH:
+        return None
+    what = f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"
+    return Shown({"what": what}, {"call": call, "launch": launch})
+
+
+def _set_up(_: Evidence, named: Named) -> Shown | None:
+    set_up = named.measured.figures.get("setup")
+    if set_up is None or set_up.low < SETTING_UP:
+        return None
+    return Shown({"setup": shown(set_up)}, {"setup": set_up})
+
+
+def _waiting(_: Evidence, named: Named) -> Shown | None:
+    waiting = named.measured.figures.get("waiting")
+    if waiting is None or waiting.low < LAUNCH:
+        return None
+    return Shown({"waiting": shown(waiting)}, {"waiting": waiting})
+
+
+def _serialised(known: Evidence, named: Named) -> Shown | None:
+    found = known.together
+    if found is None or found.explanation is None or found.explanation.cause != "serialised":
+        return None
+    if named.device is None or found.speedup.high >= IDEAL * found.ideal.value:
+        return None
+    words = {"speedup": f"{found.speedup.value:.2f}", "ideal": f"{found.ideal.value:.2f}"}
+    return Shown(words, {"speedup": found.speedup, "ideal": found.ideal})
+
+
+def _slower(_: Evidence, named: Named) -> Shown | None:
+    figures, device = named.measured.figures, named.device
+    product, host = figures.get("product"), figures.get("host_product")
+    if device is None or device.in_host_memory or product is None or host is None:
+        return None
+    if product.low <= host.high:
+        return None
+    words = {"product": shown(product), "host": shown(host)}
+    return Shown(words, {"product": product, "host": host})
+
+
+def _unfused(_: Evidence, __: Named) -> Shown | None:
+    """Return None: it is a cause of an example, found there, and never of a set-up."""
+    return None
+
+
+def _not_examined(_: Evidence, named: Named) -> Shown | None:
+    failure = named.measured.failure
+    return Shown({"what": failure.text}) if failure and failure.code == "no-time" else None
+
+
+def shown(figure: Estimate) -> str:
+    """Return a figure as text."""
+    return units.together((figure.value,), figure.unit)[0]
+
+
+WORK = {
+    "GM401": Rule("partly", _little_work),
+    "GM402": Rule("partly", _transfer),
+    "GM403": Rule("partly", _set_up),
+    "GM404": Rule("partly", _serialised),
+    "GM405": Rule("partly", _waiting),
+    "GM406": Rule("partly", _slower),
+    "GM407": Rule("partly", _float64),
+    "GM408": Rule("partly", _unfused),
+    "GM409": Rule("partly", _not_examined, Exit.INCONCLUSIVE),
+}

@@ -1,0 +1,428 @@
+"""Why several devices are not as fast as they could be: one cause for each row, with its figures.
+
+The causes are tried in a fixed order: what is known for sure first, what is inferred from
+figures next, and what is left over last. The time of a round is taken apart: each device's span is
+compared with its solo time (is it slower beside the others?), the spans against each other (do they
+overlap?), and what lies outside of them against the host's work (launching, fetching, waiting).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from gpumap import units
+from gpumap.bench.registry import find, how, is_control, specified
+from gpumap.judge.ceilings import ENOUGH, founded
+from gpumap.model import Estimate, Explanation, Measurement, replace
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpumap.model import Binding, Cause, Device
+
+MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
+HOST_FASTER: Final = "host-faster"
+_SERIAL = 0.5  # overlap below which devices take turns
+SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
+_CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
+_CORES = 0.75  # of one core for each device: less is not room enough for all
+Said = tuple[str, dict[str, Estimate]]
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrent:
+    """A row of devices that worked at the same time."""
+
+    row: Measurement
+
+    @property
+    def time(self) -> float:
+        """Return the seconds of one round."""
+        return self.row.metrics["time"].value
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """Return the names that worked together, and their devices."""
+        return self.row.case.bindings
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether every device works in the host's own memory."""
+        return all(binding.device.in_host_memory for binding in self.bindings)
+
+    def holders(self, has: Callable[[Device], Iterable[str]]) -> list[tuple[str, list[str]]]:
+        """Return what several of the devices have, with their names, in the order of finding."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for binding in self.bindings:
+            for element in has(binding.device):
+                found[element].append(printable(binding.name))
+        return [(element, names) for element, names in found.items() if len(names) > 1]
+
+    def busy(self, missing: float, then: str = "") -> Said | None:
+        """Return that others had most of the cores that are missing; None where they had less."""
+        around, count = self.row.around, len(self.bindings)
+        if around is None or not self.on_host:
+            return None
+        foreign, steal = around.foreign or 0.0, around.steal or 0.0
+        if foreign + steal * count < MAIN * missing:
+            return None
+        return _by_others(foreign, steal, steal * count, then)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Concurrent):
+    """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
+
+    alone: Mapping[str, Measurement]  # each name with its product
+    controls: Mapping[str, Measurement]  # by device id
+
+    @property
+    def solo(self) -> dict[str, float]:
+        """Return the seconds of each name's product alone."""
+        return {name: row.metrics["time"].value for name, row in self.alone.items()}
+
+    @property
+    def efficiency(self) -> float:
+        """Return the share of the ideal that was reached."""
+        return self.row.metrics["efficiency"].value
+
+    @property
+    def shortfall(self) -> float:
+        """Return the seconds of a round beyond the ideal."""
+        return max(self.time * (1.0 - self.efficiency), 0.0)
+
+    @property
+    def inequality(self) -> float:
+        """Return how many times as long the slowest device takes alone as the fastest."""
+        times = self.solo.values()
+        return _divided(max(times), min(times)) if times else 1.0
+
+    @property
+    def apart(self) -> bool:
+        """Return whether each device is bound to cores of the host that no other one has."""
+        every = [core for binding in self.bindings for core in binding.device.cores]
+        bound = all(binding.device.cores for binding in self.bindings)
+        return self.on_host and bound and len(set(every)) == len(every)
+
+    def spans(self) -> dict[str, float]:
+        """Return the median seconds that each device worked in a round."""
+        found = self.row.samples.intervals if self.row.samples else {}
+        return {n: median(stop - start for start, stop in each) for n, each in found.items()}
+
+    def cores(self) -> float | None:
+        """Return how many cores of CPU time a round had, if that is known."""
+        cpu = self.row.samples.cpu if self.row.samples else ()
+        return median(cpu) / self.time if cpu and self.time > 0.0 else None
+
+
+def explained(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows of a group, those below what could be each with its cause.
+
+    That is 90 % of an ideal; or of what the host alone does, where that was measured too. A row has
+    none where it, or its reference, has too few samples for an interval.
+    """
+    found, solid = list(rows), {id(row) for row in founded(rows)}
+    for place, row in enumerate(found):
+        if row.status == "ok" and id(row) in solid:
+            held = "ideal" in row.metrics and "efficiency" in row.metrics
+            why = _explanation(_evidence(row, rows)) if held else None
+            found[place] = replace(row, explanation=why or _host_faster(row, rows))
+    return found
+
+
+def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
+    """Return that the host does the same in clearly less time; None where it does not."""
+    over_host = specified(row.case).over_host
+    gain = row.metrics.get("speedup" if over_host else "speedup_over_host")
+    if gain is None or gain.high >= 1.0:
+        return None
+    known: dict[str | None, Measurement] = {
+        r.case.id if over_host else specified(r.case).role: r for r in reversed(rows)
+    }
+    host = known[row.case.against if over_host else "host"]
+    theirs, ours = host.metrics["time"].value, row.metrics["time"].value
+    what = "".join(f"{each}: " for each in how(row.case))
+    names = "+".join(map(printable, row.case.names))
+    text = (
+        f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the device does not pay"
+    )
+    return Explanation(HOST_FASTER, text, {"host": seconds(theirs), "time": seconds(ours)})
+
+
+def _explanation(evidence: Evidence) -> Explanation | None:
+    gain, count = evidence.row.metrics["speedup"].value, len(evidence.bindings)
+    efficiency = evidence.row.metrics["efficiency"]  # its interval leaves out that nothing is lost
+    below = efficiency.value < ENOUGH and efficiency.high < 1.0
+    if not below and gain >= ENOUGH * count:
+        return None
+    for cause, finder, only_below in _FINDERS:
+        if (below or not only_below) and (said := finder(evidence)) is not None:
+            text, figures = said
+            return Explanation(cause, text, figures)
+    return None
+
+
+def _shared(evidence: Evidence) -> Said | None:
+    """Names on one piece of hardware, by its identity or the system's topology."""
+    shared = evidence.holders(lambda device: device.hardware)
+    if not shared:
+        return None
+    element, names = min(shared)
+    who = " and ".join(names) if len(names) == 2 else f"{len(names)} names"  # noqa: PLR2004 - a pair
+    text = f"{who} share hardware ({printable(element)}): together they do what one does"
+    return text, _ratios(evidence, "speedup", "ideal")
+
+
+def _unequal(evidence: Evidence) -> Said | None:
+    """The slowest device sets the time of an equal split: clearly so, or there is no balance."""
+    if evidence.efficiency < ENOUGH or "ideal_balanced" not in evidence.row.metrics:
+        return None
+    slow, fast = (pick(evidence.solo, key=evidence.solo.__getitem__) for pick in (max, min))
+    factor = evidence.inequality
+    text = (
+        f"{printable(slow)} takes {factor:.2f} times as long as {printable(fast)}, and an equal "
+        "split ends with the slowest"
+    )
+    return text, {
+        "slowest": seconds(evidence.solo[slow]),
+        "fastest": seconds(evidence.solo[fast]),
+    }
+
+
+def contended(row: Measurement) -> Said | None:
+    """Others want cores that the devices need: what figures seem to show is then their doing.
+
+    During the measurement or before it; only of devices that are made of the host's cores.
+    """
+    around, bindings, count = row.around, row.case.bindings, len(row.case.bindings)
+    if around is None or not Concurrent(row).on_host:
+        return None
+    needed = sum(max(len(binding.device.cores), 1) for binding in bindings)
+    spare = max((around.cores or needed) - needed, 0)
+    foreign, steal = max(around.foreign or 0.0, around.before or 0.0), around.steal or 0.0
+    stolen = steal * (around.cores or count)
+    if foreign + stolen - spare < _CONTENDED:
+        return None
+    return _by_others(foreign, steal, stolen)
+
+
+def _by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Said:
+    """Return that others used cores, or that the hypervisor took as many or more."""
+    text = f"other processes used {foreign:.2f} cores{then}"
+    if stolen > foreign:
+        text = f"the hypervisor took {steal:.0%} of the time from this machine"
+    return text, {"foreign": Estimate.exact(foreign), "steal": Estimate.exact(steal)}
+
+
+def _contended(evidence: Evidence) -> Said | None:
+    """No other cause can be told from such figures."""
+    if evidence.efficiency >= ENOUGH and evidence.inequality < SLOWER:
+        return None
+    return contended(evidence.row)
+
+
+def _busy(evidence: Evidence) -> Said | None:
+    """Other processes, or other machines on the same hardware, had the cores that are missing."""
+    below = evidence.efficiency < ENOUGH
+    if not below and evidence.inequality < SLOWER:
+        return None
+    missing = len(evidence.bindings) - evidence.row.metrics["speedup"].value
+    if below:
+        missing = (1.0 - evidence.efficiency) * len(evidence.bindings)
+    return evidence.busy(missing, f", and {missing:.2f} cores of speed-up are missing")
+
+
+def _launch(evidence: Evidence) -> Said | None:
+    """Most of a product's time, even alone, is not arithmetic."""
+    spec = find(evidence.row.case.bench)
+    if spec is None or not spec.arithmetic:
+        return None
+    for binding in evidence.bindings:
+        solo, control = evidence.alone.get(binding.name), evidence.controls.get(binding.device.id)
+        if solo is None or control is None:
+            continue
+        alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
+        if arithmetic < MAIN * alone:
+            text = (
+                f"on {printable(binding.name)} a product takes {time_of(alone)}, of which "
+                f"{time_of(arithmetic)} are arithmetic: the rest is launching it"
+            )
+            return text, {"product": seconds(alone), "arithmetic": seconds(arithmetic)}
+    return None
+
+
+def _arithmetic(solo: Measurement, control: Measurement) -> float:
+    """Return the seconds of a product that are arithmetic, by the time of a larger one.
+
+    With L of a launch and P of the control's arithmetic, n and m rounds in a sample, a round of the
+    control takes P + L / n: launches are hidden behind what was launched before. A product that is
+    launch-bound takes L + k P / m, with a share k of the control's operations. Where these two do
+    not agree the control's time is taken whole, and that is the most that it can be.
+    """
+    works = solo.case.work, control.case.work
+    ours, theirs = (work.operations / max(work.products, 1) for work in works)
+    share = ours / theirs
+    one, large = (row.metrics["time"].value for row in (solo, control))
+    m, n = (
+        row.samples.iterations_per_sample if row.samples else math.inf for row in (solo, control)
+    )
+    hidden = 1.0 - share / (m * n)
+    whole = (large - one / n) / hidden if hidden > 0.0 else large
+    launch = one - share * whole / m
+    return share * (whole if 0.0 <= launch <= whole else large)
+
+
+def _transfer(evidence: Evidence) -> Said | None:
+    """Moving the results takes the time, and clearly takes some."""
+    fetch, row = evidence.row.metrics.get("fetch"), evidence.row
+    if fetch is None or fetch.low <= 0.0 or fetch.value < MAIN * evidence.shortfall:
+        return None
+    moved = units.memory(row.case.work.bytes_to_host)
+    text = f"fetching {moved} takes {time_of(fetch.value)} of {time_of(evidence.time)}"
+    return text, {"fetch": fetch, "time": row.metrics["time"]}
+
+
+def _serialised(evidence: Evidence) -> Said | None:
+    """The devices take turns: their spans do not overlap."""
+    overlap = evidence.row.metrics.get("overlap")
+    if overlap is None or overlap.value >= _SERIAL:
+        return None
+    text = f"the devices take turns: they worked together for {overlap.value:.0%} of their time"
+    return text, {"overlap": overlap}
+
+
+def _robbed(evidence: Evidence) -> Said | None:
+    """Each has cores of its own, and yet less CPU time than it seemed to work."""
+    cores, spans = evidence.cores(), evidence.spans()
+    if cores is None or not evidence.apart or evidence.time <= 0.0:
+        return None
+    worked = sum(spans.values()) / evidence.time
+    if cores >= _CORES * worked:
+        return None
+    text = (
+        f"each device has cores of its own, and in {worked:.2f} cores of work they had "
+        f"{cores:.2f} cores of CPU time: something else ran there"
+    )
+    return text, {"cores": Estimate.exact(cores), "worked": Estimate.exact(worked)}
+
+
+def _one_core(evidence: Evidence) -> Said | None:
+    """Spans overlap, CPU time does not: several workers sit on fewer cores."""
+    cores = evidence.cores()
+    if cores is None or not evidence.on_host or cores >= _CORES * len(evidence.bindings):
+        return None
+    if evidence.apart:  # then it is not this
+        return None
+    text = (
+        f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
+        "they sit on the same ones"
+    )
+    return text, {"cores": Estimate.exact(cores), **_ratios(evidence, "overlap")}
+
+
+def _slower_together(evidence: Evidence) -> Said | None:
+    """Each works at the same time as the others, and takes longer than alone."""
+    spans = evidence.spans()
+    factors = {
+        name: _divided(spans[name], alone) for name, alone in evidence.solo.items() if name in spans
+    }
+    if not factors or max(factors.values()) < SLOWER:
+        return None
+    worst = max(factors, key=factors.__getitem__)
+    text = (
+        f"{printable(worst)} takes {factors[worst]:.2f} times as long beside the others as alone: "
+        "they share memory bandwidth, cache or power"
+    )
+    return text, {"alone": seconds(evidence.solo[worst]), "together": seconds(spans[worst])}
+
+
+def _waiting(evidence: Evidence) -> Said | None:
+    """The devices are done long before the round is: the host waits and hands over."""
+    outside = _outside(evidence)
+    if outside is None or outside < MAIN * evidence.shortfall:
+        return None
+    empty = evidence.row.samples.empty_sync if evidence.row.samples else None
+    text = f"{time_of(outside)} of {time_of(evidence.time)} pass while no device works"
+    figures = {"outside": seconds(outside)}
+    if empty is not None:
+        text += f"; waiting for nothing takes {time_of(empty)}"
+        figures["empty_sync"] = seconds(empty)
+    return text, figures
+
+
+def _little(evidence: Evidence) -> Said | None:
+    """A round is over before its costs are paid."""
+    rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
+    if rounds == 1:
+        return None  # it is long enough to be a sample of its own
+    text = f"an iteration takes only {time_of(evidence.time)}: give each device more to do"
+    return text, {"time": seconds(evidence.time)}
+
+
+def _unexplained(evidence: Evidence) -> Said | None:
+    text = f"{time_of(evidence.shortfall)} of {time_of(evidence.time)} are not accounted for"
+    return text, _ratios(evidence, "speedup", "ideal", "overlap")
+
+
+# Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
+# stand for two ways to find it: `shared-hardware` is known by identity, or seen in figures.
+_FINDERS: tuple[tuple[Cause, Callable[[Evidence], Said | None], bool], ...] = (
+    ("cpu-contention", _contended, False),  # it makes equal devices unequal, too
+    ("shared-hardware", _shared, False),
+    ("transfer-bound", _transfer, True),
+    ("launch-bound", _launch, True),
+    ("cpu-contention", _busy, False),
+    ("unequal-devices", _unequal, False),
+    ("serialised", _serialised, True),
+    ("cpu-contention", _robbed, True),
+    ("shared-hardware", _one_core, True),
+    ("shared-hardware", _slower_together, True),
+    ("synchronisation", _waiting, True),
+    ("too-little-work", _little, True),
+    ("unexplained", _unexplained, True),
+)
+CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]))
+
+
+def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
+    timed = [other for other in rows if "time" in other.metrics]
+    alone = {other.case.names[0]: other for other in timed if specified(other.case).role == "solo"}
+    controls = {o.case.bindings[0].device.id: o for o in timed if is_control(o.case)}
+    return Evidence(row, alone, controls)
+
+
+def _outside(evidence: Evidence) -> float | None:
+    """Return the seconds of a round in which no device worked."""
+    spans = evidence.row.samples.intervals if evidence.row.samples else {}
+    if not spans:
+        return None
+    unions = [
+        max(stop for _, stop in each) - min(start for start, _ in each)
+        for each in zip(*spans.values(), strict=True)
+    ]
+    outside: float = evidence.time - median(unions)
+    return max(outside, 0.0)
+
+
+def _ratios(evidence: Evidence, *names: str) -> dict[str, Estimate]:
+    return {name: evidence.row.metrics[name] for name in names if name in evidence.row.metrics}
+
+
+def seconds(value: float) -> Estimate:
+    """Return a time that is exact."""
+    return Estimate.exact(value, "s")
+
+
+def time_of(value: float) -> str:
+    """Return a time as text."""
+    return units.together((value,), "s")[0]
+
+
+def _divided(over: float, under: float) -> float:
+    return over / under if under > 0.0 else float("inf")

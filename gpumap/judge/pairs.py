@@ -1,0 +1,345 @@
+"""What two reports have in common, block by block; and whether new is slower than base by over d.
+
+Control products are no rows of their own: a time is judged as it is and relative to the control
+just before it (of older reports: in its block). Of the size sweep that a model is fitted to nothing
+is judged unless nothing else was requested: how much of it is measured depends on the time left.
+
+A pass is said of each metric, alarms of all of them. With d the threshold and x the logarithm of
+new over base, turned so that more is worse,
+
+    pass            the one-sided upper end of x is below log(1 + d)
+    improvement     a pass whose upper end is below -log(1 + d)
+    regression      the one-sided lower end of x is above log(1 + d), by Holm's procedure
+    inconclusive    anything else: too few samples, or too wide an interval
+
+"Nothing became slower" is said of every metric at once, an intersection-union test: each keeps its
+own 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is said of any:
+Holm's procedure holds the probability of one false alarm among all at 5 % (Scandinavian Journal of
+Statistics 1979, jstor 4615733). A run that stops early has been looked at up to three times: of the
+5 %, each early look spends 0.5 and the last one 4 (Haybittle, Br. J. Radiol. 1971; Peto et al.,
+Br. J. Cancer 1976). A group that is measured alone is looked at alone: an alarm at an early look is
+corrected for the metrics of all groups, so that together they spend no more.
+
+Two runs share no blocks, so their ratio is that of two medians, and its interval that of the
+difference of the logarithms by the method of variance estimates recovery (Zou & Donner, Statistics
+in Medicine 2008, doi 10.1002/sim.3095): the distances of both ends from their medians, squared and
+added. Each end keeps its own length, so a skewed interval stays skewed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from gpumap import stats
+from gpumap.bench.registry import in_sweep, is_control, specified
+from gpumap.model import Measurement, Samples, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.model import Report
+
+SPEEDUP = "speedup"
+_LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
+Word = Literal["pass", "improvement", "regression", "inconclusive"]
+
+LOOKS = 3  # at a run that may stop early
+EARLY = 0.005  # one-sided error of each look but the last
+LAST = 0.05 - EARLY * (LOOKS - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a report, its control, and the rows that its speed-up is measured against."""
+
+    row: Measurement
+    control: Measurement | None
+    references: tuple[Measurement, ...]  # one after the other they do the same work
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return what is judged of it, the time first; nothing if it was not measured."""
+        if self.row.status != "ok":
+            return ()
+        names = [name for name in ("time", "issue_interval") if name in self.row.metrics]
+        if names and self.row.case.against is not None and SPEEDUP in self.row.metrics:
+            names.append(SPEEDUP)
+        return tuple(names)
+
+    def series(self, metric: str, *, relative: bool = False) -> dict[int, float]:
+        """Return what is judged of a figure, one number for each block; none: it is not there."""
+        own = _by_block(self.row)
+        if metric == SPEEDUP:
+            return _over(_sums(self.references), own) if self.references else {}
+        if relative and self.control is not None:
+            return _over(own, _before(self.row) or _by_block(self.control))
+        return own
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One figure of one row in both reports."""
+
+    id: str
+    metric: str
+    base: Row
+    new: Row
+    interleaved: bool = False  # blocks of one number were taken right after each other
+
+    @property
+    def controlled(self) -> bool:
+        """Return whether both runs have a control product beside it."""
+        sides = (self.base, self.new)
+        return self.metric != SPEEDUP and all(side.control is not None for side in sides)
+
+    def change(self, level: float, *, relative: bool = False) -> Change | None:
+        """Return how much worse it became; None where either run has too few blocks to tell.
+
+        Of interleaved runs it is the median of one ratio for each shared block: what both saw of
+        the machine is in none of them.
+
+        Args:
+            level: one-sided error of the interval at either end.
+            relative: to the control product, block by block.
+        """
+        both = [side.series(self.metric, relative=relative) for side in (self.base, self.new)]
+        each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
+        if each is not None:
+            found: Change | None = Change(each.value, each.low, each.high)
+        else:  # too few blocks in which neither was disturbed; or two runs
+            found = change(*(located(list(one.values()), level) for one in both))
+        return -found if found is not None and self.metric == SPEEDUP else found
+
+    def sampled_otherwise(self) -> str | None:
+        """Return what was taken in samples of other lengths, and of how many rounds."""
+        for what, base, new in self._parts():
+            one, other = base.samples or Samples(), new.samples or Samples()
+            if _otherwise(one, other):
+                rounds = f"{one.iterations_per_sample} and {other.iterations_per_sample} rounds"
+                return f"{what} was sampled otherwise: {rounds} at a time"
+        return None
+
+    def _parts(self) -> Iterator[tuple[str, Measurement, Measurement]]:
+        """Yield the rows that the figure is made of."""
+        yield "the row", self.base.row, self.new.row
+        if self.metric == SPEEDUP:
+            references = zip(self.base.references, self.new.references, strict=False)
+            yield from (("its reference", one, other) for one, other in references)
+        elif self.base.control is not None and self.new.control is not None:
+            yield "its control", self.base.control, self.new.control
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A figure that one report does not have; `other` is that report's row, if there is one."""
+
+    id: str
+    metric: str
+    lost: bool  # base has it, new does not; else the other way
+    other: Row | None  # also one that is not judged, as it is for a model
+
+
+def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
+    """Return the figures that both reports have, and those that one has alone."""
+    before, after = _rows(base), _rows(new)
+    was_left, now_left = _left(base, before), _left(new, after)
+    pairs: list[Pair] = []
+    alone: list[Alone] = []
+    for id_ in dict.fromkeys((*before, *after)):
+        was, now = before.get(id_), after.get(id_)
+        had, has = (side.metrics if side else () for side in (was, now))
+        if was and now and had and has:
+            pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
+        else:  # one line for a row
+            had, has = had[:1], has[:1]
+        was, now = was or was_left.get(id_), now or now_left.get(id_)
+        alone += [Alone(id_, metric, lost=True, other=now) for metric in had if metric not in has]
+        alone += [Alone(id_, metric, lost=False, other=was) for metric in has if metric not in had]
+    return pairs, alone
+
+
+def left_out(report: Report) -> int:
+    """Return how many rows that were measured are not judged, because they are a model's."""
+    return sum(left.row.status == "ok" for left in _left(report, _rows(report)).values())
+
+
+def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
+    """Return the rows that are not judged, because they are a model's, by id."""
+    rows = (row for row in report.measurements if not is_control(row.case))
+    return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
+
+
+def _rows(report: Report) -> dict[str, Row]:
+    """Return the rows that may be judged, by id."""
+    found: dict[str, Row] = {}
+    rows = {row.case.id: row for row in report.measurements if not is_control(row.case)}
+    asked = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
+    chosen = asked or rows
+    for group in _groups(report.measurements):
+        controls = {_where(row): row for row in group if _is_control(row)}
+        for row in group:
+            if row.case.id in chosen:
+                references = tuple(_references(row, rows))
+                found[row.case.id] = Row(row, controls.get(_where(row)), references)
+    return found
+
+
+def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
+    """Yield the rows that were measured side by side: the controls of a group stand at its end."""
+    group: list[Measurement] = []
+    for row in rows:
+        if group and is_control(group[-1].case) and not is_control(row.case):
+            yield group
+            group = []
+        group.append(row)
+    yield group
+
+
+def _is_control(row: Measurement) -> bool:
+    return is_control(row.case) and row.status == "ok"
+
+
+def _where(row: Measurement) -> tuple[str, str]:
+    """Return what a row runs on: the first of its devices, and what drives it."""
+    first = row.case.bindings[0].device
+    return first.backend, first.id
+
+
+def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    """Yield what does the same work one after the other: copies both ways have two such rows."""
+    case = row.case
+    if case.against is None or case.against not in rows:
+        return
+    yield rows[case.against]
+    if name := specified(case).both_ways:
+        back = replace(case, name=name, params={**case.params, "pattern": "alone"}).id
+        if back in rows:
+            yield rows[back]
+
+
+def _otherwise(one: Samples, other: Samples) -> bool:
+    """Return whether one's samples are of a single round, which is slower, and the other's are not.
+
+    What is taken in several rounds is warmed up by one that does not count (bench/base.py). But a
+    single round instead of several in as much time is what a change looks like: it is another
+    length that tells of another way of sampling.
+    """
+    rounds = one.iterations_per_sample, other.iterations_per_sample
+    both = rounds[0] == rounds[1] or 1 not in rounds
+    if both or not (one.seconds and other.seconds):
+        return False
+    lengths = (n * median(found.seconds) for n, found in zip(rounds, (one, other), strict=True))
+    short, long = sorted(lengths)
+    return long > _LONGER * short
+
+
+def _by_block(row: Measurement) -> dict[int, float]:
+    """Return the seconds of one round for each block."""
+    samples = row.judged or Samples()
+    return dict(zip(samples.blocks, samples.seconds, strict=True))
+
+
+def _before(row: Measurement) -> dict[int, float]:
+    """Return the seconds of the control product just before each sample; none: it was not."""
+    samples = row.judged or Samples()
+    return dict(zip(samples.blocks, samples.control, strict=False))
+
+
+def _sums(rows: Sequence[Measurement]) -> dict[int, float]:
+    """Return what rows take one after the other, in each block that all of them have."""
+    every = [_by_block(row) for row in rows]
+    shared = (block for block in every[0] if all(block in each for each in every))
+    return {block: math.fsum(each[block] for each in every) for block in shared}
+
+
+def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:
+    """Return over/under for each shared block; none at all where a time is no time."""
+    shared = [block for block in over if block in under]
+    if not all(over[block] > 0.0 < under[block] for block in shared):
+        return {}
+    return {block: over[block] / under[block] for block in shared}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The logarithm of new over base, with its interval; zero is no change."""
+
+    value: float
+    low: float
+    high: float
+
+    def __neg__(self) -> Change:
+        """Return the change the other way: of what is better the higher it is."""
+        return Change(-self.value, -self.high, -self.low)
+
+
+# The change of one metric, more is worse, with an interval of this one-sided error at either end;
+# None where there are too few samples for it.
+Changing = Callable[[float], Change | None]
+
+
+def passing(found: Change | None, threshold: float) -> Word:
+    """Return what a change is called that is no alarm; NaN compares with nothing."""
+    limit = _limit(threshold)
+    if found is None or not found.low <= found.high < limit:
+        return "inconclusive"
+    return "improvement" if found.high < -limit else "pass"
+
+
+def alarms(
+    changes: Sequence[Changing], threshold: float, level: float = LAST, others: int = 0
+) -> set[int]:
+    """Return the numbers of the changes that are alarms, by Holm's procedure.
+
+    Args:
+        changes: those that are known so far.
+        threshold: the change that counts, as a share.
+        level: one-sided error of any false alarm among all.
+        others: changes that belong to the same family and are judged elsewhere, or later: none of
+            them is taken for an alarm here, so that the level holds for all of them together.
+    """
+    limit, alarmed = _limit(threshold), set[int]()
+    while rest := [n for n in range(len(changes)) if n not in alarmed]:
+        found = {n: changes[n](level / (len(rest) + others)) for n in rest}
+        more = {n for n, change in found.items() if change is not None and change.low > limit}
+        if not more:
+            break
+        alarmed |= more
+    return alarmed
+
+
+def located(values: Sequence[float], level: float = 0.025) -> stats.Location | None:
+    """Return the median of the logarithms; None where there are too few samples for an interval.
+
+    Args:
+        values: positive, in time order.
+        level: one-sided error at either end.
+    """
+    if not values or not all(0.0 < value < math.inf for value in values):
+        return None
+    confidence = 1.0 - 2.0 * level
+    found = stats.location([math.log(value) for value in values], confidence)
+    return found if stats.enough(found.n) and stats.enough(found.n, confidence) else None
+
+
+def change(base: stats.Location | None, new: stats.Location | None) -> Change | None:
+    """Return the difference of two medians of logarithms, each with an interval of its own run."""
+    if base is None or new is None:
+        return None
+    value = new.value - base.value
+    low = math.hypot(new.value - new.low, base.high - base.value)
+    high = math.hypot(new.high - new.value, base.value - base.low)
+    return Change(value, value - low, value + high)
+
+
+def share(value: float) -> str:
+    """Return a share as people write it: ``1.25%``."""
+    return f"{value:.3%}".rstrip("%").rstrip("0").rstrip(".") + "%"
+
+
+def _limit(threshold: float) -> float:
+    return math.log(1.0 + threshold) if 0.0 <= threshold < math.inf else math.nan

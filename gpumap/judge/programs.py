@@ -1,0 +1,428 @@
+"""What programs did with their devices: traces, use, and what limits their speed-up.
+
+The speed-up on several names has a cause by elimination (`judged`). With T the time of a run, W
+what the cores or devices worked in it, added up, and P = W / T, so many of them worked on average.
+For the same work on n names and on one
+
+    speed-up / n  =  P(n) / (n P(1))  x  W(1) / W(n)
+
+is exact: what is missing is lost because they rest, or because the same work takes them longer. The
+larger loss, of the logarithms, is looked into. If they rest, then
+
+    start-up        half of it passes before a second one works
+    one-at-a-time   about one works at any time
+    idle-names      a name does no work at all
+    uneven-work     one works far less than another
+    waits           none of these
+
+Before that: too few runs for an interval, one that reaches far to both sides of 90 % of the ideal,
+and other programs on the cores of the names leave it inconclusive.
+
+A trace comes to what ran where, what was moved unasked, how busy each device was (`summary`). Times
+are of the devices' own queues, seen once: no interval, and no judgement. One that a device cannot
+tell is unknown, and so is every sum that it belongs to; never 0.
+
+    busy      how long at least one operation or transfer of a device ran; a copy from device to
+              device keeps both busy
+    share     busy, over the time from the start of the first event to the end of the last one
+    overlap   the time in which every device that computed was computing, over that of the one which
+              computed least; a copy is one piece of work of two devices, so transfers do not count
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from operator import attrgetter
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.judge.ceilings import ENOUGH
+from gpumap.judge.phrases import About, capital, every, interval, percent, roughly, said, value
+from gpumap.model import Busy, Moved, Ran, TraceSummary
+from gpumap.model.programs import ScaleCause, Scaling
+from gpumap.text import middle
+from gpumap.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.model import Headline, Level, Report, Scaled, Trace, TraceEvent, Use, Utilisation
+
+    Spans = list[tuple[float, float]]  # disjoint, in time order
+
+INCONCLUSIVE = ("few-samples", "wide-interval", "cpu-contention")
+_WIDE = 0.2  # of the speed-up: an interval that is wider on both sides of it decides nothing
+_OTHERS = 0.1  # of the cores' time
+_MAIN = 0.5  # of a loss: what accounts for as much is its cause
+_ONE = (0.8, 1.2)  # cores or devices at work: about one
+_UNEVEN = 0.75  # of the busiest name
+_FEW = 3  # names that are written out
+CAUSES: dict[ScaleCause, str] = {
+    "scales": "Nothing limits it.",
+    "busy-no-faster": "All {noun}s work, but the same work takes them {growth:.2f} times as long: "
+    "memory bandwidth, or contention.",
+    "start-up": "It takes {start} until a second {noun} works.",
+    "one-at-a-time": "It keeps one {noun} busy: serial work, or one lock (Python's GIL).",
+    "idle-names": "It does not use {unused}.",
+    "uneven-work": "The work is uneven: {shares}.",
+    "waits": "The {noun}s work {busy} of the time: it waits.",
+    "not-seen": "What its devices do cannot be seen.",
+    "cpu-contention": "Other programs had {others} of the cores. Repeat on an idle machine.",
+    "few-samples": "Six turns make an interval. Repeat with a larger --budget.",
+    "wide-interval": "The times vary too much. Repeat with a larger --budget.",
+}
+_IDLE = 0.5  # of the time
+_KERNELS = 10  # kernels, from which on waits are judged
+_MANY = 0.9  # waits for each kernel, from which on a program waits after each call
+WHY = {  # of a device: why nothing can be said of it
+    "host-threads": "its driver works in the program's own threads",
+    "no-address": "its driver reports no PCI address",
+    "no-driver": "NVML did not respond",
+    "no-permission": "the open files of its processes may not be read",
+    "hidden-processes": "processes on it cannot be seen from here",
+    "opened-idle": "it was open, and never busy for 1 % of the time",
+    "compute-driver": "AMD's compute driver does not report which process works",
+    "short-lived": "processes that lived between two looks took CPU time on some core",
+    "too-short": "the program ended before the first look",
+}
+HOST = "host"
+TARGET = "cpu"  # of an event in host memory; no name of a map is called so
+_ARROW = "->"  # from one name to another; no name of a map holds it
+_SORT = attrgetter("name", "device", "kind", "implicit")
+
+
+def judged(command: Sequence[str], steps: Sequence[Scaled]) -> Scaling:
+    """Return the steps with what limits the last one; it has no cause where a run has failed."""
+    first, last = (_mean(step, "busy") for step in (steps[0], steps[-1]))
+    busy = _share(steps[-1], last)
+    growth = last / first if last and first else None
+    return Scaling(tuple(command), tuple(steps), _cause(steps, busy, growth), busy, growth)
+
+
+def _cause(steps: Sequence[Scaled], busy: float | None, growth: float | None) -> ScaleCause | None:
+    last, gain = steps[-1], steps[-1].speedup
+    if gain is None or not gain.has_interval:
+        return None if gain is None else "few-samples"
+    ideal = len(last.names)
+    wide = gain.low < ENOUGH * ideal <= gain.high and gain.high - gain.low > _WIDE * gain.value
+    if gain.value >= ENOUGH * ideal and not wide:
+        return "scales"
+    if _others(steps) >= _OTHERS:
+        return "cpu-contention"
+    if wide or busy is None or growth is None:
+        return "wide-interval" if wide else "not-seen"
+    longer = math.log(growth) >= _MAIN * math.log(ideal / gain.value)
+    return "busy-no-faster" if longer else _resting(last, busy)
+
+
+def _resting(last: Scaled, busy: float) -> ScaleCause:
+    """Return why cores or devices do not work all the time."""
+    rest = (1.0 - busy) * last.units * (_mean(last, "elapsed") or 0.0)
+    if (last.units - 1) * (_mean(last, "start") or 0.0) >= _MAIN * rest:
+        return "start-up"
+    if _ONE[0] <= busy * last.units <= _ONE[1]:
+        return "one-at-a-time"
+    if any(use.verdict == "not-used" for use in last.uses):
+        return "idle-names"
+    shares = [use.busy for use in last.uses if use.busy is not None]
+    uneven = len(shares) > 1 and min(shares) < _UNEVEN * max(shares)
+    return "uneven-work" if uneven else "waits"
+
+
+def _mean(step: Scaled, what: str) -> float | None:
+    """Return the mean of its runs; None where it is known of less than half of them."""
+    known = [found for run in step.runs if (found := getattr(run, what)) is not None]
+    return fmean(known) if known and 2 * len(known) >= len(step.runs) else None
+
+
+def _share(step: Scaled, seconds: float | None) -> float | None:
+    """Return a time as a share of that of all its cores or devices."""
+    elapsed = _mean(step, "elapsed")
+    return seconds / elapsed / step.units if elapsed and seconds is not None else None
+
+
+def _others(steps: Sequence[Scaled]) -> float:
+    """Return the share of the cores' time that other programs had, as far as it is known."""
+    return max(_share(step, _mean(step, "foreign")) or 0.0 for step in (steps[0], steps[-1]))
+
+
+def scale(report: Report) -> Headline:
+    """Answer how much faster a program is on more names, and what limits it."""
+    found, failures = report.scaling, [p.diagnostic for p in report.errors]
+    failed = tuple(f"{capital(each.message)}." for each in failures if each.code == "program")[:1]
+    if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
+        return said(report, "failed", failed or ("Not measured.",))
+    unclear, count = found.cause in INCONCLUSIVE, counted(len(found.steps[-1].names), "name")
+    figure = roughly(gain) if unclear else f"{value(gain)}"
+    text = f"{count} are {figure} times as fast as one"
+    text = f"Inconclusive: {text}." if unclear else f"{text} ({interval(gain)})."
+    level: Level = "untrusted" if unclear else "good" if found.cause == "scales" else "below"
+    verdicts = [verdict.verdict for verdict in report.verdicts]
+    if failed or "fail" in verdicts:
+        level = "failed" if failed else "below"
+        text = text if failed else f"Limit missed ({report.verdicts[0].text}): {text}"
+    elif "inconclusive" in verdicts:
+        level = "untrusted"
+    about = About(None, "speedup", gain, found.cause)
+    return said(report, level, (*failed, text, sentence(found)), about)
+
+
+def sentence(found: Scaling) -> str:
+    """Return what limits a program, in words."""
+    last = found.steps[-1]
+    unused = [middle(use.name) for use in last.uses if use.verdict == "not-used"]
+    return CAUSES[found.cause or "not-seen"].format(
+        noun="core" if all("proc" in use.sources for use in last.uses) else "device",
+        growth=found.growth or 0.0,
+        busy=percent(found.busy or 0.0),
+        start=units.together((_mean(last, "start") or 0.0,), "s")[0],
+        others=percent(_others(found.steps)),
+        shares=shares(last),
+        unused=" and ".join(unused) if len(unused) < _FEW else f"{len(unused)} of its names",
+    )
+
+
+def shares(step: Scaled) -> str:
+    """Return how busy each name was: ``dev0 98 %, dev1 40 %``; of many the least and the most."""
+    known = [(use.busy, middle(use.name)) for use in step.uses if use.busy is not None]
+    known = known if len(known) <= _FEW else [min(known), max(known)]
+    return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not seen"
+
+
+def sentences(found: Utilisation) -> tuple[Level, tuple[str, ...]]:
+    """Return whether the devices were used, and how well; a device that was not comes first."""
+    unused = [use for use in found.uses if use.verdict == "not-used"]
+    unknown = [use for use in found.uses if use.verdict == "unknown"]
+    used = [use for use in found.uses if use.verdict == "used"]
+    if unused:
+        verb = "was" if len(unused) == 1 else "were"
+        rest = (_unclear(unknown),) if unknown else _idle(used, found)
+        return "below", (f"{_names(unused)} {verb} not used.", *rest)
+    if unknown:
+        return "untrusted", (_unclear(unknown),)
+    level: Level = "good"
+    if reasons := _reasons(used):
+        level = "below"
+    shares = [(use, use.busy) for use in used if use.busy is not None]
+    listed = ", ".join(f"{middle(use.name)} {percent(share)}" for use, share in shares[:_FEW])
+    if shares and max(share for _, share in shares) < _IDLE:
+        level = "below"
+    verb = "was" if len(used) == 1 else "were"
+    busy = f": {listed} of {seconds(found.elapsed)}" if listed else ""
+    text = f"{capital(every(len(used), 'device'))} {verb} used{busy}."
+    return level, (text, *reasons, *_moved(used))
+
+
+def utilisation(report: Report, found: Utilisation) -> Headline:
+    """Return the headline of a program that was traced from outside."""
+    level, text = sentences(found)
+    if found.code:
+        end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
+        first = f"The program ended with {end} after {seconds(found.elapsed)}."
+        return said(report, "failed", (first, "What was recorded until then follows.", *text))
+    return said(report, level, text)
+
+
+def seconds(time: float) -> str:
+    """Return a time with its unit: ``42.0 s``."""
+    return units.together((time,), "s")[0]
+
+
+def _names(uses: Sequence[Use]) -> str:
+    if len(uses) > _FEW:
+        return f"{len(uses)} devices"
+    return " and ".join(middle(use.name) for use in uses)
+
+
+def _unclear(unknown: Sequence[Use]) -> str:
+    first = unknown[0]
+    why = f": {WHY[first.why]}" if first.why else ""
+    outside = f". From outside: {percent(first.busy)} busy" if first.busy else ""
+    return f"Cannot tell whether {_names(unknown)} {_verb(unknown)} used{why}{outside}."
+
+
+def _verb(uses: Sequence[Use]) -> str:
+    return "was" if len(uses) == 1 else "were"
+
+
+def _idle(used: Sequence[Use], found: Utilisation) -> Iterator[str]:
+    """Yield that the device with the most work rested most of the time, and why if that shows."""
+    shares = [(use.busy, use) for use in used if use.busy is not None]
+    if shares:
+        share, use = max(shares, key=lambda pair: pair[0])
+        others = use.foreign or 0.0
+        if others >= _IDLE:
+            yield f"Other programs had {percent(others)} of the time of {middle(use.name)}."
+        elif share < _IDLE:
+            idle = f"{middle(use.name)} was idle for {percent(1.0 - share)}"
+            yield f"{idle} of {seconds(found.elapsed)}."
+        else:
+            yield f"{middle(use.name)} was busy for {percent(share)} of {seconds(found.elapsed)}."
+    yield from _reasons(used)
+
+
+def _reasons(used: Sequence[Use]) -> list[str]:
+    """Return what the counts of a layer say of how the program drives its devices."""
+    found = []
+    for use in used:
+        many = (use.kernels or 0) >= _KERNELS
+        if many and use.waits is not None and use.waits >= _MANY * (use.kernels or 0):
+            waits = counted(use.waits, "wait")
+            found.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
+        if use.copying is not None and use.copying > (use.computing or 0.0):
+            times = f"{seconds(use.copying)} of copies, {seconds(use.computing or 0.0)} of kernels"
+            found.append(f"{middle(use.name)} copies more than it computes ({times}).")
+    return found
+
+
+def _moved(used: Sequence[Use]) -> Iterator[str]:
+    up = [use.bytes_to_device for use in used if use.bytes_to_device is not None]
+    down = [use.bytes_to_host for use in used if use.bytes_to_host is not None]
+    if up and down:
+        sizes = units.memory(sum(up)), units.memory(sum(down))
+        yield f"{sizes[0]} went up, {sizes[1]} came down."
+
+
+class Unasked(Ran, frozen=True):
+    """Implicit transfers, counted apart by their shape and the program's line."""
+
+    shape: tuple[int, ...]
+    line: str | None
+
+
+class Summary(TraceSummary, frozen=True):
+    """Totals of a trace, and its implicit transfers, the most expensive first."""
+
+    implicit: tuple[Unasked, ...]
+
+
+def summary(trace: Trace) -> Summary:
+    """Return what a trace comes to; the time grows with its events, not with their square."""
+    timed = [event for event in trace.events if event.start is not None and event.stop is not None]
+    span = _span(timed)
+    places = _places(trace)
+    computed = (_operations(found) for device, found in places.items() if device != HOST)
+    implicit = tuple(sorted(_unasked(trace.events), key=_cost))
+    return Summary(
+        span,
+        _overlap([found for found in computed if found]),
+        len(trace.events) - len(timed),
+        tuple(Ran(*_SORT(found[0]), *_sums(found)) for found in _groups(trace.events, _SORT)),
+        Moved(
+            sum(each.count for each in implicit),
+            sum(each.nbytes for each in implicit),
+            _total(each.seconds for each in implicit),
+        ),
+        tuple(_busy(trace, places, span)),
+        implicit,
+    )
+
+
+def union(events: Iterable[TraceEvent]) -> Spans:
+    """Return when at least one of the events ran; those without times are passed over."""
+    known = ((e.start, e.stop) for e in events)
+    found: Spans = []
+    for start, stop in sorted((a, b) for a, b in known if a is not None and b is not None):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], stop)
+        else:
+            found.append((start, stop))
+    return found
+
+
+def both(a: Spans, b: Spans) -> Spans:
+    """Return when both ran."""
+    found: Spans = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        start, stop = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if start < stop:
+            found.append((start, stop))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def length(spans: Spans) -> float:
+    """Return how long they are together, in seconds."""
+    return sum(stop - start for start, stop in spans)
+
+
+def _unasked(events: Iterable[TraceEvent]) -> Iterable[Unasked]:
+    unasked = (event for event in events if event.implicit and event.kind == "transfer")
+    for found in _groups(unasked, lambda event: (*_SORT(event), event.shape, event.line)):
+        yield Unasked(*_SORT(found[0]), *_sums(found), found[0].shape, found[0].line)
+
+
+def _groups(
+    events: Iterable[TraceEvent], key: Callable[[TraceEvent], object]
+) -> Iterable[list[TraceEvent]]:
+    groups: dict[object, list[TraceEvent]] = {}
+    for event in events:
+        groups.setdefault(key(event), []).append(event)
+    return groups.values()
+
+
+def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
+    return len(events), sum(event.nbytes for event in events), _total(map(_seconds, events))
+
+
+def _places(trace: Trace) -> dict[str, list[TraceEvent]]:
+    """Return the events of each device of the map, and of the host if it did something."""
+    devices = {binding.name: binding.device.id for binding in trace.bindings}
+    found: dict[str, list[TraceEvent]] = {device: [] for device in devices.values()}
+    for event in trace.events:
+        names = [event.device] if event.device in devices else event.device.split(_ARROW)
+        for place in dict.fromkeys(HOST if n == TARGET else devices.get(n, n) for n in names):
+            found.setdefault(place, []).append(event)
+    return found
+
+
+def _busy(
+    trace: Trace, places: Mapping[str, Sequence[TraceEvent]], span: float | None
+) -> Iterable[Busy]:
+    names: dict[str, list[str]] = {}
+    for binding in trace.bindings:
+        names.setdefault(binding.device.id, []).append(binding.name)
+    for device, events in places.items():
+        unknown = any(_seconds(event) is None for event in events)
+        seconds = None if unknown else length(union(events))
+        share = None if seconds is None or not span else min(seconds / span, 1.0)
+        yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
+
+
+def _operations(events: Sequence[TraceEvent]) -> list[TraceEvent]:
+    return [event for event in events if event.kind == "operation"]
+
+
+def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
+    if len(groups) < 2 or any(_seconds(e) is None for events in groups for e in events):  # noqa: PLR2004 - a pair
+        return None
+    spans = [union(events) for events in groups]
+    least = min(map(length, spans))
+    return min(length(reduce(both, spans)) / least, 1.0) if least > 0.0 else None
+
+
+def _span(timed: Sequence[TraceEvent]) -> float | None:
+    if not timed:
+        return None
+    return max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
+
+
+def _cost(ran: Ran) -> tuple[float, int]:
+    """Return what sorts the most expensive first; what is unknown comes last, by its bytes."""
+    return (1.0 if ran.seconds is None else -ran.seconds), -ran.nbytes
+
+
+def _seconds(event: TraceEvent) -> float | None:
+    return None if event.start is None or event.stop is None else event.stop - event.start
+
+
+def _total(times: Iterable[float | None]) -> float | None:
+    every = list(times)
+    known = [seconds for seconds in every if seconds is not None]
+    return None if len(known) < len(every) else sum(known)

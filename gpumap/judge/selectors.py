@@ -1,0 +1,302 @@
+"""Which figure is meant: ``dot.many[size=1024].speedup``.
+
+    selector = bench "." case [ "[" [ key "=" value { "," key "=" value } ] "]" ] "." metric
+
+Bench and case are those of a row's id, and so are keys and values: ``names=a+b``, ``names=a>b``,
+special characters of a name as ``%2b``. Any subset of the keys will do; what is not named may be
+anything. Beside those of the id there are
+
+    name=dev0         rows that run on this name alone, written as in the map
+    size_name=small   another word for the bytes; and ``bytes=4KiB`` is ``bytes=4096``
+
+The size sweep of a model is selected by ``pattern=ladder`` only: who asks for the time of
+copies means those that he asked for. Exchanges of cold buffers are selected by ``buffers=cold``
+only: a limit without it is one on warm ones. A metric of the model selects models, such as
+``transfer.h2d.latency``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, Self
+
+from gpumap import units
+from gpumap.bench.registry import BENCHMARKS, find
+from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.model import Measurement
+from gpumap.text import fix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.bench.registry import Family
+
+EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
+_SHOWN = 40  # characters of the user's text inside a message; the caret shows where it stands
+_HEAD = re.compile(r"[^\[<>=]*")  # up to the keys, or to the operator of a limit
+_DOT = re.compile(r"\s*\.|")
+_WORD = re.compile(r"[^<>=]*")
+_QUOTED = re.compile(r"%(25|2b|2c|3d|5b|5d|3e)")  # as ids write what would end a name
+_SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
+
+
+class Identified(Protocol):
+    """Whatever a report has an id for, beside its rows: a model, a break-even."""
+
+    @property
+    def id(self) -> str:
+        """Return ``BENCH.CASE[key=value,...]``."""
+
+
+_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # rows that a selector has to name
+EVERYWHERE = ("backend", "names", "name")  # keys of every row
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One metric of the rows of a case, and the keys that they must have."""
+
+    bench: str
+    case: str
+    keys: Mapping[str, str] = field(hash=False)
+    metric: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what a text selects.
+
+        Raises:
+            QuestionError: it selects nothing that a report could have; each diagnostic has its
+                place in `text`, and names what there is.
+        """
+        found, stop = scan(text)
+        rest = _stripped(text, stop, len(text))
+        if rest.start < rest.stop:
+            raise _no_selector(text, rest, f'"{_cut(text, rest)}" is left over')
+        return cls(found.bench, found.case, found.keys, found.metric)
+
+    def __str__(self) -> str:
+        keys = ",".join(f"{key}={value}" for key, value in self.keys.items())
+        return f"{self.bench}.{self.case}{f'[{keys}]' if keys else ''}.{self.metric}"
+
+    @property
+    def family(self) -> Family:
+        """Return the rows that it selects from."""
+        families = _families(self.bench)
+        return next(f for f in families if self.case in f.cases and self.metric in f.metrics)
+
+    @property
+    def head(self) -> str:
+        """Return what stands before the keys in the ids of those rows."""
+        return f"{self.bench}.{self.case}{self.family.suffix}"
+
+    def matches(self, row: Measurement | Identified) -> bool:
+        """Return whether it selects a row, whether or not that has the figure."""
+        return self.selects(id_of(row), _beside(row))
+
+    def selects(self, id_: str, beside: Mapping[str, str] | None = None) -> bool:
+        """Return whether it selects the row of an id; `beside` are keys that no id has."""
+        head, found = taken_apart(id_)
+        if head != self.head:
+            return False
+        found |= beside or {}
+        if any(found.get(key) == value and key not in self.keys for key, value in _NAMED):
+            return False
+        return all(_wanted(key, value, found) for key, value in self.keys.items())
+
+
+def id_of(row: Measurement | Identified) -> str:
+    """Return what a row of a report is called."""
+    return row.case.id if isinstance(row, Measurement) else row.id
+
+
+def taken_apart(id_: str) -> tuple[str, dict[str, str]]:
+    """Return an id's bench and case, and its keys."""
+    head, _, inside = id_.removesuffix("]").partition("[")
+    pairs = (item.partition("=") for item in inside.split(",")) if inside else ()
+    return head, {key: value for key, _, value in pairs}
+
+
+def _beside(row: Measurement | Identified) -> dict[str, str]:
+    params = row.case.params if isinstance(row, Measurement) else {}
+    return {"size_name": str(params["size_name"])} if "size_name" in params else {}
+
+
+def _wanted(key: str, value: str, found: Mapping[str, str]) -> bool:
+    """Return whether a row has a key's value; a row without the key has not."""
+    if key == "name":
+        return found.get("names") == _as_in_ids(value)
+    has = found.get(key)
+    return has == value or (has in ("True", "False") and has.lower() == value)
+
+
+def _as_in_ids(name: str) -> str:
+    """Return a name as ids write it, whether it is written so already or as in the map."""
+    return _QUOTED.sub(lambda found: chr(int(found[1], 16)), name).translate(_SPECIAL)
+
+
+# --- parsing: one function for each rule of the grammar
+
+
+def scan(text: str) -> tuple[Selector, int]:
+    """Return the selector that `text` begins with, and where it ends.
+
+    Raises:
+        QuestionError: as `Selector.parse`.
+    """
+    head, inside, metric = _parts(text)
+    bench, case, families = _case(text, head)
+    name = text[metric.start : metric.stop]
+    wrong = list(_no_metric(text, metric, families, f"{bench}.{case}"))
+    families = [family for family in families if name in family.metrics] or families
+    keys, unknown = _keys(text, inside, families) if inside else ({}, [])
+    if problems := (*unknown, *wrong):
+        raise QuestionError(problems)
+    return Selector(bench, case, keys, name), metric.stop
+
+
+def _parts(text: str) -> tuple[Span, Span | None, Span]:
+    """Return where bench and case, keys and metric stand; there may be no keys."""
+    stop = _matched(_HEAD, text, 0)
+    if text[stop : stop + 1] != "[":
+        dot = text.rfind(".", 0, stop)
+        if dot < 0:
+            raise _no_selector(text, Span(0, stop), "bench, case and metric have dots between")
+        return _stripped(text, 0, dot), None, _stripped(text, dot + 1, stop)
+    closing = text.find("]", stop)
+    if closing < 0:
+        raise _no_selector(text, Span(stop, len(text)), 'no "]" follows "["')
+    dot = _matched(_DOT, text, closing + 1)
+    if dot == closing + 1:
+        raise _no_selector(text, Span(closing, dot), 'no ".METRIC" follows "]"')
+    end = _matched(_WORD, text, dot)
+    return _stripped(text, 0, stop), Span(stop + 1, closing), _stripped(text, dot, end)
+
+
+def _families(bench: str) -> tuple[Family, ...]:
+    spec = find(bench)
+    return spec.families if spec is not None else ()
+
+
+def _case(text: str, head: Span) -> tuple[str, str, list[Family]]:
+    """Return the benchmark and the case that are named, and the families that have it."""
+    dot = text.find(".", head.start, head.stop)
+    if dot < 0:
+        raise _no_selector(text, head, f'"{_cut(text, head)}" has no case')
+    bench, case = _stripped(text, head.start, dot), _stripped(text, dot + 1, head.stop)
+    name, what = text[bench.start : bench.stop], text[case.start : case.stop]
+    of_bench = _families(name)
+    if not of_bench:
+        message = f'no benchmark is called "{_cut(text, bench)}"'
+        raise _unknown(message, bench, name, tuple(BENCHMARKS))
+    found = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
+    if not found:
+        message = f'{name} has no case "{_cut(text, case)}"'
+        raise _unknown(message, case, what, _all(case for f in of_bench for case in f.cases))
+    return name, found[0][0], [family for _, family in found]
+
+
+def _no_metric(
+    text: str, metric: Span, families: Sequence[Family], whose: str
+) -> Iterator[Diagnostic]:
+    name = text[metric.start : metric.stop]
+    known = _all(metric for family in families for metric in family.metrics)
+    if name not in known:
+        message = f'{whose} has no metric "{_cut(text, metric)}"'
+        yield from _unknown(message, metric, name, known).diagnostics
+
+
+def _keys(
+    text: str, inside: Span, families: Sequence[Family]
+) -> tuple[dict[str, str], list[Diagnostic]]:
+    known = _all([*(key for family in families for key in family.keys), *EVERYWHERE])
+    keys: dict[str, str] = {}
+    wrong: list[Diagnostic] = []
+    for item in _items(text, inside):
+        try:
+            key, value = _pair(text, item, known, keys)
+        except QuestionError as error:
+            wrong += error.diagnostics
+        else:
+            keys[key] = value
+    return keys, wrong
+
+
+def _items(text: str, inside: Span) -> Iterator[Span]:
+    start = inside.start
+    while (comma := text.find(",", start, inside.stop)) >= 0:
+        yield _stripped(text, start, comma)
+        start = comma + 1
+    if inside.start < inside.stop:
+        yield _stripped(text, start, inside.stop)
+
+
+def _pair(
+    text: str, item: Span, known: Sequence[str], others: Mapping[str, str]
+) -> tuple[str, str]:
+    equals = text.find("=", item.start, item.stop)
+    if equals < 0:
+        raise _no_selector(text, item, f'"{_cut(text, item)}" is not key=value')
+    place, value = _stripped(text, item.start, equals), _stripped(text, equals + 1, item.stop)
+    key = text[place.start : place.stop]
+    if key not in known:
+        message = f'no row has a key "{_cut(text, place)}"'
+        raise _unknown(message, place, key, known)
+    if key in others:
+        raise _no_selector(text, place, f"{key} stands twice")
+    return key, _value(text, key, value)
+
+
+def _value(text: str, key: str, value: Span) -> str:
+    """Return a value as ids write it."""
+    found = text[value.start : value.stop]
+    if not found:
+        raise _no_selector(text, value, f"{key} has no value")
+    if key != "bytes":
+        return found
+    try:
+        return str(units.nbytes(found))
+    except ValueError as error:
+        raise QuestionError((Diagnostic("selector", str(error), span=value),)) from error
+
+
+# --- saying what is wrong
+
+
+def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> QuestionError:
+    hint = fix(word, known, f"there are {', '.join(known)}")
+    return QuestionError((Diagnostic("selector", message, span=place, hint=hint),))
+
+
+def _no_selector(text: str, place: Span, message: str) -> QuestionError:
+    shown = _visible(text, place)
+    return QuestionError((Diagnostic("selector", message, span=shown, hint=EXAMPLE),))
+
+
+def _visible(text: str, place: Span) -> Span:
+    """Return a place that a caret can show: an empty one is where something is missing."""
+    return place if place.start < place.stop else Span(place.start, min(place.start + 1, len(text)))
+
+
+def _cut(text: str, place: Span) -> str:
+    found = text[place.start : place.stop]
+    return found if len(found) <= _SHOWN else found[: _SHOWN - 1] + "…"
+
+
+def _matched(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return found.end() if found else start
+
+
+def _stripped(text: str, start: int, stop: int) -> Span:
+    while start < stop and text[start].isspace():
+        start += 1
+    while start < stop and text[stop - 1].isspace():
+        stop -= 1
+    return Span(start, stop)
+
+
+def _all(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))

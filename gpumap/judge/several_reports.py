@@ -1,0 +1,316 @@
+"""Reports relative to each other: whether two can be compared, and several side by side.
+
+What a saved report says of a row is computed once more from its samples and its work. A digest
+tells an accidental edit. What `compare` judges has to follow from the samples all the same: whoever
+writes the digest anew must not come by with a time or a ratio of his own. The reader refuses a
+check that proves nothing.
+
+Side by side each figure of each row is shown, in each of the reports. No verdict: `compare`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap import stats
+from gpumap.bench.registry import find, requested
+from gpumap.judge.selectors import Identified
+from gpumap.model import FEWEST, Estimate, Measurement, Samples
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from gpumap.judge.selectors import Selector
+    from gpumap.model import Fingerprint, Report
+
+_ROUNDING = 1e-9  # of a figure that is computed once more
+_BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
+_WHOLE = ("ok", "no", "inconclusive")  # statuses of a run that came to its end
+_NOTHING = "nothing"  # where one side has no value
+SIDES = ("base", "new")
+Sides = tuple[str, str]
+_TOLD = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
+
+
+def contradiction(report: Report) -> str | None:
+    """Return the first row whose figures do not follow from what it was measured by, and why."""
+    rows = {row.case.id: row for row in report.measurements if row.status == "ok"}
+    for id_, row in rows.items():
+        for why in _contradictions(row, rows, report):
+            return f"{id_}: {why}"
+    return None
+
+
+def _contradictions(
+    row: Measurement, rows: Mapping[str, Measurement], report: Report
+) -> Iterator[str]:
+    if row.samples is None:
+        return
+    taken = _judged(row).seconds
+    each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
+    # a script has a clock of its own: behind the first block, none begins after the budget
+    most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
+    if sum(each[1:] if report.simulated else each) > most:
+        yield "its samples take longer than the whole run"
+    found = stats.location(taken, report.settings["confidence"], positive=True, slow=False)
+    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    if time is None or not _same(time, (found.value, found.low, found.high)):
+        yield "its time is not that of its samples"
+    spec, work = find(row.case.bench), row.case.work
+    follows = spec.follows if spec is not None else ()
+    moved = work.bytes_to_device + work.bytes_to_host
+    amounts = {"rate": work.operations, "bandwidth": moved}
+    for name, amount in amounts.items():
+        ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
+        if name in follows and name in row.metrics and not _same(row.metrics[name], ends):
+            yield f"its {name} is not the work over the time"
+    if "speedup" in follows and "speedup" in row.metrics:
+        ratio = _ratio(row, rows.get(row.case.against or ""))
+        if ratio is None or not _same(row.metrics["speedup"], (ratio, None, None)):
+            yield "its speed-up is not that of the samples of both rows"
+
+
+def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
+    if reference is None or reference.samples is None or row.samples is None:
+        return None
+    over, under = _judged(reference), _judged(row)
+    if over.blocks != under.blocks and min(len(over.blocks), len(under.blocks)) >= FEWEST:
+        return median(over.seconds) / median(under.seconds)
+    each = dict(zip(over.blocks, over.seconds, strict=True))
+    pairs = zip(under.blocks, under.seconds, strict=True)
+    ratios = [other / s for block, s in pairs if (other := each.get(block)) is not None]
+    return median(ratios) if ratios else None
+
+
+def _judged(row: Measurement) -> Samples:
+    """Return the samples that a row's metrics are of."""
+    return row.judged or Samples()
+
+
+def _same(figure: Estimate, ends: Sequence[float | None]) -> bool:
+    """Return whether a figure is what was computed once more; a refused one has nothing to say."""
+    if figure.impossible:
+        return True
+    told = (figure.value, *((figure.low, figure.high) if figure.has_interval else ()))
+    pairs = zip(told, ends, strict=False)
+    return all(math.isclose(a, b, rel_tol=_ROUNDING) for a, b in pairs if b is not None)
+
+
+def broken(report: Report) -> str | None:
+    """Return why nothing can be concluded from a report; None if something can."""
+    if report.plans:
+        return "it is a dry run, which measures nothing"
+    if report.status not in _WHOLE:
+        why = f" ({printable(report.errors[0].diagnostic.message)})" if report.errors else ""
+        return f"its run failed: its status is {printable(report.status)}{why}"
+    if report.kind == "selftest":
+        return "it is a self-test, which judges itself: nothing in it has a control"
+    if not any(row.status == "ok" for row in report.measurements):
+        return f"nothing is measured in it: it is of `{printable(report.kind)}`"
+    if report.fingerprint is None:
+        return "it does not say which machine it is of"
+    return None
+
+
+def mixed(base: Report, new: Report) -> str | None:
+    """Return why two reports are not of one kind: a script is never compared with hardware."""
+    return unlike(base, simulated=new.simulated)
+
+
+def unlike(base: Report, *, simulated: bool) -> str | None:
+    """Return why a run cannot be compared with a base, as only one of them is a script's."""
+    if base.simulated == simulated:
+        return None
+    return "one is simulated and the other is real"
+
+
+def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+    """Return what tells that two reports are of different machines; nothing if they are of one.
+
+    That is the processor, its cores, and the device that each name is. Versions of libraries,
+    drivers, Python and the system may differ: whether a new one is slower is what users ask.
+    """
+    found = differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
+    return (*found, *differences(*_shared(_devices(base), _devices(new)), sides))
+
+
+def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
+    """Return what tells two machines apart by their fingerprints alone."""
+    return tuple(differences(_machine(base), _machine(new)))
+
+
+def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+    """Return which versions, links and variables differ that steer placement or speed."""
+    before, after = (
+        {name: value for name, value in report.environment.items() if value is not None}
+        for report in (base, new)
+    )
+    versions = differences(_versions(base.fingerprint), _versions(new.fingerprint), sides)
+    return (*versions, *differences(before, after, sides))
+
+
+def _machine(found: Fingerprint | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    cores, devices = str(found.cores), " ".join(found.devices)
+    return {"processor": found.cpu, "cores": cores, "devices": devices}
+
+
+def _versions(found: Fingerprint | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    return {
+        "system": found.os,
+        "Python": found.python,
+        **dict(found.libraries),
+        **{f"driver of {device}": driver for device, driver in found.drivers.items()},
+        "links": " ".join(found.links),
+    }
+
+
+def _devices(report: Report) -> dict[str, str]:
+    """Return which device each name is, for each backend that drives it."""
+    bindings = (binding for row in report.measurements for binding in row.case.bindings)
+    return {f"{b.name} ({b.device.backend})": b.device.id for b in bindings}
+
+
+def _shared(a: dict[str, str], b: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return both without what only one of them has: rows tell of names that are missing."""
+    return {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
+
+
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
+) -> Iterator[str]:
+    """Yield each key whose values differ, with both of them."""
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            yield f"{printable(key)}: {_value(old)} in {sides[0]}, {_value(new)} in {sides[1]}"
+
+
+def _value(value: str | None) -> str:
+    return printable(value) if value else _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of one report, or why there is none; `ratio` is to the first report."""
+
+    status: str  # of its row: ok, skipped, failed
+    figure: Estimate | None
+    ratio: float | None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure of the rows of one id; a report without such a row has no cell."""
+
+    id: str
+    metric: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A row, a model or a break-even: what has an id and figures."""
+
+    status: str
+    metrics: Mapping[str, Estimate]
+    row: Measurement | Identified
+    flags: tuple[str, ...] = ()
+    asked: bool = True  # not a control, nor of the ladder of a model
+
+
+def lines(reports: Sequence[Report]) -> tuple[Line, ...]:
+    """Return every figure that a report has, in the order of the first report that has it."""
+    return _lines(reports, lambda found, _: bool(found))
+
+
+def told(reports: Sequence[Report]) -> tuple[Line, ...]:
+    """Return the figures that the others follow from, of the rows that were asked for."""
+    asked = any(found.asked for report in reports for found in _rows(report).values())
+    return _lines(reports, lambda found, name: name in _TOLD and (found.asked or not asked))
+
+
+def selected(reports: Sequence[Report], selector: Selector) -> tuple[Line, ...]:
+    """Return the figures that a selector means."""
+
+    def meant(found: _Found, name: str) -> bool:
+        return name == selector.metric and selector.matches(found.row)
+
+    return _lines(reports, meant)
+
+
+def in_time(reports: Iterable[Report]) -> list[int]:
+    """Return the places of the reports in the order in which their runs started."""
+    started = [report.started for report in reports]
+    return sorted(range(len(started)), key=started.__getitem__)
+
+
+def elsewhere(reports: Sequence[Report]) -> tuple[bool | None, ...]:
+    """Return of each report whether it is of another machine than the first; None: unknown."""
+    return tuple(_other(reports[0], report) for report in reports)
+
+
+def changed(reports: Sequence[Report]) -> tuple[bool | None, ...]:
+    """Return of each report whether it is of another machine than the one before it."""
+    before = (reports[0], *reports)
+    return tuple(map(_other, before, reports))
+
+
+def _other(a: Report, b: Report) -> bool | None:
+    if a.fingerprint is None or b.fingerprint is None:
+        return None
+    return a.fingerprint.hash != b.fingerprint.hash
+
+
+def _lines(reports: Sequence[Report], wanted: Callable[[_Found, str], bool]) -> tuple[Line, ...]:
+    every = [_rows(report) for report in reports]
+    keys = dict.fromkeys(
+        (id_, name)
+        for rows in every
+        for id_, found in rows.items()
+        for name in found.metrics
+        if wanted(found, name)
+    )
+    return tuple(
+        Line(id_, name, _cells([rows.get(id_) for rows in every], name)) for id_, name in keys
+    )
+
+
+def _cells(rows: Sequence[_Found | None], name: str) -> tuple[Cell | None, ...]:
+    first = rows[0].metrics.get(name) if rows[0] else None
+    return tuple(_cell(found, name, first) if found else None for found in rows)
+
+
+def _cell(found: _Found, name: str, first: Estimate | None) -> Cell:
+    figure = found.metrics.get(name)
+    return Cell(found.status, figure, _to_first(figure, first), found.flags)
+
+
+def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
+    if figure is None or first is None or first.value == 0.0:
+        return None
+    ratio = figure.value / first.value
+    return ratio if math.isfinite(ratio) else None
+
+
+def _rows(report: Report) -> dict[str, _Found]:
+    return dict(_identified(report))
+
+
+def _identified(report: Report) -> Iterator[tuple[str, _Found]]:
+    for row in report.measurements:
+        case = row.case
+        yield case.id, _Found(row.status, row.metrics, row, row.flags, requested(case))
+    for fit in report.fits:
+        yield fit.id, _Found("ok" if fit.fits else "failed", fit.metrics, fit)
+    for found in report.break_evens:
+        yield found.id, _Found("failed" if found.reason else "ok", found.metrics, found)

@@ -1,0 +1,431 @@
+"""What processes take of cores and devices, seen from outside: the kernel's files, DRM's, NVML.
+
+Every function takes a root folder: "" for the running system, or a recorded tree. Formats: proc(5);
+https://docs.kernel.org/gpu/drm-usage-stats.html; https://docs.kernel.org/gpu/amdgpu/thermal.html;
+https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-driver-intel-xe-hwmon
+
+Files are read by number and split as bytes: to look ten times a second must cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap.machine.nvml import Gpus
+from gpumap.machine.tree import Tree, pci_address
+from gpumap.model import Device, Kind, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from gpumap.machine.nvml import GpuLook
+    from gpumap.model.programs import Seeing, Unseen
+
+
+TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_CHUNK = 1 << 16
+_MOST = 256  # files that stay open
+_FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
+_UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
+_UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
+_LOCAL = (b"vram", b"local")  # how drivers call memory of the device itself
+_MICRO = 1e6
+_NODES = ("/dev/dri/", "/dev/accel/")
+_COMPUTE = "/dev/kfd"  # of ROCm's programs: their work is in no drm-engine key
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+_NVIDIA = b"0x10de"
+_THROTTLE = (  # files that hold 1 while a reason does
+    "drm/card*/gt/gt*/throttle_reason_*",
+    "tile*/gt*/freq*/throttle/reason_*",
+)
+_REASON = re.compile(r"(?:throttle_)?reason_([a-z0-9_]+)")
+
+
+class Spent(NamedTuple):
+    """CPU time of a process or thread in ticks, and the processor it last ran on."""
+
+    ticks: int
+    processor: int
+
+
+class Seen(NamedTuple):
+    """A process at one moment."""
+
+    start: int  # with the id it is unique
+    whole: Spent
+    memory: int  # bytes that are resident
+    threads: dict[int, Spent]  # those that live
+    children: tuple[int, ...]
+
+
+class Client(NamedTuple):
+    """What one open DRM file says: busy nanoseconds, or cycles of so many, by engine."""
+
+    engines: dict[bytes, tuple[int, int | None]]  # busy; of how many, None: nanoseconds
+    capacity: dict[bytes, int]
+    memory: int
+
+
+class DrmUse(NamedTuple):
+    """What a process has open: each DRM client by device and id."""
+
+    clients: dict[tuple[str, int], Client]
+    hidden: bool  # its files may not be looked at
+    compute: bool  # it has AMD's compute driver open
+
+
+def read(path: str) -> bytes:
+    """Return the content of a file; nothing where there is none, or no permission."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        found = data = os.read(file, _CHUNK)
+        while len(data) == _CHUNK:
+            found += (data := os.read(file, _CHUNK))
+    except OSError:  # the process has ended
+        return b""
+    finally:
+        os.close(file)
+    return found
+
+
+class Kept:
+    """Files of the kernel that stay open between looks: to open one takes longer than to read it.
+
+    What is open is of one process for ever: where that has ended, and another has its number, the
+    file is opened anew at the next look.
+    """
+
+    def __init__(self) -> None:
+        self.noted: dict[str, bytes] = {}  # what `read` returns of files
+        self._open: dict[str, int] = {}
+        self._children: list[bytes] = []
+
+    def contents(self) -> tuple[dict[str, bytes], bool]:
+        """Return what is in each file that is open, and whether a process has other children."""
+        found = {path: self.read(path) for path in [*self._open]}
+        before = self._children
+        self._children = [text for path, text in found.items() if path.endswith("children")]
+        return found, before != self._children
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file, as `read` does."""
+        if path in self.noted:
+            return self.noted[path]
+        file = self._open.get(path)
+        if file is None:
+            if len(self._open) >= _MOST:
+                return read(path)
+            try:
+                file = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except (OSError, ValueError):
+                return b""
+        try:
+            found = os.pread(file, _CHUNK, 0)
+        except OSError:  # the process has ended
+            os.close(self._open.pop(path))
+            return b""
+        return found if len(found) < _CHUNK else read(path)
+
+    def keep(self, pids: Collection[int]) -> None:
+        """Close the files of all processes but these."""
+        for path in [path for path in self._open if int(path.split("/", 3)[2]) not in pids]:
+            os.close(self._open.pop(path))
+
+
+def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
+    """Return a process, its threads and its children; None: it has ended."""
+    folder = f"{root}/proc/{pid}"
+    fields = _fields(read(f"{folder}/stat"))
+    if fields is None:
+        return None
+    whole, start = _spent(fields), int(fields[_START])
+    threads = {pid: whole}
+    if fields[_THREADS] != b"1":
+        ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
+        every = ((thread, _fields(read(f"{folder}/task/{thread}/stat"))) for thread in ids)
+        threads = {thread: _spent(found) for thread, found in every if found}
+    children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in threads)
+    pids = tuple(int(word) for word in children.split() if word.isdigit())
+    return Seen(start, whole, int(fields[_RSS]) * _PAGE, threads, pids)
+
+
+def children(root: str, pid: int | str) -> set[int]:
+    """Return the children of a process, by all of its threads."""
+    folder = f"{root}/proc/{pid}/task"
+    every = (read(f"{folder}/{thread}/children") for thread in _names(folder))
+    return {int(word) for text in every for word in text.split() if word.isdigit()}
+
+
+def affinity(root: str, pid: int) -> set[int]:
+    """Return the processors on which the first thread of a process may run."""
+    if not root:
+        with suppress(OSError, AttributeError):
+            return os.sched_getaffinity(pid)  # a tenth of the time that the file takes
+    return set(Tree(Path(root or "/")).allowed("Cpus", str(pid)) or ())
+
+
+def processors(root: str) -> dict[int, int]:
+    """Return the ticks in which each processor worked, for whomever."""
+    found = {}
+    for line in read(f"{root}/proc/stat").splitlines():
+        if not line.startswith(b"cpu"):
+            break
+        name, *ticks = line.split()
+        if name != b"cpu" and len(ticks) > _STEAL and all(tick.isdigit() for tick in ticks):
+            idle = {_IDLE, _IOWAIT, _STEAL}
+            busy = (int(t) for n, t in enumerate(ticks[: _STEAL + 1]) if n not in idle)
+            found[int(name[3:])] = sum(busy)
+    return found
+
+
+def drm_use(root: str, pid: int) -> DrmUse:
+    """Return what a process has open of DRM devices; a client counts once, whoever shares it."""
+    folder = f"{root}/proc/{pid}/fd"
+    clients: dict[tuple[str, int], Client] = {}
+    compute = False
+    try:
+        numbers = os.listdir(folder)  # noqa: PTH208 - pathlib is slow
+    except OSError as error:
+        return DrmUse({}, isinstance(error, PermissionError), compute=False)
+    for number in numbers:
+        try:
+            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115 - as above
+        except OSError:  # closed in the meantime
+            continue
+        compute = compute or target == _COMPUTE
+        if target.startswith(_NODES):
+            clients |= _client(read(f"{root}/proc/{pid}/fdinfo/{number}"))
+    return DrmUse(clients, hidden=False, compute=compute)
+
+
+def _client(text: bytes) -> dict[tuple[str, int], Client]:
+    lines = (line.partition(b":") for line in text.splitlines() if line.startswith(b"drm-"))
+    keys = {key[4:]: value.split() for key, _, value in lines}
+    pdev, number = keys.get(b"pdev"), _number(keys.get(b"client-id"))
+    if not pdev or number is None:
+        return {}
+    capacity = {
+        key[16:]: max(_number(value) or 1, 1)
+        for key, value in keys.items()
+        if key.startswith(b"engine-capacity-")
+    }
+    engines: dict[bytes, tuple[int, int | None]] = {}
+    for key, value in keys.items():
+        busy = _number(value)
+        if busy is None or key.startswith(b"engine-capacity-"):
+            continue
+        if key.startswith(b"engine-"):
+            engines[key[7:]] = busy, None
+        elif key.startswith(b"cycles-") and b"total-" + key in keys:
+            engines.setdefault(key[7:], (busy, _number(keys[b"total-" + key])))
+    client = Client(engines, capacity, _memory(keys))
+    return {(pdev[0].decode(errors="replace").lower(), number): client}
+
+
+def _memory(keys: dict[bytes, list[bytes]]) -> int:
+    """Return the bytes that a client has of its device's memory; of the host's if it has none."""
+    for what in (b"resident-", b"memory-", b"total-"):
+        regions = {k[len(what) :]: _bytes(v) for k, v in keys.items() if k.startswith(what)}
+        if regions:
+            local = sum(size for region, size in regions.items() if region.startswith(_LOCAL))
+            return local or sum(regions.values())
+    return 0
+
+
+def _bytes(value: list[bytes]) -> int:
+    return (_number(value) or 0) * (_UNITS.get(value[1], 1) if value[1:] else 1)
+
+
+def _number(value: list[bytes] | None) -> int | None:
+    return int(value[0]) if value and value[0].isdigit() else None
+
+
+class Gauges:
+    """Files of a DRM device in sysfs that concern all of it, found once."""
+
+    def __init__(self, root: str, pci: str) -> None:
+        self._folder = f"{root}/sys/bus/pci/devices/{pci}"
+        where = Path(self._folder)
+        vendor = read(f"{self._folder}/vendor").strip()
+        # NVIDIA's own driver counts in NVML, not in the files that processes have open
+        self.there = bool(_names(f"{self._folder}/drm")) and vendor != _NVIDIA
+        hwmon = "hwmon/hwmon*/"
+        self._power = _first(where, f"{hwmon}power1_average", f"{hwmon}power1_input")
+        self._energy = _first(where, f"{hwmon}energy1_input") if not self._power else None
+        self._reasons = [str(file) for each in _THROTTLE for file in sorted(where.glob(each))]
+        self._last: tuple[float, int] | None = None
+
+    def busy(self) -> float | None:
+        """Return the share of time in which the device works, for whomever; AMD's alone tell."""
+        found = _number(read(f"{self._folder}/gpu_busy_percent").split())
+        return None if found is None else min(found / 100, 1.0)
+
+    def power(self, now: float) -> float | None:
+        """Return watts; of a counter of energy the mean since the last look."""
+        if self._power:
+            found = _number(read(self._power).split())
+            return None if found is None else found / _MICRO
+        energy = _number(read(self._energy).split()) if self._energy else None
+        last, self._last = self._last, None if energy is None else (now, energy)
+        if energy is None or last is None or now <= last[0] or energy < last[1]:
+            return None
+        return (energy - last[1]) / _MICRO / (now - last[0])
+
+    def throttled(self) -> Iterator[str]:
+        """Yield what holds the device back now."""
+        for file in self._reasons:
+            match = _REASON.fullmatch(file.rpartition("/")[2])
+            if match and read(file).strip() == b"1":
+                yield match[1].replace("_", " ")
+
+
+def _first(folder: Path, *patterns: str) -> str | None:
+    files = (str(file) for pattern in patterns for file in sorted(folder.glob(pattern)))
+    return next(files, None)
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)  # noqa: PTH208 - pathlib is slow
+    return []
+
+
+def _fields(stat: bytes) -> list[bytes] | None:
+    """Return the fields behind the name, which may hold blanks and brackets."""
+    fields = stat[stat.rfind(b")") + 1 :].split()
+    return fields if len(fields) >= _FIELDS else None
+
+
+def _spent(fields: list[bytes]) -> Spent:
+    return Spent(int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_PROCESSOR]))
+
+
+_CONTEXT = 16 << 20  # bytes: to open a CUDA device takes many times that
+
+
+class Sight(NamedTuple):
+    """What was seen of a device in one interval; None: not reported."""
+
+    source: Seeing
+    share: float | None = None
+    memory: int | None = None
+    power: float | None = None
+    throttle: tuple[str, ...] = ()
+    why: Unseen | None = None  # what keeps a verdict of not-used away
+    sent: int | None = None  # since the start
+    received: int | None = None
+
+
+class Devices:
+    """The GPUs of a map; what a driver in host memory does cannot be seen from outside."""
+
+    def __init__(self, devices: Iterable[Device], root: str, library: object = None) -> None:
+        every = {device.id: device for device in devices}.values()
+        self._root = root
+        self._devices = [d for d in every if not (d.kind is Kind.CPU and d.cores)]
+        self.hidden = all(device.in_host_memory for device in self._devices)  # nothing to read
+        self._gauges = {
+            d.id: gauges
+            for d in self._devices
+            if d.pci and not d.in_host_memory
+            if (gauges := Gauges(root, pci_address(d.pci) or d.pci)).there
+        }
+        others = [d for d in self._devices if not d.in_host_memory and d.id not in self._gauges]
+        self._gpus = Gpus((replace(d, kind=Kind.CUDA) for d in others if d.pci or d.uuid), library)
+        self._gpus.__enter__()
+        self._since = int(time.time() * _MICRO)
+        self._clients: dict[tuple[str, int], Client] = {}
+        self._first: dict[str, GpuLook] = {}
+
+    def close(self) -> None:
+        """Look no more."""
+        self._gpus.__exit__(None, None, None)
+
+    def look(self, processes: Collection[int], passed: float) -> dict[str, Sight]:
+        """Return what these processes did with each device in the last `passed` seconds."""
+        if not self._devices:
+            return {}
+        opened = [drm_use(self._root, p) for p in processes] if self._gauges else []
+        since, self._since = self._since, int(time.time() * _MICRO)
+        looks, found = self._gpus.look(since), {}
+        for device in self._devices:
+            if device.in_host_memory:
+                found[device.id] = Sight("proc", why="host-threads")
+            elif device.id in self._gauges:
+                found[device.id] = self._drm(device, opened, passed)
+            elif device.id in looks:
+                found[device.id] = self._nvidia(device, looks[device.id], processes)
+            else:
+                known = device.pci or device.uuid
+                found[device.id] = Sight("nvml", why="no-driver" if known else "no-address")
+        for use in opened:
+            self._clients |= use.clients
+        return found
+
+    def _drm(self, device: Device, opened: list[DrmUse], passed: float) -> Sight:
+        where, gauges = pci_address(device.pci or ""), self._gauges[device.id]
+        clients = {k: c for use in opened for k, c in use.clients.items() if k[0] == where}
+        share: float | None = _engines(self._clients, clients, passed)
+        why: Unseen | None = "opened-idle" if clients and not share else None
+        if any(use.compute for use in opened):
+            why = "compute-driver"
+        elif any(use.hidden for use in opened):
+            why = "no-permission"
+        if not share and why in ("compute-driver", "no-permission"):
+            share = None
+        memory = sum(client.memory for client in clients.values())
+        throttle = tuple(gauges.throttled())
+        return Sight("fdinfo", share, memory, gauges.power(time.monotonic()), throttle, why)
+
+    def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
+        """Return what NVML says; its numbers of processes are the host's."""
+        first = self._first.setdefault(device.id, found)
+        shares = [share for pid, share in found.shares.items() if pid in processes]
+        listed = found.processes or {}
+        ours = [memory for pid, memory in listed.items() if pid in processes]
+        alone = bool(ours) and len(ours) == len(listed)
+        share = min(sum(shares), 1.0) if shares else found.busy if alone else 0.0
+        why: Unseen | None = "opened-idle" if ours and not share else None
+        grown = (found.used or 0) > (first.used or 0) + _CONTEXT
+        if not ours and (grown or found.processes is None or first.used is None):
+            why, share = "hidden-processes", None
+        known = None not in (found.sent, found.received, first.sent, first.received)
+        return Sight(
+            "nvml",
+            share,
+            sum(memory or 0 for memory in ours) or None,
+            found.power,
+            found.throttle,
+            why,
+            max(0, (found.sent or 0) - (first.sent or 0)) if known else None,
+            max(0, (found.received or 0) - (first.received or 0)) if known else None,
+        )
+
+
+def _engines(
+    before: Mapping[tuple[str, int], Client],
+    now: Mapping[tuple[str, int], Client],
+    passed: float,
+) -> float:
+    """Return the share of time in which the busiest engine worked."""
+    shares: dict[bytes, float] = {}
+    for key, client in now.items():
+        last = before[key].engines if key in before else {}
+        for engine, (busy, total) in client.engines.items():
+            old_busy, old_total = last.get(engine, (0, None))
+            if total is not None and old_total is None:
+                continue  # cycles since the device was started
+            of = passed * 1e9 if total is None else total - (old_total or 0)
+            share = max(0, busy - old_busy) / of if of > 0 else 0.0
+            capacity = client.capacity.get(engine, 1)
+            shares[engine] = shares.get(engine, 0.0) + share / capacity
+    return min(max(shares.values(), default=0.0), 1.0)

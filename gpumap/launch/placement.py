@@ -1,0 +1,355 @@
+"""Where the process of each name runs, its environment, and the call of mpirun for all of them.
+
+Nothing is guessed. One application context for each rank of a map makes its ranks places in the
+map. What such a context needs is in its own command (``env``, ``taskset``): the options of Open
+MPI, MPICH and Intel MPI for that have little in common.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpumap.machine.tree import pci_address
+from gpumap.model import Device, Kind
+from gpumap.units import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from gpumap.machine.topology import Topology
+    from gpumap.model import Binding
+
+    Core = tuple[int, ...]  # the processors of one physical core
+
+
+_UNPLACED = "not bound: the system does not say where this device is"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the process of a name is to run, and how that is known, or why it is not."""
+
+    name: str
+    device: Device
+    node: int | None
+    cores: tuple[int, ...]  # logical processors; none: the process is not bound
+    memory: int | None  # the node whose memory alone it may take; None: any
+    threads: int  # physical cores of its share
+    why: str
+
+
+def joined(places: Sequence[Place]) -> Place:
+    """Return the place of one process that has the devices and the cores of several names.
+
+    It is bound where each of them would be; to memory where they agree on a node.
+    """
+    first, *others = places
+    if not others:
+        return first
+    cores = {core for place in places for core in place.cores}
+    bound = all(place.cores for place in places)
+    nodes, memory = ({getattr(p, what) for p in places} for what in ("node", "memory"))
+    return Place(
+        "+".join(place.name for place in places),
+        first.device,
+        first.node if len(nodes) == 1 else None,
+        tuple(sorted(cores)) if bound else (),
+        first.memory if len(memory) == 1 and bound else None,
+        sum(place.threads for place in places),
+        first.why if not bound else "the cores of its names",
+    )
+
+
+_Near = tuple[int | None, str]  # the node of a device and how it is known, or why it has none
+
+
+def places(
+    bindings: Sequence[Binding],
+    topology: Topology,
+    with_memory: Collection[int] = (),
+    *,
+    bind: bool = True,
+) -> tuple[Place, ...]:
+    """Return the place of each name's process, in the order of the map.
+
+    A cpu name gets the cores that it resolved to. Devices with a PCI address get the cores of
+    their NUMA node, shared evenly with the others of that node: physical cores, without overlap
+    as long as there is one for each, and without those of cpu names as long as others are left.
+
+    Args:
+        bindings: the names and their devices.
+        topology: the processors that this process may run on, and the devices of the PCI bus.
+        with_memory: the nodes whose memory this process may take.
+        bind: False: nothing is bound, and that is the reason.
+    """
+    rest = max(1, len(topology.physical) // max(1, len(bindings)))
+    if not bind:
+        return tuple(_unbound(b, None, rest, "not bound: --no-bind") for b in bindings)
+    if not topology.pinnable:
+        why = "not bound: this system cannot bind a process to cores"
+        return tuple(_unbound(b, None, rest, why) for b in bindings)
+    near = {b.name: _near(b.device, topology) for b in bindings if b.device.kind is not Kind.CPU}
+    shares = _shares(bindings, near, topology)
+    found: list[Place] = []
+    for binding in bindings:
+        if binding.device.kind is Kind.CPU:
+            found.append(_on_cores(binding, topology, with_memory, rest))
+            continue
+        node, why = near[binding.name]
+        cores, said = shares.get(binding.name, ((), ""))
+        if cores:
+            every = tuple(sorted(cpu for core in cores for cpu in core))
+            memory, lack = _memory(node, with_memory)
+            told = "; ".join(filter(None, (why, said, lack)))
+            about = (node, every, memory, len(cores))
+            found.append(Place(binding.name, binding.device, *about, told))
+        else:
+            found.append(_unbound(binding, node, rest, why))
+    return tuple(found)
+
+
+def _unbound(binding: Binding, node: int | None, threads: int, why: str) -> Place:
+    return Place(binding.name, binding.device, node, (), None, threads, why)
+
+
+def _on_cores(
+    binding: Binding, topology: Topology, with_memory: Collection[int], rest: int
+) -> Place:
+    """Return the place of a cpu name: exactly its cores."""
+    device = binding.device
+    if not device.cores:
+        return _unbound(binding, None, rest, "not bound: its backend names no core")
+    cpus = [cpu for cpu in topology.cpus if cpu.index in device.cores]
+    nodes = {cpu.numa_node for cpu in cpus}
+    node = nodes.pop() if len(nodes) == 1 else None
+    memory, lack = _memory(node, with_memory)
+    what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
+    threads = max(1, len({cpu.hardware for cpu in cpus}))
+    told = "; ".join(filter(None, (what, lack)))
+    return Place(binding.name, device, node, device.cores, memory, threads, told)
+
+
+def _memory(node: int | None, with_memory: Collection[int]) -> tuple[int | None, str]:
+    """Return the node whose memory to take, and what is to be said where there is none."""
+    if node is None or len(with_memory) == 1:  # one node: there is nothing to choose from
+        return None, ""
+    if node not in with_memory:
+        return None, f"node {node} has no memory that may be taken"
+    return node, ""
+
+
+def _near(device: Device, topology: Topology) -> _Near:
+    if device.in_host_memory:
+        return None, "not bound: its driver places its threads itself"
+    if device.pci is None:
+        return None, "not bound: its driver tells no PCI address"
+    where = pci_address(device.pci)
+    known = next((each for each in topology.pci if each.address == where), None)
+    if known is None:
+        return None, "not bound: the system does not list its PCI address"
+    if known.numa_node is None:
+        return None, f"{_UNPLACED} (node -1)"
+    if not any(cpu.numa_node == known.numa_node for cpu in topology.cpus):
+        said = f"not bound: node {known.numa_node} has no core that this process may run on"
+        return known.numa_node, said
+    return known.numa_node, "node of its PCI address"
+
+
+def _shares(
+    bindings: Iterable[Binding], near: Mapping[str, _Near], topology: Topology
+) -> dict[str, tuple[list[Core], str]]:
+    """Return the physical cores of each name that has a node with some, and what to say of them."""
+    of_cpu_names = {
+        core for b in bindings if b.device.kind is Kind.CPU for core in b.device.hardware
+    }
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for name, (node_of, _) in near.items():
+        if node_of is not None:
+            names[node_of].append(name)
+    found: dict[str, tuple[list[Core], str]] = {}
+    for node, sharing in names.items():
+        cores = _cores(node, topology)
+        free = [core for hardware, core in cores.items() if hardware not in of_cpu_names]
+        found |= _divided(sharing, free or list(cores.values()), taken=not free)
+    return found
+
+
+def _cores(node: int, topology: Topology) -> dict[str, Core]:
+    """Return the physical cores of a node that may be run on, in order."""
+    cores: dict[str, Core] = {}
+    for cpu in topology.cpus:
+        if cpu.numa_node == node:
+            cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
+    return cores
+
+
+def _divided(
+    names: Sequence[str], cores: Sequence[Core], *, taken: bool
+) -> dict[str, tuple[list[Core], str]]:
+    said = "on cores of cpu names: no others are left" if taken and cores else ""
+    count, total = len(names), len(cores)
+    if not total:
+        return {}
+    if count > total:
+        few = f"{count} names share {total} core{'s' * (total > 1)}: they overlap"
+        told = "; ".join(filter(None, (said, few)))
+        return {name: ([cores[n * total // count]], told) for n, name in enumerate(names)}
+    bounds = [n * total // count for n in range(count + 1)]
+    return {
+        name: (list(cores[first:last]), said)
+        for name, first, last in zip(names, bounds, bounds[1:], strict=False)
+    }
+
+
+TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
+HERE = "127.0.0.1"
+_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS", "GPUMAP_BACKEND")  # in one process too
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all processes of a run are told alike."""
+
+    token: str
+    port: int
+    address: str = HERE
+    backend: str | None = None  # what was asked to drive the devices
+
+
+def environments(
+    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+) -> tuple[dict[str, str], ...]:
+    """Return for each place the variables that its process gets beside those that were `given`."""
+    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    return tuple(
+        _environment(place, rank, len(places), world, shared, given)
+        for rank, place in enumerate(places)
+    )
+
+
+def identity(device: Device) -> str:
+    """Return a device as a map may name it, by what stays the same whatever is visible."""
+    if device.kind is Kind.CUDA and (known := device.uuid or device.pci):
+        return f"{Kind.CUDA}@{known}"
+    return str(device.ref)
+
+
+def inside(place: Place, cores: tuple[int, ...]) -> str:
+    """Return the device of a place as it is named in a process that may run on these cores alone.
+
+    None: in one that is not bound.
+    """
+    one_core = place.device.kind is Kind.CPU and place.device.ref.index is not None
+    if one_core and place.cores and cores:
+        return f"{Kind.CPU}{cores.index(place.cores[0])}"
+    return identity(place.device)
+
+
+def visible(device: Device) -> str | None:
+    """Return what CUDA_VISIBLE_DEVICES must be for just this device; None: it is left alone.
+
+    OpenCL drivers of NVIDIA read it too, so that it must not hide what OpenCL is to drive.
+    """
+    if device.kind is Kind.CUDA:
+        return device.uuid
+    return "" if device.in_host_memory else None
+
+
+def environment_of_all(
+    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of one process that has several names; it is no rank of a job."""
+    whole, devices = joined(places), [visible(place.device) for place in places]
+    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    own = _environment(whole, 0, 1, world, shared, given)
+    found = {key: value for key, value in own.items() if key in _OF_ALL}
+    found["GPUMAP_COUNT"] = str(len(places))
+    found["GPUMAP_CONTEXTS"] = ";".join(f"{p.name}->{inside(p, whole.cores)}" for p in places)
+    if None not in devices:
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(filter(None, devices))
+    return found
+
+
+def _environment(
+    place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    outer = given.get(TOKEN)
+    found = {
+        "GPUMAP_NAME": place.name,
+        "GPUMAP_DEVICE": identity(place.device),
+        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores)}",
+        "GPUMAP_WORLD": world,
+        TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": shared.address,
+        "MASTER_PORT": str(shared.port),
+    }
+    if not given.get("OMP_NUM_THREADS"):
+        found["OMP_NUM_THREADS"] = str(place.threads)
+    if (devices := visible(place.device)) is not None:
+        found["CUDA_VISIBLE_DEVICES"] = devices
+    if shared.backend is not None:
+        found["GPUMAP_BACKEND"] = shared.backend
+    return found
+
+
+SEPARATOR = ":"
+# Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.
+_OPEN_MPI = ("--bind-to", "none", "--oversubscribe")
+
+
+def without_memory(places: Sequence[Place]) -> tuple[Place, ...]:
+    """Return places as mpirun can give them: nothing tells its ranks of memory."""
+    why = "memory is not bound: by mpirun"
+    return tuple(
+        p if p.memory is None else replace(p, memory=None, why=f"{p.why}; {why}") for p in places
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MpiContext:
+    """A command, how many ranks of it there are, and on which host; None: wherever mpirun likes."""
+
+    command: tuple[str, ...]
+    ranks: int = 1
+    host: str | None = None
+
+
+def mpirun_contexts(
+    ranks: Sequence[tuple[Place, Mapping[str, str]]], command: Sequence[str]
+) -> tuple[MpiContext, ...]:
+    """Return a context for each rank: `command` with its variables, on its cores."""
+    return tuple(
+        MpiContext(
+            (
+                "env",
+                *(f"{key}={value}" for key, value in variables.items()),
+                *(("taskset", "-c", ranges(place.cores)) if place.cores else ()),
+                *command,
+            )
+        )
+        for place, variables in ranks
+    )
+
+
+def mpirun_call(program: str, version: str, contexts: Sequence[MpiContext]) -> tuple[str, ...]:
+    """Return the words of the call.
+
+    Args:
+        program: mpirun.
+        version: what it says of itself.
+        contexts: what it starts, in the order of the ranks.
+    """
+    open_mpi = "Open MPI" in version or "OpenRTE" in version
+    words = [program, *(_OPEN_MPI if open_mpi else ())]
+    for number, context in enumerate(contexts):
+        words += [SEPARATOR] if number else []
+        words += ["-host", context.host] if context.host is not None else []
+        words += ["-np", str(context.ranks), *context.command]
+    return tuple(words)

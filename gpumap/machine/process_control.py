@@ -1,0 +1,220 @@
+"""What a process asks of the kernel: cores, memory of NUMA nodes, large pages, its orphans."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from gpumap.machine.tree import cpu_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from gpumap.machine.tree import Tree
+
+
+_LARGE = 4 << 20  # bytes, from which on it is worth a call; NumPy asks from there on, too
+_NODES = "sys/devices/system/node"
+_CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
+_BIND = 2  # MPOL_BIND: of these nodes, or none at all
+_WORD = 64
+_MOST = 1024  # nodes that a kernel can have
+_POLICY = re.compile(r"[0-9a-f]+ ([a-z]+)(?:[=a-z|]*):([0-9,-]+)")
+
+
+def pin(cpus: Iterable[int]) -> bool:
+    """Bind the calling thread, and no other, to exactly these processors; say whether it worked.
+
+    Where the system cannot pin (macOS) or refuses, the thread stays as it was.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    if affinity is None:
+        return False
+    wanted, before = set(cpus), affinity(0)
+    try:
+        os.sched_setaffinity(0, wanted)
+    except (OSError, OverflowError, ValueError):
+        return False
+    if affinity(0) == wanted:
+        return True
+    # The kernel drops processors that are not allowed without a word, and keeps the rest.
+    os.sched_setaffinity(0, before)
+    return False
+
+
+def unbind() -> None:
+    """Let this process run wherever its cpuset allows: a launcher may have bound it to one core."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # it stays as it was
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def ask_for_large(address: int, nbytes: int) -> bool:
+    """Ask for large pages of memory of this process; return whether the kernel took it well.
+
+    Only whole pages are asked for: the first and the last one may be shared with other memory.
+    """
+    wish = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux alone
+    if wish is None or not worth_asking(nbytes):
+        return False
+    import ctypes
+
+    start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+    stop = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    done: int = madvise(start, stop - start, wish)
+    return done == 0
+
+
+def room_for(nbytes: int) -> bool:
+    """Return whether this process could have so much more memory, as far as its limits tell."""
+    try:
+        mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def worth_asking(nbytes: int) -> bool:
+    """Return whether so much memory is worth large pages."""
+    return nbytes >= _LARGE
+
+
+def with_memory(tree: Tree) -> tuple[int, ...]:
+    """Return the nodes whose memory this process may take; none where the system has no nodes."""
+    nodes = tree.cpus(f"{_NODES}/has_memory") or tree.cpus(f"{_NODES}/has_normal_memory")
+    listed = tree.allowed("Mems")
+    return nodes if listed is None else tuple(node for node in nodes if node in listed)
+
+
+def take_memory_of(node: int) -> int:
+    """Let this thread, and what it starts, take memory of one node alone; return an errno, or 0.
+
+    The kernel keeps the rule across exec. Containers often forbid the call.
+    """
+    import ctypes
+    import errno
+
+    call = _CALLS.get(os.uname().machine)
+    if call is None or not 0 <= node < _MOST:
+        return errno.ENOSYS
+    library = ctypes.CDLL(None, use_errno=True)
+    mask = (ctypes.c_ulong * (_MOST // _WORD))()
+    mask[node // _WORD] = 1 << (node % _WORD)
+    done = library.syscall(call, _BIND, mask, _MOST + 1)
+    return 0 if done == 0 else ctypes.get_errno()
+
+
+def memory_taken_of(process: int) -> tuple[int, ...] | None:
+    """Return the nodes that a process takes memory of alone, () for any; None: not known."""
+    try:
+        with open(f"/proc/{process}/numa_maps", "rb") as file:  # noqa: PTH123 - pathlib is slow
+            line = os.fsdecode(file.readline())
+    except OSError:
+        return None
+    match = _POLICY.match(line)
+    if match is None:
+        return () if line else None  # the process has ended
+    return cpu_list(match[2]) if match[1] == "bind" else ()
+
+
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
+_PAUSE = 0.002
+_lock = threading.Lock()
+_adopting = 0  # how many have asked for it
+_kept = False
+
+
+def prctl() -> Callable[[int, int], int] | None:
+    """Return the system's call of that name; None where there is none: not Linux."""
+    import ctypes
+
+    with suppress(AttributeError):
+        found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+        return found
+    return None
+
+
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Get a signal when the parent ends; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(PARENT_DEATH, number)
+
+
+def adopt_orphans(*, orphans: bool) -> None:
+    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
+    call = prctl()
+    if call is not None:
+        call(_SUBREAPER, int(orphans))
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Be the parent of orphans for a while; of threads that want it, the last one ends it."""
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+
+
+def keep_orphans() -> None:
+    """Be the parent of orphans to the end of this process, which calls `kill_orphans` then."""
+    global _kept
+    if not _kept:
+        _kept = True
+        _count(1)
+
+
+def kill_orphans() -> None:
+    """Kill what is left of all that was started, by a driver for example, if `keep` was called."""
+    if _kept:
+        kill_children()
+
+
+def _count(change: int) -> None:
+    global _adopting
+    with _lock:
+        _adopting += change
+        if _adopting == max(0, change):  # the first one, or nobody any more
+            adopt_orphans(orphans=change > 0)
+
+
+def kill_children(mark: bytes = b"") -> None:
+    """Kill the children whose first environment has `mark`, and what they leave behind."""
+    until = time.monotonic() + _PATIENCE
+    while (found := list(_children(mark))) and time.monotonic() < until:
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)  # no one else has its number until it is reaped
+        time.sleep(_PAUSE)
+        for pid in found:
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _children(mark: bytes) -> Iterator[int]:
+    """Yield the children of this process that live; none where the kernel does not list them."""
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib is slow
+            for pid in _read(f"/proc/self/task/{thread}/children").split():
+                if mark in _read(f"/proc/{int(pid)}/environ"):
+                    yield int(pid)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
+            return file.read()
+    except OSError:  # it has ended, or is another user's
+        return b""

@@ -1,0 +1,230 @@
+"""Count the OpenCL calls of a program for the devices of a map; tell what hides a process."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from struct import iter_unpack
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from gpumap.errors import Diagnostic
+from gpumap.model import Kind
+from gpumap.opencl_layer.build import FOLDER, PREFIX, NoLayer, environment
+from gpumap.opencl_layer.records import read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from gpumap.model import Device
+    from gpumap.opencl_layer.records import CountedDevice, CountedProcess, Counts
+
+
+Sight = Literal[
+    "counted", "no-opencl", "no-call",
+    "old-loader", "no-loader", "privileges", "environment", "container", "not-loaded",
+    "unreadable", "gone",
+]  # fmt: skip
+# What is known of a program that left no file: in these it used no OpenCL. In all others but
+# "counted" its use of a device cannot be told.
+UNUSED: frozenset[Sight] = frozenset({"no-opencl", "no-call"})
+MEANING: dict[Sight, str] = {
+    "counted": "its OpenCL calls are counted",
+    "no-opencl": "it has loaded no OpenCL library",
+    "no-call": "it has loaded OpenCL's loader, and no driver",
+    "old-loader": "its OpenCL loader knows no layers (ocl-icd before 2.3)",
+    "no-loader": "it uses an OpenCL driver without a loader that knows layers",
+    "privileges": "it runs with more rights than its user",
+    "environment": "it was started without gpumap's variables",
+    "container": "it runs in another container",
+    "not-loaded": "its OpenCL loader has not loaded the layer",
+    "unreadable": "the system does not show what it has loaded",
+    "gone": "it ended before it was looked at",
+}
+_LOADER = re.compile(r"/libOpenCL[^/]*\.so[^/]*$")
+_LAYER = re.compile(rf"/{PREFIX}[^/]*$")
+_DRIVER = re.compile(
+    r"/lib(pocl-|pocl\.|intelocl|igdrcl|nvidia-opencl|amdocl|MesaOpenCL|RusticlOpenCL|mali"
+    r"|oclgrind-rt)[^/]*$"
+)
+_EXECUTABLE = re.compile(r"\S+ ..x. .*/")
+_ENOUGH = 8 * 2**20  # bytes of a loader: the largest known has 2 MiB
+_AT_SECURE = 23  # a key of the auxiliary vector
+
+
+def sight(pid: int, folder: Path, proc: Path = Path("/proc")) -> Sight:
+    """Return whether a process is counted into `folder`, as it is at this moment.
+
+    A loader loads drivers before layers, so ask again before the answer is believed; a file of the
+    process in the folder says more than this.
+    """
+    place = proc / str(pid)
+    try:
+        lines = (place / "maps").read_text(errors="replace").splitlines()
+        # the files of executable pages (proc_pid_maps(5))
+        mapped = {line[line.index("/") :] for line in lines if _EXECUTABLE.match(line)}
+        return _told(place, proc / "self", folder, mapped)
+    except PermissionError:
+        return "unreadable"
+    except OSError:  # ProcessLookupError, too: it ended while it was read
+        return "gone"
+
+
+def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
+    """Return what the files of which a process has executable pages tell, with its variables."""
+    loaders = [path for path in mapped if _LOADER.search(path)]
+    drivers = any(_DRIVER.search(path) for path in mapped)
+    layer = any(_LAYER.search(path) for path in mapped)
+    variables = (place / "environ").read_bytes().split(b"\0")
+    aux = (place / "auxv").read_bytes()
+    pairs = iter_unpack("@LL", aux[: len(aux) // 16 * 16])
+    hides: dict[Sight, bool] = {  # the first that holds
+        "old-loader": any(not _knows_layers(f"{place}/root{path}") for path in loaders),
+        "privileges": any(key == _AT_SECURE and value for key, value in pairs),
+        "environment": f"{FOLDER}={folder}".encode() not in variables,
+        "counted": layer,
+        "container": (place / "ns/mnt").readlink() != (own / "ns/mnt").readlink(),
+        "no-opencl": not loaders and not drivers,  # and what it loads later is counted
+        "no-loader": not loaders,
+        "not-loaded": drivers,
+    }
+    return next((code for code, holds in hides.items() if holds), "no-call")
+
+
+@lru_cache(maxsize=64)
+def _knows_layers(path: str) -> bool:
+    """Return whether a loader has the name of the variable in it."""
+    try:
+        with Path(path).open("rb") as file:
+            return b"OPENCL_LAYERS" in file.read(_ENOUGH)
+    except OSError:
+        return False
+
+
+_EVERY = 1.0  # seconds between two sights of a process, once it has loaded its libraries
+_OFTEN = 10  # sights before that, one at each look: a short program loads them late in its life
+_NANO = 1e-9
+
+
+class Counted(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        counts: by the device's id: kernels, bytes_to_device, bytes_to_host, waits, and with
+            times computing and copying, in seconds.
+        complete: no process of the program ran without the layer, and each device is known.
+        notes: what could not be counted, and why.
+    """
+
+    counts: dict[str, dict[str, float]]
+    complete: bool
+    notes: tuple[Diagnostic, ...]
+
+
+class Inside:
+    """A layer for one run of a program; as a context it has a folder for the counts."""
+
+    def __init__(self, devices: Sequence[Device], *, times: bool) -> None:
+        """Prepare for the OpenCL devices of a map."""
+        self.refused: NoLayer | None = None
+        self._devices = tuple(d for d in devices if d.kind is Kind.OPENCL)
+        self._times = times
+        self._folder = tempfile.TemporaryDirectory(prefix="gpumap-layer-")
+        self._sights: dict[int, tuple[int, float, Sight]] = {}  # how many, the last one
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()
+
+    def variables(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return what to add to the program's environment; nothing where there is no layer."""
+        if not self._devices:
+            return {}
+        found = environment(Path(self._folder.name), env, times=self._times)
+        if isinstance(found, NoLayer):
+            self.refused = found
+            return {}
+        return found
+
+    def look(self, processes: Collection[int]) -> None:
+        """Look at each process: whether its calls are counted."""
+        if not self._devices or self.refused:
+            return
+        now = time.monotonic()
+        for pid in processes:
+            many, last, how = self._sights.get(pid, (0, now, "gone"))
+            if how != "counted" and (many < _OFTEN or now - last >= _EVERY):
+                seen = sight(pid, Path(self._folder.name))
+                self._sights[pid] = many + 1, now, how if seen == "gone" else seen
+
+    def counted(self) -> Counted:
+        """Return the counts of all processes."""
+        if not self._devices:
+            return Counted({}, complete=False, notes=())
+        if self.refused:
+            return Counted(
+                {}, complete=False, notes=(_note(self.refused.message, self.refused.hint),)
+            )
+        found = read(Path(self._folder.name))
+        notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
+        sums: dict[str, Counter[str]] = {}
+        complete = not notes and all(process.complete for process in found.processes)
+        for process in found.processes:
+            complete &= self._add(process, sums)
+        return Counted({id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes))
+
+    def _hidden(self, counted: Collection[int]) -> list[Diagnostic]:
+        """Return why processes could not be counted, each reason once."""
+        hows = {how for pid, (*_, how) in self._sights.items() if pid not in counted} - UNUSED
+        said = "OpenCL calls of a process were not counted"
+        return [_note(f"{said}: {MEANING[how]}") for how in sorted(hows - {"gone"})]
+
+    def _add(self, process: CountedProcess, sums: dict[str, Counter[str]]) -> bool:
+        """Add what a process did; return whether each device that it used has its place."""
+        placed = True
+        for each in process.devices:
+            like = [device for device in self._devices if _same(device, each)]
+            ours = [device for device in like if _part(device) == each.part]
+            if len(ours) == 1:
+                sums.setdefault(ours[0].id, Counter()).update(_summed(each.counts, self._times))
+            else:
+                placed &= not (like and any(each.counts))
+        return placed
+
+
+def _note(message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("opencl-layer", message, hint=hint, severity="warning")
+
+
+def _same(device: Device, other: CountedDevice) -> bool:
+    """Return whether a program's device, or the whole that it is a part of, is a map's."""
+    if device.pci and other.pci:
+        return device.pci.lower() == other.pci
+    index = int(device.id.split(":")[2].partition(".")[0])
+    driver = (device.driver or "").startswith(other.platform_name)
+    return device.name == other.name and driver and other.device in (index, None)
+
+
+def _part(device: Device) -> int | None:
+    _, dot, part = device.id.rpartition(":")[2].partition(".")
+    return int(part) if dot else None
+
+
+def _summed(counts: Counts, times: bool) -> dict[str, float]:  # noqa: FBT001 - of an option
+    found: dict[str, float] = {
+        "kernels": counts.kernels,
+        "bytes_to_device": counts.bytes_up,
+        "bytes_to_host": counts.bytes_down,
+        # PyOpenCL waits for the event of a copy that was blocking already
+        "waits": max(counts.finishes + counts.blocking_calls, counts.event_waits),
+    }
+    if times:
+        found |= {"computing": counts.kernel_ns * _NANO, "copying": counts.copy_ns * _NANO}
+    return found

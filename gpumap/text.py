@@ -1,0 +1,235 @@
+"""Text before it is shown: made printable, cut to its columns, words that are not known.
+
+Names, file contents and driver strings pass through `printable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from gpumap.errors import QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from gpumap.model import Case
+
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything that a terminal or a CI log could act on written as an escape.
+
+    Control characters, bidirectional marks, lone surrogates and unassigned code points all go:
+    `str.isprintable` is false for the whole of Unicode's "other" and "separator" categories
+    except the plain space. GitHub's runner obeys lines that begin with ``::`` and ``##[`` anywhere.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _escaped(c) for c in text)
+    if "##[" in text:
+        text = text.replace("##[", r"#\x23[")
+    if text.lstrip().startswith("::"):
+        text = text.replace("::", r":\x3a", 1)
+    return text
+
+
+def _escaped(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    code = f"{ord(character):x}"
+    return next(f"\\{letter}{code:0>{n}}" for letter, n in _WIDTHS if len(code) <= n)
+
+
+def width(text: str) -> int:
+    """Return the number of terminal columns that printable `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def _columns(character: str) -> int:
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me"):  # combining() misses Thai and Devanagari
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+# --- text that fits its columns
+
+NAME = 16  # columns of names in a cell
+_LISTED = 3  # names in a cell: of more their number is given
+_NAMES = 24  # columns: gpu0+gpu1+gpu2+gpu3 has room
+_END = 9  # columns of the first and of the last name
+_TWO = 2  # names, which are both ends
+_MARKS = 3  # on one sign: more of them reach into other lines
+_LOOKED_AT = 8  # characters for each column: of a longer text no more is seen
+
+
+def label(text: str, most: int = 40) -> str:
+    """Return a text that fits, cut where it is longer."""
+    signs = _signs(printable(text[: _LOOKED_AT * most]))
+    if sum(map(width, signs)) <= most:
+        return "".join(signs)
+    return f"{_fitting(signs, most - 1)}…"
+
+
+def middle(text: str, most: int = NAME) -> str:
+    """Return the same, cut in the middle: names often differ in their last characters."""
+    ends = _LOOKED_AT * most
+    if len(text) > 2 * ends:
+        text = f"{text[:ends]}{text[-ends:]}"
+    signs = _signs(printable(text))
+    if sum(map(width, signs)) <= most:
+        return "".join(signs)
+    half = (most - 1) // 2
+    last = len(_whole(signs[::-1], half))
+    return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
+
+
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Return the names that are too long for a cell, cut so that they stay apart.
+
+    In the middle; or, where that leaves some of them alike, around their first difference.
+    """
+    every = [printable(name) for name in dict.fromkeys(names)]
+    long = [name for name in every if width(name) > NAME]
+    found = {name: middle(name, NAME) for name in long}
+    if len({*found.values()}) == len(long):
+        return found
+    ends = zip(min(long), max(long), strict=False)  # of sorted names all others lie between
+    place = next((n for n, (one, other) in enumerate(ends) if one != other), 0)
+    return {name: _around(name, place, NAME) for name in long}
+
+
+def narrow(name: str, most: int) -> str:
+    """Return a name, perhaps a shortened one, cut further."""
+    inner = name.strip("…")
+    if width(name) <= most or len(name) - len(inner) != _TWO:
+        return middle(name, most)
+    return _around(inner, len(_signs(inner)) // 2, most)
+
+
+def _around(text: str, place: int, most: int) -> str:
+    signs = _signs(text)
+    before = _whole(signs[:place][::-1], (most - 2) // 2)[::-1]
+    after = _fitting(signs[place:], most - 2 - sum(map(width, before)))
+    return f"…{''.join(before)}{after}…"
+
+
+def short(case: Case) -> str:
+    """Return the names of a case for a cell: of too many for it, how many there are."""
+    names, sign = case.names, "->" if case.ordered else "+"
+    whole = sign.join(middle(name, NAME) for name in names)
+    if len(names) <= _LISTED and width(whole) <= NAME:
+        return whole
+    if case.ordered:
+        return sign.join(narrow(name, (NAME - len(sign)) // 2) for name in names)
+    return f"{len(names)} devices"
+
+
+def pieces(word: str, most: int) -> list[str]:
+    """Return a word, in pieces where it is wider than its room."""
+    if width(word.rstrip(" ")) <= most:
+        return [word]
+    signs, found = _signs(word), []
+    while signs:
+        first = _whole(signs, most) or signs[:1]
+        found.append("".join(first))
+        signs = signs[len(first) :]
+    return found
+
+
+def briefly(case: Case) -> str:
+    """Return the names of a case if they have room; of more the first, the last and a count."""
+    names, sign = case.names, "->" if case.ordered else "+"
+    whole = label(sign.join(names), _NAMES + 1)
+    if width(whole) <= _NAMES:
+        return whole
+    if len(names) == 1:
+        return middle(names[0], _NAMES)
+    between = sign if len(names) == _TWO else f"{sign}…{sign}"
+    count = "" if len(names) == _TWO else f" ({len(names)})"
+    return f"{middle(names[0], _END)}{between}{middle(names[-1], _END)}{count}"
+
+
+def _signs(shown: str) -> list[str]:
+    """Return a text as characters, each with its combining marks."""
+    if shown.isascii():
+        return list(shown)
+    found: list[str] = []
+    for character in shown:
+        if width(character) or not found:
+            found.append(character)
+        elif len(found[-1]) <= _MARKS:
+            found[-1] += character
+    return found
+
+
+def _whole(signs: list[str], most: int) -> list[str]:
+    """Return as many signs as have room."""
+    used = 0
+    for number, sign in enumerate(signs):
+        used += width(sign)
+        if used > most:
+            return signs[:number]
+    return signs
+
+
+def _fitting(signs: list[str], most: int) -> str:
+    return "".join(_whole(signs, most))
+
+
+# --- words that are not known
+
+T = TypeVar("T")
+
+# Types of elements as PyTorch, NumPy, C and hardware call them.
+ALIASES = {
+    "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
+    "float": "float32", "single": "float32", "fp32": "float32", "f32": "float32",
+    "double": "float64", "fp64": "float64", "f64": "float64",
+}  # fmt: skip
+_ALIKE = 0.6  # of difflib's ratio, which is 1 for equal words
+_LONGEST = 80  # characters: difflib takes the square of them
+
+
+def meant(word: str, known: Collection[str]) -> str:
+    """Return the known word that `word` is another name of, or else `word`."""
+    other = ALIASES.get(word.casefold(), word)
+    return other if word not in known and other in known else word
+
+
+def nearest(
+    word: str, known: Collection[str], most: int = 1, alike: float = _ALIKE
+) -> tuple[str, ...]:
+    """Return the known words that are spelled like `word`, the most alike first."""
+    from difflib import get_close_matches
+
+    plain = {name.casefold(): name for name in known}
+    found = get_close_matches(word[:_LONGEST].casefold(), plain, most, alike)
+    return tuple(plain[name] for name in found)
+
+
+def fix(word: str, known: Collection[str], otherwise: str) -> str:
+    """Return the fix for a word that is not known: the nearest one, before what there is."""
+    close = nearest(word, known)
+    return f"did you mean {close[0]}? {otherwise}" if close else otherwise
+
+
+def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0) -> tuple[T, ...]:
+    """Return the comma-separated words of `text`, each of which must be known.
+
+    Raises:
+        QuestionError: one is not; the message names those that are.
+    """
+    names = tuple(map(str, known))
+    words = [meant(word.strip(), names) for word in text.split(",")]
+    hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
+    for word in words:
+        if word not in names:
+            raise QuestionError(f'no {what} is called "{word}"', fix(word, names, hint))
+    if most and len(words) > most:
+        raise QuestionError(f"{option} has {len(words)} words", hint)
+    return tuple(item for item in known if item in words)

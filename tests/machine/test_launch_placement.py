@@ -1,0 +1,212 @@
+"""Where processes are put, on captured trees of machines that are not at hand."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from gpumap.backends.numpy import cores
+from gpumap.launch.placement import (
+    TOKEN,
+    Place,
+    Shared,
+    environment_of_all,
+    environments,
+    joined,
+    places,
+)
+from gpumap.machine.process_control import memory_taken_of, take_memory_of, with_memory
+from gpumap.machine.topology import read
+from gpumap.machine.tree import Tree
+from gpumap.model import Binding, Device, DeviceRef, Kind, replace
+from gpumap.units import ranges
+
+BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")  # of `eight`: four on each node
+UUID = "GPU-00000000-0000-0000-0000-00000000000"
+
+
+def gpu(number, bus=None, **facts):
+    facts = {"pci": f"0000:{bus or BUSES[number]}:00.0", "uuid": f"{UUID}{number}"} | facts
+    ref = DeviceRef(Kind.CUDA, number)
+    return Device(f"cuda:{number}", Kind.CUDA, ref, "H100", "cupy", **facts)
+
+
+def opencl(**facts):
+    return Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl", **facts)
+
+
+def placed(sketch, *devices, memory=(0, 1), bind=True):
+    bindings = [Binding(f"n{n}", device) for n, device in enumerate(devices)]
+    return places(bindings, read(sketch.root), memory, bind=bind)
+
+
+def told(found):
+    return [(place.node, ranges(place.cores), place.memory) for place in found]
+
+
+EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "24-31,88-95", 0),
+         (1, "32-39,96-103", 1), (1, "40-47,104-111", 1), (1, "48-55,112-119", 1),
+         (1, "56-63,120-127", 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("allowed", "devices", "expected"), [
+    # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
+    ("0-127", range(8), EIGHT),
+    ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
+    # cores of cpu names, with their siblings, are left to them; the others are shared
+    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
+    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
+    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
+])  # fmt: skip
+def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
+    every = cores(read(eight.status(allowed).root))
+    made = {int: gpu, str: lambda name: every[int(name[3:])], Device: lambda device: device}
+    found = placed(eight, *(made[type(each)](each) for each in devices))
+    assert told(found) == expected
+    assert expected != EIGHT or {place.threads for place in found} == {8}
+
+
+def test_a_share_is_as_even_as_can_be(eight):
+    found = placed(eight, gpu(0), gpu(1), gpu(2))
+    assert sorted(place.threads for place in found) == [10, 11, 11]
+    assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
+
+
+def test_where_cpu_names_have_every_core_they_are_shared(eight):
+    found = placed(eight, cores(read(eight.root))[-1], gpu(0))
+    assert ranges(found[1].cores) == "0-31,64-95"
+    assert "on cores of cpu names: no others are left" in found[1].why
+    found = placed(eight.status("3,67,5"), gpu(0), gpu(1), gpu(2))
+    assert [ranges(place.cores) for place in found] == ["3,67", "3,67", "5"]
+    assert all("3 names share 2 cores: they overlap" in place.why for place in found)
+
+
+@pytest.mark.parametrize(("node", "expected"), [(5, (5, "10-11", 5)), (8, (8, "", None))])
+def test_clusters_in_a_socket(clusters, node, expected):
+    """The node of the device, and not its socket; near one of memory alone there is no core."""
+    clusters.pci("0000:1b:00.0", class_="0x030200", numa_node=str(node), local_cpulist="8-15")
+    assert told(placed(clusters, gpu(0), memory=tuple(range(9)))) == [expected]
+
+
+@pytest.mark.parametrize(("memory", "said"), [
+    ((1, 2), "node 0 has no memory that may be taken"),
+    ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
+])  # fmt: skip
+def test_memory_that_is_not_taken(eight, memory, said):
+    (found,) = placed(eight, gpu(0), memory=memory)
+    assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
+    assert found.why.endswith(said)
+
+
+def test_a_node_without_cores_that_may_be_used(eight):
+    (found,) = placed(eight.status("0-3"), gpu(7))
+    assert (found.node, found.cores, found.memory) == (1, (), None)
+    assert found.why == "not bound: node 1 has no core that this process may run on"
+
+
+@pytest.mark.parametrize(("device", "why"), [
+    (gpu(1), "not bound: the system does not say where this device is (node -1)"),
+    (gpu(0, "77"), "not bound: the system does not list its PCI address"),
+    (gpu(0, pci=None), "not bound: its driver tells no PCI address"),
+    (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
+    (opencl(facts={"type": "gpu"}), "not bound: its driver tells no PCI address"),
+])  # fmt: skip
+def test_what_is_not_known_is_said(eight, device, why):
+    """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
+    (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
+    assert (found.node, found.cores, found.memory, found.why) == (None, (), None, why)
+
+
+def test_nothing_is_bound_where_that_is_asked(eight):
+    """By --no-bind, or because the system cannot, as macOS; threads are divided all the same."""
+    found = placed(eight, gpu(0), gpu(7), bind=False)
+    assert told(found) == [(None, "", None)] * 2
+    assert [place.threads for place in found] == [32, 32]
+    topology = replace(read(eight.root), pinnable=False)
+    (place,) = places([Binding("a", cores(topology)[0])], topology)
+    assert (place.cores, place.why) == ((), "not bound: this system cannot bind a process to cores")
+
+
+SHARED = Shared("token", 1234)
+
+
+def test_a_device_is_told_by_its_identity(eight):
+    """By its address where it has no UUID: a wrong one would hide it. All cores are `cpu`."""
+    every = cores(read(eight.root))
+    devices = gpu(3), every[5], gpu(3, uuid=None), every[-1]
+    first, second, third, last = environments(placed(eight, *devices), SHARED, {})
+    assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
+    assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
+    assert (second["CUDA_VISIBLE_DEVICES"], second["GPUMAP_CONTEXTS"]) == ("", "n1->cpu0")
+    assert second["GPUMAP_WORLD"].startswith(f"n0->cuda@{UUID}3;n1->cpu5;")
+    assert "CUDA_VISIBLE_DEVICES" not in third
+    assert third["GPUMAP_CONTEXTS"] == "n2->cuda@0000:61:00.0"
+    assert (last["GPUMAP_CONTEXTS"], last["OMP_NUM_THREADS"]) == ("n3->cpu", "64")
+
+
+def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
+    """A core is told by its place among those that it may run on; without a UUID none is hidden."""
+    every = cores(read(eight.root))
+    both = placed(eight, gpu(3), every[5], every[2])
+    whole, found = joined(both), environment_of_all(both, SHARED, {"GPUMAP_RUN": "outer"})
+    assert set(whole.cores) == {core for place in both for core in place.cores}
+    inside = [sorted(whole.cores).index(place.cores[0]) for place in both[1:]]
+    assert found["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3;n1->cpu{inside[0]};n2->cpu{inside[1]}"
+    assert (found["CUDA_VISIBLE_DEVICES"], found["GPUMAP_COUNT"]) == (f"{UUID}3", "3")
+    assert (found["GPUMAP_RUN"], "RANK" in found) == ("outer:token", False)
+    assert int(found["OMP_NUM_THREADS"]) == sum(place.threads for place in both)
+    two = placed(eight, gpu(2), gpu(3))
+    assert environment_of_all(two, SHARED, {})["CUDA_VISIBLE_DEVICES"] == f"{UUID}2,{UUID}3"
+    hidden = placed(eight, gpu(2), gpu(3, uuid=None))
+    assert "CUDA_VISIBLE_DEVICES" not in environment_of_all(hidden, SHARED, {})
+
+
+def test_one_process_is_bound_where_each_of_its_names_is(eight):
+    """Else its program could not reach what the other one would."""
+    unbound = joined(placed(eight, gpu(3), opencl()))
+    assert (unbound.cores, unbound.memory) == ((), None)
+    (one,) = placed(eight, gpu(3))
+    assert joined([one]) is one
+
+
+def test_which_nodes_have_memory(sketch):
+    assert with_memory(Tree(sketch.root)) == ()
+    sketch.file("sys/devices/system/node/has_memory", "0-3")
+    sketch.file("proc/self/status", "Name:\tx\nMems_allowed_list:\t1-2,7")
+    assert with_memory(Tree(sketch.root)) == (1, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not Linux")
+def test_memory_of_one_node_is_the_kernels_word():
+    """The rule is seen from outside, and a node that is not there is refused."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.write(writing, bytes([take_memory_of(1000) != 0, take_memory_of(0)]))
+        signal.pause()
+    refused, failed = os.read(reading, 2)
+    seen = memory_taken_of(pid)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(reading)
+    os.close(writing)
+    if failed:
+        pytest.skip("this system does not let a process choose")
+    assert (refused, seen) == (1, (0,))
+    assert memory_taken_of(os.getpid()) == ()
+
+
+@pytest.mark.parametrize(("given", "threads"), [
+    ({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None),
+])  # fmt: skip
+def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
+    """An empty variable says nothing: OpenMP would take every core for each process."""
+    (found,) = environments(placed(eight, gpu(0)), SHARED, given)
+    assert found.get("OMP_NUM_THREADS") == threads
+
+
+def test_a_run_in_a_run_carries_both_tokens():
+    place = Place("a", opencl(), None, (), None, 1, "")
+    for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
+        assert environments((place,), SHARED, given)[0][TOKEN] == tokens
