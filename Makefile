@@ -74,7 +74,8 @@ BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
 # each command as a process, programs of users, and pages with charts; `unit` has tests/expected and
 # test_conditions.py, which see every command too
 PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(LONG),$(wildcard tests/commands/test_*.py)) \
-	tests/test_action.py tests/test_running.py tests/test_package.py tests/report/test_html.py
+	tests/test_action.py tests/test_running.py tests/test_package.py tests/test_readme.py \
+	tests/report/test_html.py
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
 OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_vendors probe) \
 	tests/kernels/test_oclgrind.py $(wildcard tests/opencl_layer/test_*.py)
@@ -106,10 +107,10 @@ expected: $(VENV)/.installed
 	git --no-pager diff --stat tests/expected
 	git status --short tests/expected
 
-# What takes long, or a browser: every line of README and docs, the tutorial, pages, terminals, all
+# What takes long, or a browser: every line of README and docs, the tutorial, pages, all
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
 # examples/, pairs of signals, and ranks that train and fail.
-LONG = tests/pages tests/commands/test_terminals.py tests/test_tutorial.py tests/test_command_lines.py \
+LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
 long: $(VENV)/.installed axe

@@ -26,9 +26,8 @@ from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
-from gpumap.training.network import Network, Replica
-from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Optimizer
-from gpumap.training.presets import PRESETS
+from gpumap.training.network import PRESETS, Network, Replica
+from gpumap.training.workers import EPSILON, FIRST, SECOND, Optimizer
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session

@@ -135,7 +135,7 @@ class Rule:
         rule.init(devices=["cuda0", "cuda1"], modelfile="models.modelfile", modelclass="ModelClass")
         epochs = rule.wait()
 
-    Several devices take mpirun and mpi4py. What the model needs is in `gpumap.training.session`.
+    Several devices take mpirun and mpi4py. What the model needs is in `gpumap.training.loop`.
     """
 
     def __init__(self, **options: float) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 
+import click
 import pytest
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from surface import commands
@@ -53,6 +54,15 @@ def test_every_command_with_a_format_has_json_for_short():
     having = {name: {"--format", "--json"} & texts for name, texts in named.items()}
     assert [name for name, both in having.items() if len(both) == 1] == []
     assert [name for name, both in having.items() if both] != []
+
+
+def test_every_command_that_takes_a_map_takes_it_as_an_argument():
+    """Before a command or script, where one follows."""
+    taking = {name: c for name, c in commands() if any("--map" in p.opts for p in c.params)}
+    arguments = {name: [p.name for p in c.params if isinstance(p, click.Argument)]
+                 for name, c in taking.items()}  # fmt: skip
+    assert set(taking) >= {"check", "doctor", "bench dot", "transfer-cost", "run", "trace"}
+    assert [name for name, found in arguments.items() if not found] == []
 
 
 @pytest.mark.parametrize(("arguments", "code"), [

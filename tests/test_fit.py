@@ -101,15 +101,15 @@ def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):
     (40, 0.01, 0.0), (40, 0.05, 0.0), (6, 0.02, 0.0), (16, 0.02, 0.5), (40, 0.02, 0.5),
 ])  # fmt: skip
 def test_intervals_cover_the_truth(blocks, share, lag):
-    """In 95 of 100 runs, less what chance allows; of every figure, also where neighbours agree."""
+    """In 95 % of runs, less what chance allows; of every figure, also where neighbours agree."""
     truth = Model((SMALL,), 0.0).figures()
     covered = dict.fromkeys(truth, 0)
-    for seed in range(100):
+    for seed in range(50):
         samples = noisy(np.random.default_rng(seed), blocks, share, lag)
         model = fitted(SIZES, np.median(samples, axis=0))
         for name, found in intervals(SIZES, samples, model, 0.95, seed).items():
             covered[name] += found.low <= truth[name] <= found.high
-    assert min(covered.values()) >= 88
+    assert min(covered.values()) >= 44
 
 
 def test_noise_widens_the_intervals():

@@ -7,7 +7,7 @@ from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, default_map, resolve, shared_hardware
+from gpumap.resolve import Inventory, default_map, resolve, resolve_all, shared_hardware
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -83,6 +83,38 @@ def test_what_to_write_instead_is_no_device_of_another_name(fake):
         assert found.hint == "write cuda1; there are cuda0, cuda1"
     hints = [found.hint for found in absent("a->cuda8;b->cuda9", fake("cuda0", "cuda1"))]
     assert hints == [f"write {each}; there are cuda0, cuda1" for each in ("cuda0", "cuda1")]
+
+
+def test_the_place_of_what_is_absent_is_its_device_without_blanks(fake):
+    text = "b->cuda0; a ->  cuda9 "
+    (found,) = absent(text, fake("cuda0"))
+    assert text[found.span.start : found.span.stop] == "cuda9"
+
+
+def of_libraries(**more):
+    """Return an inventory in which CuPy drives a GPU, and pygpu has what is given."""
+    inventory = Inventory(Host({}, FOUR))
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
+                    hardware=frozenset({"gpu:a"}))  # fmt: skip
+    inventory.know(Probe("cupy", usable=True, devices=(device,)))
+    if hardware := more.pop("hardware", None):
+        other = replace(device, backend="pygpu", hardware=frozenset({hardware}))
+        more |= {"usable": True, "devices": (other,)}
+    inventory.know(Probe("pygpu", **{"usable": False} | more))
+    return inventory
+
+
+@pytest.mark.parametrize(("pygpu", "backends", "code", "severity"), [
+    ({"hardware": "gpu:a"}, ["cupy", "pygpu"], "same-hardware", "note"),
+    ({"hardware": "gpu:b"}, ["cupy", "pygpu"], "other-hardware", "warning"),
+    ({"reason": "not installed"}, ["cupy"], "left-out", "note"),
+])  # fmt: skip
+def test_every_usable_backend_is_tried_side_by_side(pygpu, backends, code, severity):
+    """Whether they drive the same hardware is told with each; so is who is left out."""
+    every = resolve_all(parse_map("a->cuda0"), of_libraries(**pygpu))
+    assert [b.device.backend for each in every for b in each.bindings] == backends
+    for each in every:
+        assert (each.notes[-1].code, each.notes[-1].severity) == (code, severity)
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.mpi_job import Answer, left, named, nodes, ranks, told, twice
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
-from gpumap.distributed.watchdog import Seat
+from gpumap.distributed.ranks import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
-    from gpumap.distributed.launch import Launch
+    from gpumap.distributed.ranks import Launch
     from gpumap.model import Binding, ContextMap, Report
 
 _PAUSE = 0.02  # seconds between two looks: who waits in MPI keeps a core busy

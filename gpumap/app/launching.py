@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
+from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
+from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
-from gpumap.launch.process import LIMITS, Order
+from gpumap.launch.process import LIMITS, Order, Sink
+from gpumap.launch.supervisor import Run
 from gpumap.machine.process_control import memory_taken_of
 from gpumap.machine.tree import Tree
+from gpumap.model import Probe
+from gpumap.resolve import Inventory
 from gpumap.text import printable, width
 from gpumap.units import ranges
 
@@ -27,11 +33,9 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.launch.placement import MpiContext, Place
-    from gpumap.launch.process import Sink
-    from gpumap.launch.supervisor import Ending, Output, Process, Run
+    from gpumap.launch.supervisor import Ending, Output, Process
     from gpumap.launch.watching import Watch
     from gpumap.machine.topology import Topology
-    from gpumap.resolve import Inventory
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
@@ -93,8 +97,6 @@ class Launching:
 
     def to_nothing(self) -> None:
         """Show nothing of what the processes print; their last lines are kept."""
-        from gpumap.launch.process import Sink
-
         self._files.append(os.open(os.devnull, os.O_WRONLY))
         sink = Sink(self._files[-1], vital=False)
         self._outputs = [((sink, None), (sink, None)) for _ in self._jobs]
@@ -105,7 +107,6 @@ class Launching:
         Raises:
             QuestionError: one of them cannot be written.
         """
-        from gpumap.launch.process import Sink
 
         def opened(name: str) -> Sink:
             # O_NONBLOCK: the open itself would wait for who reads a FIFO
@@ -135,15 +136,15 @@ class Launching:
         self, token: str, grace: float, limit: float | None, watch: Watch | None = None
     ) -> Ending:
         """Run it all, looked at by `watch`, and return how it ended."""
-        from gpumap.launch.supervisor import Run
-
         if not self._outputs:
             self._outputs = list(_prefixed(self._program, self._jobs))
         with Run(token, grace=grace, limit=limit, watch=watch) as running:
             processes = self._start(running)
             for job, process in zip(self._jobs, processes, strict=True):
-                if watch:
-                    watch.add(process.pid, job.name if _is_bound(job) else None)
+                if watch:  # a name that is the cores to which its process is bound has all its work
+                    place = job.place
+                    bound = place and place.cores and place.cores == place.device.cores
+                    watch.add(process.pid, job.name if bound else None)
             self._prove(processes)
             ending = running.wait()
         if watch:
@@ -227,12 +228,6 @@ class Launching:
         tell(self._program, f"{printable(text)}\n")
 
 
-def _is_bound(job: Job) -> bool:
-    """Return whether a process has the cores that its name is."""
-    place = job.place
-    return bool(place and place.cores and place.cores == place.device.cores)
-
-
 def tell(program: Program, text: str) -> None:
     """Write to stderr; a closed stderr does not end the run."""
     with suppress(OSError):
@@ -244,8 +239,6 @@ def ended(code: int) -> str:
     """Return what a process ended with."""
     if code >= 0:
         return f"ended with exit code {code}"
-    import signal
-
     try:
         name = signal.Signals(-code).name
     except ValueError:
@@ -255,14 +248,13 @@ def ended(code: int) -> str:
 
 def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, Output]]:
     """Yield where the lines of each name go, and with which prefix: coloured on a terminal."""
-    from gpumap.launch.process import Sink
-
     streams = (program.stdout, program.stderr)
     for stream in streams:
         stream.flush()
     sinks = [Sink(stream.fileno(), vital=stream is program.stdout) for stream in streams]
     coloured = [s.isatty() and "NO_COLOR" not in program.env for s in streams]
-    shown = [_short(printable(job.name)) for job in jobs]
+    names = (printable(job.name) for job in jobs)
+    shown = [n if len(n) <= _LONGEST else f"{n[: _LONGEST - 1]}…" for n in names]
     widest = max(map(width, shown))
     for number, name in enumerate(shown):
         if jobs[number].place is None:
@@ -270,19 +262,11 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
             continue
         padding = " " * (widest - width(name))
         colour = _COLOURS[number % len(_COLOURS)]
-        prefixes = [
-            f"\x1b[{colour}m[{name}]\x1b[0m{padding} " if c else f"[{name}]{padding} "
-            for c in coloured
-        ]
-        out, err = (
-            (sink, prefix.encode(errors="backslashreplace"))
-            for sink, prefix in zip(sinks, prefixes, strict=True)
-        )
-        yield out, err
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        outputs: list[Output] = []
+        for sink, c in zip(sinks, coloured, strict=True):
+            shown_name = f"\x1b[{colour}m[{name}]\x1b[0m" if c else f"[{name}]"
+            outputs.append((sink, f"{shown_name}{padding} ".encode(errors="backslashreplace")))
+        yield outputs[0], outputs[1]
 
 
 def _file_name(name: str) -> str:
@@ -332,8 +316,6 @@ def by_mpirun(
         QuestionError: mpirun cannot be told so.
         Ended: a program is not found; it has been said.
     """
-    from gpumap.launch import placement
-
     if any(placement.SEPARATOR in context.command for context in contexts):
         fix = "omit it, or put the command into a script"
         raise QuestionError('to mpirun the argument ":" ends a command', fix)
@@ -366,10 +348,6 @@ def _version(path: str, program: Program) -> str:
 
 def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:
     """Return what finds the devices of a map; to place a process on cores takes no NumPy."""
-    from gpumap.backends.numpy import NAME, cores
-    from gpumap.model import Probe
-    from gpumap.resolve import Inventory
-
     found = Inventory(program.host(topology), backend)
     found.know(Probe(NAME, usable=True, devices=cores(topology)))
     return found

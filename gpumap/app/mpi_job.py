@@ -23,7 +23,7 @@ from gpumap.app.benchmark import Opened
 from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.mpi import load
-from gpumap.distributed.watchdog import Seat, Signs, Watch, state, stopped_beside
+from gpumap.distributed.ranks import Seat, Signs, Watch, state, stopped_beside
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.launch.process import reap
 from gpumap.machine.process_control import pin
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import Works
-    from gpumap.distributed.launch import Launch
+    from gpumap.distributed.ranks import Launch
     from gpumap.model import Binding, Resolution
     from gpumap.resolve import Inventory
 

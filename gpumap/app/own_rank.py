@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gpumap.distributed.launch import launched
+from gpumap.distributed.ranks import launched
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.model import replace
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.program import Program
-    from gpumap.distributed.launch import Launch
+    from gpumap.distributed.ranks import Launch
     from gpumap.model import ContextMap
 
 OURS = "gpumap run"  # as the launcher of its processes

@@ -5,40 +5,40 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from _socket import socket  # what socket.socket is made of, without 5 ms of names
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.app.launching import (
-    Job,
-    Launching,
-    by_mpirun,
-    found_program,
-    inventory,
-    tell,
-)
+from gpumap import sources
+from gpumap.app.launching import Job, Launching, by_mpirun, found_program, inventory, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended
+from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
+from gpumap.files import read_text
+from gpumap.launch import launch_config, placement
 from gpumap.launch.placement import TOKEN
 from gpumap.launch.process import Order
+from gpumap.machine.process_control import with_memory
+from gpumap.machine.topology import read
+from gpumap.machine.tree import Tree
 from gpumap.model import replace
+from gpumap.parse import parse_map
+from gpumap.resolve import resolve
 from gpumap.text import printable, width
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.app.program import Program
+    from gpumap.launch.launch_config import Node, Session
     from gpumap.launch.placement import Place
     from gpumap.machine.topology import Topology
     from gpumap.model import Resolution
 
     Planned = Sequence[tuple[Place, Mapping[str, str]]]
-    from collections.abc import Iterator, Sequence
-
-    from gpumap.app.launching import Job
-    from gpumap.launch.launch_config import Node, Session
-
 
 _NO_MAP = (
     'give one: gpumap run "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
@@ -75,8 +75,6 @@ def run_names(program: Program, asked: RunRequest) -> None:
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
     path = found_program(program.command[0], program)
-    from gpumap.machine.topology import read
-
     topology = read()
     resolution = _resolved(program, topology, asked)
     planned = _planned(program, topology, resolution, asked.backend, bind=not asked.no_bind)
@@ -108,10 +106,6 @@ def run_names(program: Program, asked: RunRequest) -> None:
 
 def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
-    from gpumap import sources
-    from gpumap.parse import parse_map
-    from gpumap.resolve import resolve
-
     env, cwd = program.env, program.cwd
     source = sources.find(
         argument=asked.argument, option=asked.option, map_file=asked.map_file, env=env, cwd=cwd
@@ -139,34 +133,17 @@ def _planned(
     bind: bool,
 ) -> Planned:
     """Return for each name its place, and the variables of its process."""
-    from pathlib import Path
-
-    from gpumap.launch.placement import Shared, environments, places
-    from gpumap.machine.process_control import with_memory
-    from gpumap.machine.tree import Tree
-
     memory = with_memory(Tree(Path("/")))
-    found = places(resolution.bindings, topology, memory, bind=bind)
-    shared = Shared(os.urandom(16).hex(), _free_port(), backend=backend)
-    return list(zip(found, environments(found, shared, program.env), strict=True))
-
-
-def _free_port() -> int:
-    from _socket import socket  # what socket.socket is made of, without 5 ms of names
-
+    found = placement.places(resolution.bindings, topology, memory, bind=bind)
     sought = socket()
-    try:
-        sought.bind(("127.0.0.1", 0))
-        port: int = sought.getsockname()[1]
-    finally:
-        sought.close()
-    return port
+    sought.bind(("127.0.0.1", 0))
+    shared = placement.Shared(os.urandom(16).hex(), sought.getsockname()[1], backend=backend)
+    sought.close()
+    return list(zip(found, placement.environments(found, shared, program.env), strict=True))
 
 
 def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return a process for each name."""
-    from gpumap.distributed.launch import without_ranks
-
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
         env = {**given, **variables}
@@ -177,8 +154,6 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
 
 def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
     """Return what is planned as mpirun can do it, and the one process that this is."""
-    from gpumap.launch import placement
-
     places = placement.without_memory([place for place, _ in planned])
     planned = list(zip(places, (variables for _, variables in planned), strict=True))
     if "=" in path and not all(place.cores for place in places):
@@ -195,8 +170,6 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, 
 
 
 def _report(planned: Iterable[Place]) -> str:
-    from gpumap.units import ranges
-
     rows = [
         (
             printable(place.name),
@@ -220,8 +193,6 @@ def _report(planned: Iterable[Place]) -> str:
 
 def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
     """Print what would be started."""
-    import shlex
-
     program.stdout.write(_report(place for place, _ in planned))
     for place, variables in planned if jobs[0].place else ():
         program.stdout.write(f"\n{printable(place.name)}\n")
@@ -281,7 +252,7 @@ def start(program: Program, file: Path, asked: RunRequest, written: frozenset[st
     mpi = (by_mpi or elsewhere) and not trains
     _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
     if not asked.quiet:
-        say((*_notes(session, program.command or ()), *_remarks(session, mpi=mpi)), program)
+        say(_notes(session, program.command or (), mpi=mpi), program)
     if mpi:
         limit = asked.timeout if "timeout" in written else None  # the variable's is bench train's
         _start_ranks(program, session, asked, limit)
@@ -300,12 +271,8 @@ def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -
 
 def _read(program: Program, file: Path) -> Session:
     """Return what the file says; the grammar of its devices is that of maps."""
-    from gpumap.files import read_text
-    from gpumap.launch.launch_config import read
-    from gpumap.parse import parse_map
-
     text = read_text(program.cwd / file, "session file", _LIMIT)
-    session = read(text, str(file), os.uname().nodename)
+    session = launch_config.read(text, str(file), os.uname().nodename)
     for node in session.nodes:
         try:
             parse_map(node.map)
@@ -322,11 +289,15 @@ def _call(
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
     if _is_model_class(program, session):
-        from gpumap.launch.launch_config import training
-
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
-        return (sys.executable, "-P", "-m", "gpumap", *training(node.map, about, network))
+        return (
+            sys.executable,
+            "-P",
+            "-m",
+            "gpumap",
+            *launch_config.training(node.map, about, network),
+        )
     return (
         *(sys.executable, "-P", "-m", "gpumap", "bench", "train"),  # -P: nothing of this folder
         *("--map", node.map),
@@ -339,16 +310,13 @@ def _call(
 
 def _is_model_class(program: Program, session: Session) -> bool:
     """Return whether the session's class is Theano-MPI's: it is read, and not executed."""
-    from pathlib import Path
-
-    from gpumap.files import read_text
-    from gpumap.launch.launch_config import is_model_class
-
     if session.modelfile is None or session.modelclass is None:
         return False
     try:
         path = Path(program.cwd) / f"{session.modelfile.replace('.', '/')}.py"
-        return is_model_class(read_text(path, "model file", _SOURCE), session.modelclass)
+        return launch_config.is_model_class(
+            read_text(path, "model file", _SOURCE), session.modelclass
+        )
     except SourceError:
         return False
 
@@ -369,16 +337,15 @@ def _options(session: Session, *, mpi: bool) -> Iterator[str]:
         yield from ("--algorithm", _ALGORITHMS[session.strategy])
 
 
-def _notes(session: Session, further: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield what the file leaves open, without what the options behind -- decide."""
-    from gpumap.launch.launch_config import PRESET
+def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[Diagnostic]:
+    """Yield what neither the file nor the options behind -- decide, and what Theano-MPI does not.
 
+    The training differs there from its.
+    """
     chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
-    yield from (note for note in session.notes if not (chosen and note.code == PRESET))
-
-
-def _remarks(session: Session, *, mpi: bool) -> Iterator[Diagnostic]:
-    """Yield where the training is not what Theano-MPI would do."""
+    yield from (
+        note for note in session.notes if not (chosen and note.code == launch_config.PRESET)
+    )
     strategy = session.strategy or ""
     if strategy in _HALVES:
         yield _note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
@@ -414,22 +381,16 @@ def _start_ranks(
     """Let mpirun start the ranks of each host."""
     token = program.env.get(TOKEN, "")
     fresh = os.urandom(16).hex()
-    job = _job(program, session, asked, f"{token}:{fresh}" if token else fresh)
-    if _told(program, job.order.argv, asked):
-        return
-    if code := Launching(program, [job], quiet=asked.quiet).go(fresh, asked.grace, limit):
-        raise Ended(code)
-
-
-def _job(program: Program, session: Session, asked: RunRequest, token: str) -> Job:
-    from gpumap.launch.placement import MpiContext
-
     contexts = []
     for node in session.nodes:
         host = None if node.here and len(session.nodes) == 1 else node.host
         call = _call(program, session, node, asked, mpi=True)
-        contexts.append(MpiContext(call, len(node.devices), host))
-    return by_mpirun(program, contexts, token)
+        contexts.append(placement.MpiContext(call, len(node.devices), host))
+    job = by_mpirun(program, contexts, f"{token}:{fresh}" if token else fresh)
+    if _told(program, job.order.argv, asked):
+        return
+    if code := Launching(program, [job], quiet=asked.quiet).go(fresh, asked.grace, limit):
+        raise Ended(code)
 
 
 def _note(message: str, hint: str | None = None) -> Diagnostic:

@@ -85,8 +85,7 @@ def _published(path: Path, rows: str | None) -> Published:
 
 def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
     from gpumap.bench.sizes import counts
-    from gpumap.distributed.cost import MODELS
-    from gpumap.distributed.predict import predicted
+    from gpumap.distributed.cost import MODELS, predicted
     from gpumap.model import Prediction
 
     devices = counts(asked["devices"] or "2:1024:x2")
@@ -110,7 +109,8 @@ def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
 
 def _nbytes(asked: Mapping[str, Any]) -> int:
     """Return what is exchanged in a step."""
-    from gpumap.training import presets
+    from gpumap.training.network import PARAMETERS, WIDTHS
+    from gpumap.training.network import nbytes as bytes_of
 
     network, nbytes, dtype = asked["network"], asked["nbytes"], asked["dtype"]
     if (network is None) == (nbytes is None):
@@ -119,14 +119,14 @@ def _nbytes(asked: Mapping[str, Any]) -> int:
         if dtype is not None:
             raise QuestionError("--dtype is of the parameters of --network", "omit it")
         return int(nbytes)
-    (name,) = chosen(network, tuple(presets.PARAMETERS), "network", "--network", 1)
-    (type_,) = chosen(dtype or "float32", tuple(presets.WIDTHS), "type", "--dtype", 1)
-    return presets.nbytes(name, type_)
+    (name,) = chosen(network, tuple(PARAMETERS), "network", "--network", 1)
+    (type_,) = chosen(dtype or "float32", tuple(WIDTHS), "type", "--dtype", 1)
+    return bytes_of(name, type_)
 
 
 def _link(draft: Draft, asked: Mapping[str, Any], nbytes: int) -> LinkCost:
     """Return what a message costs: as given, or of a report whose machine the report is then of."""
-    from gpumap.distributed.predict import given_link, measured_link, slowest
+    from gpumap.distributed.cost import given_link, measured_link, slowest
 
     latency, bandwidth, path = asked["latency"], asked["bandwidth"], asked["report"]
     if path is None:

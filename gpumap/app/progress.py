@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.program import columns
-from gpumap.bench.registry import loaded
+from gpumap.bench.registry import how, sizes
 from gpumap.text import printable
 
 if TYPE_CHECKING:
@@ -182,6 +182,6 @@ def _bar(program: Program) -> Any:
 def _described(group: Group) -> str:
     case = group.cases[0]
     units = {"rows": " rows", "bytes": " B"}
-    keys = (key for key in loaded(case.bench).telling if key in case.params)
-    what = next((f"{case.params[key]}{units.get(key, '')}" for key in keys), case.name)
+    telling = {**sizes(case), **how(case)}.items()
+    what = next((f"{value}{units.get(key, '')}" for key, value in telling), case.name)
     return f"{case.bench} {printable(what)}"

@@ -12,19 +12,20 @@ from gpumap.app.program import Ended
 from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
-from gpumap.model import replace
+from gpumap.files import empty, write_atomic
+from gpumap.model import Trace, replace
 from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.output import Output, Target
+    from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.app.user_script import Script
     from gpumap.contexts.context import Context
-    from gpumap.model import Device, Trace
+    from gpumap.model import Device
 
 _SHOWN = 200  # characters of what a script says last
 _LOST = "let it leave those alone that it did not open; --output writes the result to a file"
@@ -47,7 +48,7 @@ class TraceRequest:
 
 def trace_script(program: Program, asked: TraceRequest) -> None:
     """Run a script as Python would, and report its contexts."""
-    targets = tuple(_fixed(target) for target in asked.output.targets)
+    targets = tuple(each._replace(path=_absolute(each.path)) for each in asked.output.targets)
     output = asked.output._replace(targets=targets)
     asked = replace(
         asked, output=output, perfetto=_absolute(asked.perfetto) if asked.perfetto else None
@@ -57,10 +58,6 @@ def trace_script(program: Program, asked: TraceRequest) -> None:
         _choose(program, asked.backend)
     with _kept(program) as own:
         _record(own, script, asked)
-
-
-def _fixed(target: Target) -> Target:
-    return target._replace(path=_absolute(target.path))
 
 
 def _absolute(path: Path) -> Path:
@@ -109,7 +106,9 @@ def _record(program: Program, script: Script, asked: TraceRequest) -> None:
         if where != (None, None, None):
             found = record.read_map(*where)
             os.environ["GPUMAP_CONTEXTS"] = found.text
-        _empty(perfetto, output)
+        for path in (perfetto, *(target.path for target in output.targets)):
+            if path is not None:  # no file of an earlier run passes for this one's
+                empty(path)
         contexts, ended = _run(script, record.draft)
         try:
             _gather(record.draft, contexts)
@@ -117,15 +116,6 @@ def _record(program: Program, script: Script, asked: TraceRequest) -> None:
             if perfetto is not None:
                 _write(record.draft, perfetto)
         _judge(record.draft, contexts, ended)
-
-
-def _empty(perfetto: Path | None, output: Output) -> None:
-    """Let no file of an earlier run pass for this one's, should the script end the process."""
-    from gpumap.files import empty
-
-    for path in (perfetto, *(target.path for target in output.targets)):
-        if path is not None:
-            empty(path)
 
 
 def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | None]:
@@ -166,8 +156,6 @@ def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
 
 
 def _traced(number: int, context: Context, first: Context) -> Trace:
-    from gpumap.model import Trace
-
     simulated = any(b.device.simulated for b in (*context.bindings, *first.bindings))
     opened = None if simulated else context.origin - first.origin
     about = (number, context.bindings, context.policy, opened, context.closed)
@@ -176,11 +164,10 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
 
 def _write(draft: Draft, path: Path) -> None:
     """Write the trace for its viewers; a file that cannot be written costs no report."""
-    from gpumap.files import write_atomic
-    from gpumap.report.trace import render
+    from gpumap.report.programs import perfetto
 
     try:
-        write_atomic(path, render(draft.traces))
+        write_atomic(path, perfetto(draft.traces))
     except SourceError as error:
         for found in error.diagnostics:
             draft.refuse(found, Exit.QUESTION)
@@ -193,7 +180,8 @@ def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | Non
         raise ended
     if isinstance(ended, GpumapError):
         for found in ended.diagnostics:  # its span is of a map that may not be the report's
-            draft.refuse(replace(found, span=None), _exit(ended))
+            absent = ended.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)  # else its own mistake
+            draft.refuse(replace(found, span=None), ended.exit_code if absent else Exit.NO)
     elif isinstance(ended, SystemExit):
         if code != 0:
             said = f"the script ended with exit code {code}"
@@ -204,12 +192,6 @@ def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | Non
     if not contexts and code == 0:
         said = "the script opened no context, so there is nothing to trace"
         draft.refuse(Diagnostic("no-context", said, hint=_NO_CONTEXT))
-
-
-def _exit(error: GpumapError) -> Exit:
-    """Return the exit code of what a script did not catch: 1 for its own mistakes."""
-    about_devices = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)
-    return error.exit_code if about_devices else Exit.NO
 
 
 def _named(error: BaseException) -> str:

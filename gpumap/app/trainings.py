@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened, Request
     from gpumap.app.recording import Draft
     from gpumap.bench.base import Settings
-    from gpumap.bench.local_workers import LocalWorkers
     from gpumap.bench.mpi_ranks import MpiRanks, Works
     from gpumap.bench.train import Train
     from gpumap.model import Binding, Plan
-    from gpumap.training.jobs import Params, Workers
-    from gpumap.training.mpi_steps import MpiWorkers
+    from gpumap.training.jobs import LocalWorkers, Params, Workers
+    from gpumap.training.mpi_workers import MpiWorkers
 
 _STDERR = 2
 _LATER = 10.0  # seconds that the ranks behind the first leave it to say so
@@ -63,7 +62,7 @@ class Trainings:
             QuestionError: a name is not known, or two options contradict each other.
         """
         from gpumap.training.jobs import Params
-        from gpumap.training.optimizers import OPTIMIZERS, RATES, RULES, Chosen
+        from gpumap.training.workers import OPTIMIZERS, RATES, RULES, Chosen
 
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
         optimizer = self.optimizer or its_optimizer
@@ -127,7 +126,7 @@ class Training(Shared):
         self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
     ) -> LocalWorkers:
         """Return the devices of this process as workers."""
-        from gpumap.bench.local_workers import LocalWorkers
+        from gpumap.training.jobs import LocalWorkers
 
         library = None
         if nccl:
@@ -141,13 +140,13 @@ class Training(Shared):
 
     def there(self, ranks: MpiRanks) -> MpiWorkers:
         """Return the processes as workers."""
-        from gpumap.training.mpi_steps import MpiWorkers
+        from gpumap.training.mpi_workers import MpiWorkers
 
         return MpiWorkers(ranks)
 
     def works(self) -> Works:
         """Return what makes each rank's part of a training."""
-        from gpumap.training.mpi_steps import Trainings
+        from gpumap.training.mpi_workers import Trainings
 
         return Trainings(self._params)
 
@@ -171,9 +170,11 @@ class Training(Shared):
         """Write what was learned; of what diverged there is nothing."""
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
-        from gpumap.training.checkpoints import save
+        from gpumap.training.jobs import save_checkpoint
 
-        save(self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn)
+        save_checkpoint(
+            self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn
+        )
 
 
 def _check_finite(values: Mapping[str, float | None]) -> None:
@@ -207,14 +208,14 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
 
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    from gpumap.training.presets import NAMES, PRESETS, TRANSFORMER, of_width
+    from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
     from gpumap.training.tasks import Own
 
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
     if name == TRANSFORMER and network is None and sweep is None:
-        return (Own("gpumap.training.transformer:Transformer", name),), "adam", 32
+        return (Own("gpumap.training.tasks:Transformer", name),), "adam", 32
     known = PRESETS["mlp-small" if name == TRANSFORMER else name]
     if network is not None:
         return (Own(network),), "sgd", known.examples
@@ -248,11 +249,11 @@ def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
 def _started(params: Params, start: Path) -> Params:
     from dataclasses import replace
 
-    from gpumap.training.checkpoints import load
+    from gpumap.training.jobs import load_checkpoint
 
     if len(params.tasks) > 1:
         raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")
-    return replace(params, start=load(start, params.tasks[0]))
+    return replace(params, start=load_checkpoint(start, params.tasks[0]))
 
 
 class Loading:

@@ -20,7 +20,7 @@ from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.bench.figures import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
-from gpumap.distributed.launch import without_ranks
+from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded
@@ -36,6 +36,7 @@ from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
 from gpumap.opencl_layer.inside import Inside
+from gpumap.resolve import default_map, resolve
 from gpumap.text import label, printable
 
 if TYPE_CHECKING:
@@ -141,9 +142,6 @@ def resolved(
     backend: str | None,
 ) -> Resolution:
     """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
-    from gpumap.machine.topology import read
-    from gpumap.resolve import default_map, resolve
-
     found = inventory(program, read(), backend)
     return resolve(record.read_map(*where, lambda: default_map(found)), found)
 
@@ -185,12 +183,12 @@ def _unused(found: Utilisation) -> Diagnostic | None:
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
     from gpumap.report.plain import table_lines
+    from gpumap.report.programs import used
     from gpumap.report.table import PIPED
-    from gpumap.report.uses import table
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
     room = min(columns(program.stderr) or PIPED, PIPED)
-    return "".join(f"{line}\n" for line in table_lines(table(found, refs), room))
+    return "".join(f"{line}\n" for line in table_lines(used(found, refs), room))
 
 
 class _Live:

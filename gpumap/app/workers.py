@@ -205,6 +205,7 @@ class Exchanges:
     wire: str
     tensors: int
     model: bool
+    operation: str
 
 
 def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> None:
@@ -215,15 +216,15 @@ def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> N
 def _exchanges(asked: Exchanges) -> AllReduceParams:
     from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
     from gpumap.bench.sizes import NAMED, transfers
-    from gpumap.training.presets import PARAMETERS, nbytes
+    from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
     named = asked.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
     (travels,) = chosen(asked.wire, WIRES, "type", "--wire", most=1)
-    networks = {network: nbytes(network) for network in PARAMETERS}
+    networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
     found = transfers(asked.sizes, NAMED | networks)
     ladder = LADDER if asked.model and asked.tensors == 1 else ()
-    return Params(found, names, travels, asked.tensors, ladder)
+    return Params(found, names, travels, asked.tensors, ladder, asked.operation)
 
 
 class Exchanging(Shared):

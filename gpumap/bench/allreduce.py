@@ -1,6 +1,8 @@
-"""The exchange of data-parallel programs: every rank ends with the sum over all ranks.
+"""The exchanges of data-parallel programs: allreduce, and its halves.
 
-Cases, one for each algorithm, at each size in bytes of float32:
+An allreduce leaves every rank with the sum over all ranks, a reduce-scatter with its slice of that;
+by an all-gather every rank gets the slices of all others. Cases, one for each algorithm, at each
+size in bytes of float32:
 
     native     the library's own: MPI's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
@@ -20,8 +22,10 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.distributed.algorithms import OPERATIONS
 from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import few
@@ -42,7 +46,12 @@ ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
 COMMS = ("local", "mpi", "nccl")
 WIRES: tuple[Wire, ...] = ("float32", "float16")
 LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
-_NATIVE = "native"
+_NATIVE, _TREE = "native", "tree"
+_DOING = {
+    "allreduce": "Summing",
+    "reduce-scatter": "Summing and scattering",
+    "all-gather": "Gathering",
+}
 _CLEARLY = 1.1  # times as fast: it is worth another choice
 
 
@@ -50,7 +59,7 @@ _CLEARLY = 1.1  # times as fast: it is worth another choice
 class Params:
     """Which sizes to exchange, how, in how many tensors, and up to which model size.
 
-    Without algorithms all are meant that the ranks have.
+    Without algorithms all are meant that the ranks have for the operation.
     """
 
     sizes: tuple[Size, ...]
@@ -58,6 +67,7 @@ class Params:
     wire: Wire = "float32"
     tensors: int = 1
     ladder: tuple[int, ...] = LADDER
+    operation: str = "allreduce"
 
 
 def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
@@ -108,7 +118,7 @@ class AllReduce(Benchmark):
                 continue
             time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
             nbytes = int(case.params["bytes"])
-            moved = bus_factor(ranks) * nbytes
+            moved = bus_factor(ranks, _operation(case)) * nbytes
             figures = {
                 "time": time,
                 "bandwidth": per_time(nbytes, time, "B/s"),
@@ -127,7 +137,12 @@ def job_of(case: Case) -> Job:
     fused = params.get("fused") == "yes"
     tensors = int(params.get("tensors", 1))
     cold = params.get("buffers") == "cold"
-    return Job(case.name, int(params["bytes"]) // ITEM, wire, tensors, fused, cold)
+    length = int(params["bytes"]) // ITEM
+    return Job(case.name, length, wire, tensors, fused, cold, _operation(case))
+
+
+def _operation(case: Case) -> str:
+    return str(case.params.get("operation", OPERATIONS[0]))
 
 
 def check_asked(bindings: Sequence[Binding], params: Params) -> None:
@@ -140,6 +155,8 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
     if len(bindings) < 2:  # noqa: PLR2004 - an exchange takes two
         fix = "map a second name, or start a second rank"
         raise QuestionError("an exchange needs two names, and the map has one", fix)
+    if params.tensors > 1 and params.operation != OPERATIONS[0]:
+        raise QuestionError(f"--tensors is of allreduce, not of {params.operation}", "leave it out")
     for size in params.sizes:
         if size.nbytes % ITEM:
             near = max(size.nbytes // ITEM * ITEM, ITEM)
@@ -195,17 +212,21 @@ def _algorithms(
 ) -> Iterator[Case]:
     """Yield a case for each algorithm, against the library's own where that is measured."""
     native = None
-    for name in params.algorithms or ranks.algorithms:
-        every = {**keys, "comm": ranks.comm, "wire": params.wire}
+    whole = params.operation == OPERATIONS[0]
+    every = {**keys, "comm": ranks.comm, "wire": params.wire}
+    every |= {} if whole else {"operation": params.operation}
+    for name in params.algorithms or (n for n in ranks.algorithms if whole or n != _TREE):
         case = Case(KEY, name, every, tuple(bindings), Work())
-        skip = _lacking(name, ranks) or ranks.skip(job_of(case))
+        skip = _lacking(name, ranks, params.operation) or ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
         if name == _NATIVE and skip is None:
             native = case.id
 
 
-def _lacking(name: str, ranks: Ranks) -> Reason | None:
+def _lacking(name: str, ranks: Ranks, operation: str) -> Reason | None:
     """Return why an algorithm that was asked for is not there, if it is not."""
+    if name == _TREE and operation != OPERATIONS[0]:
+        return Reason("unsupported", f"tree is an allreduce, and no {operation}")
     if name in ranks.algorithms:
         return None
     where = "mpi or nccl" if name == _NATIVE else "local or mpi"
@@ -217,7 +238,7 @@ def _title(case: Case) -> str:
     params = case.params
     wire = "" if params["wire"] == "float32" else f", {params['wire']} on the wire"
     tensors = f" in {params['tensors']} tensors" if "tensors" in params else ""
-    return f"allreduce {told(params)}, float32{tensors}{wire}, {params['comm']}"
+    return f"{_operation(case)} {told(params)}, float32{tensors}{wire}, {params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
@@ -231,7 +252,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return doubt
     time, native = best.metrics["time"], [row for row in known if row.case.name == _NATIVE]
     size, ranks = amount(int(best.case.params["bytes"])), len(best.case.names)
-    what = f"Summing {size} over {counted(ranks, 'rank')} takes"
+    what = f"{_DOING[_operation(best.case)]} {size} over {counted(ranks, 'rank')} takes"
     gain = best.metrics.get("speedup")
     text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
     if gain is None or best.case.name == _NATIVE or not native:
@@ -251,9 +272,10 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(CaseSpec(name, "host" if name == "host" else "measured") for name in ALGORITHMS),
     (
-        Family(ALGORITHMS, (*KEYS, "comm", "wire", "tensors", "fused", "buffers", "pattern"),
+        Family(ALGORITHMS, (*KEYS, "comm", "wire", "operation", "tensors", "fused", "buffers",
+                            "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),
-        Family(ALGORITHMS, ("comm", "wire", "pattern"), MODEL, ".fit"),
+        Family(ALGORITHMS, ("comm", "wire", "operation", "pattern"), MODEL, ".fit"),
     ),
     command=("bench", "allreduce"),
     columns=("case", Column("fused", param="fused"),
@@ -262,7 +284,7 @@ SPEC = BenchmarkSpec(
              "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
-    required=("bytes", "comm", "wire", "pattern"),
+    row_key=ExchangeKey,
     sizes=("bytes",),
     how=("fused", "buffers"),
     headline=_headline,

@@ -37,6 +37,7 @@ from gpumap.bench.chain_work import (
     operations,
 )
 from gpumap.bench.figures import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.keys import ChainKey
 from gpumap.bench.operands import played
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
@@ -412,7 +413,7 @@ SPEC = BenchmarkSpec(
              "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
-    required=("rows", "dtype"),
+    row_key=ChainKey,
     sizes=("rows",),
     how=("op",),
     work="split",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import time_and_rate
+from gpumap.bench.keys import ControlKey
 from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Family, is_control
 from gpumap.bench.verify import host_bytes
@@ -100,6 +101,6 @@ SPEC = BenchmarkSpec(
     (CaseSpec("product"),),
     (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
     charts=("timeline",),
-    required=("size", "dtype", "beside"),
+    row_key=ControlKey,
     sizes=("size",),
 )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
 from gpumap.bench.dot_headline import headline
 from gpumap.bench.figures import Figures
+from gpumap.bench.keys import ProductKey
 from gpumap.bench.operands import hollow_array, is_hollow, moved, played, prove
 from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
@@ -394,7 +395,7 @@ SPEC = BenchmarkSpec(
              "overlap", "error", "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     charts=("speedup", "timeline"),
-    required=("size", "dtype"),
+    row_key=ProductKey,
     sizes=("size",),
     work="whole",
     counted=True,

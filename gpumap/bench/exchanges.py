@@ -1,5 +1,6 @@
 """Exchanges of `bench allreduce` between devices of one process: jobs, data, rounds and checks.
 
+Each ends as its operation says (`gpumap.distributed.algorithms`), and what a rank owns is compared.
 Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, not
 even where float16 carries it, and an element that came twice, not at all or to another place shows.
 An exchange works in place, so that a second one adds up sums; only the first one after the data
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.operands import hollow_array, is_hollow, played
 from gpumap.bench.verify import compared, worse
-from gpumap.distributed.algorithms import balanced
+from gpumap.distributed.algorithms import balanced, slices
 from gpumap.distributed.local import exchange
 from gpumap.dtypes import Array, np
 from gpumap.machine.topology import largest_cache
@@ -58,6 +59,7 @@ class Job:
     tensors: int = 1
     fused: bool = False  # the tensors are copied into one buffer, and back
     cold: bool = False  # another buffer each time, which no cache holds
+    operation: str = "allreduce"
 
     @property
     def nbytes(self) -> int:
@@ -122,6 +124,22 @@ def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     return np.resize(cycle, length)
 
 
+def owned(job: Job, rank: int, ranks: int) -> slice:
+    """Return the elements that a rank is to have after an exchange: those that are compared."""
+    whole = job.operation != "reduce-scatter"
+    return slice(None) if whole else slice(*slices(job.length, ranks)[rank])
+
+
+def wanted(job: Job, ranks: int) -> Array:
+    """Return what the ranks are to have, each those elements that it owns then."""
+    if job.operation != "all-gather":
+        return summed(ranks, job.length, job.wire)
+    found = np.empty(job.length, np.float32)
+    for each, part in enumerate(slices(job.length, ranks)):
+        found[slice(*part)] = crafted(each, ranks, job.length, job.wire)[slice(*part)]
+    return found
+
+
 def summed(ranks: int, length: int, wire: Wire) -> Array:
     """Return the sum of what all ranks give, exactly."""
     m = _modulus(ranks, wire)
@@ -171,13 +189,13 @@ class LocalRanks:
     def round(self, job: Job) -> Round:
         """Return a job's round."""
         turns = self._turns(job) if job.cold else []
-        work = LocalRound(job, self._sessions, partial(self._exchange, job.algorithm), turns)
+        work = LocalRound(job, self._sessions, partial(self._exchange, job), turns)
         return played(work, self._sessions[0], job.nbytes)
 
     def _turns(self, job: Job) -> list[_Turn]:
         """Return the exchange of each buffers of a pool, all with the scratch of the first."""
         first, *others = self._pool(job.length)
-        one = exchange(job.algorithm, self._sessions, first)
+        one = self._exchange(job, first)
         return [(first, one), *((each, one.at(each)) for each in others)]
 
     def _pool(self, length: int) -> list[tuple[Buffer, ...]]:
@@ -193,8 +211,8 @@ class LocalRanks:
                 session.synchronize()
         return self._pools[length]
 
-    def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
-        return exchange(algorithm, self._sessions, buffers)
+    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:
+        return exchange(job.algorithm, self._sessions, buffers, job.operation)
 
 
 class LibraryRanks(LocalRanks):
@@ -207,7 +225,13 @@ class LibraryRanks(LocalRanks):
         super().__init__(sessions)
         self._library = library
 
-    def _exchange(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:  # noqa: ARG002 - it has one
+    def skip(self, job: Job) -> Reason | None:
+        """Return why a job cannot be done here."""
+        if job.operation == "allreduce":
+            return super().skip(job)
+        return Reason("unsupported", f"{job.operation} is there with --comm local or mpi only")
+
+    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:  # noqa: ARG002 - it has one
         assert self._library is not None  # a plan alone has none
         return self._library.exchange(buffers)
 
@@ -274,8 +298,9 @@ class LocalRound(Round):
             self.queue()
             self.finish()
         job, ranks = self._job, len(self._sessions)
-        wanted = summed(ranks, job.length, job.wire)
-        return reduce(worse, (exact(self._landed(rank), wanted) for rank in range(ranks)))
+        right = wanted(job, ranks)
+        every = ((self._landed(rank), owned(job, rank, ranks)) for rank in range(ranks))
+        return reduce(worse, (exact(found[part], right[part]) for found, part in every))
 
     def _empty(self) -> None:
         """Put what holds no data into every tensor."""

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.base import Round
-from gpumap.bench.exchanges import Job, crafted, exact, parts, pooled, summed
+from gpumap.bench.exchanges import Job, crafted, exact, owned, parts, pooled, wanted
 from gpumap.bench.verify import worse
 from gpumap.distributed.mpi import exchange
 from gpumap.dtypes import Array, np
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
-    from gpumap.distributed.watchdog import Seat
+    from gpumap.distributed.ranks import Seat
     from gpumap.model import Binding, Check
 
 
@@ -77,7 +77,9 @@ class Exchanging:
         self._buffers = [] if on_host else [session.empty((n,), "float32") for n in job.lengths]
         exchanged = self._tensors if self._whole is None else [self._whole]
         wire = None if job.wire == "float32" else job.wire
-        self._exchanges = [exchange(job.algorithm, comm, array, wire) for array in exchanged]
+        self._exchanges = [
+            exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
+        ]
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1
         self._round = self._exchanges[0].run if plain else self._whole_round
@@ -106,9 +108,11 @@ class Exchanging:
     def check(self) -> Check:
         """Return whether this rank has the sum."""
         self._to_host()
-        job = self._job
-        wanted = summed(self._comm.Get_size(), job.length, job.wire)
-        return exact(np.concatenate(self._tensors), wanted)
+        job, ranks = self._job, self._comm.Get_size()
+        part = owned(job, self._comm.Get_rank(), ranks)
+        right, found = wanted(job, ranks)[part], np.concatenate(self._tensors)
+        begins = job.algorithm == "native" and job.operation == "reduce-scatter"  # as MPI has it
+        return exact(found[: right.size] if begins else found[part], right)
 
     def _next(self) -> None:
         turn = self._turns[self._turn]
@@ -256,9 +260,10 @@ class MpiRanks:
 
     def skip(self, job: Job) -> Reason | None:
         """Return why a job cannot be done here."""
-        if job.algorithm == "native" and job.wire != "float32":
-            return Reason("unsupported", f"MPI has no sum of {job.wire}")
-        return None
+        if job.algorithm != "native" or job.wire == "float32":
+            return None
+        what = "all-gather" if job.operation == "all-gather" else "sum"
+        return Reason("unsupported", f"MPI has no {what} of {job.wire}")
 
     def begin(self) -> None:
         """Let every rank give back its buffers."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
+    from gpumap.bench.keys import Key
     from gpumap.model import Case, Device, Headline, LinkState, Measurement, Param, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
@@ -71,6 +72,10 @@ class Column(NamedTuple):
     verbose: bool = False  # shown with -v alone
     about: str = ""  # as of a case
 
+    def value(self, case: Case) -> str:
+        """Return what a column of a parameter has of a case."""
+        return str(case.params.get(self.param or "", "-"))
+
 
 class BenchmarkSpec(NamedTuple):
     """Description of a benchmark; one without columns is in no table."""
@@ -85,7 +90,7 @@ class BenchmarkSpec(NamedTuple):
     remarks: Remarks | None = None  # and what follows from its rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     charts: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()  # parameters that every row has
+    row_key: type[Key] | None = None  # the parameters of its rows, typed
     # Metrics that follow from a row's samples and its work, or its reference's samples.
     follows: tuple[str, ...] = ("rate", "speedup")
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
@@ -97,11 +102,6 @@ class BenchmarkSpec(NamedTuple):
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
     headline: Answer | None = None  # of its report, by the rows that were asked for
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
-
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Return the parameters that tell its rows apart."""
-        return (*self.sizes, *self.how)
 
 
 def find(key: str) -> BenchmarkSpec | None:
@@ -135,10 +135,27 @@ def specified(case: Case) -> CaseSpec:
     return next((one for one in cases if one.name == case.name), CaseSpec(case.name))
 
 
-def how(case: Case) -> list[Param]:
+def key(case: Case) -> Key | None:
+    """Return the typed parameters of a row's case; None where its benchmark has no type of them."""
+    spec = find(case.bench)
+    return spec.row_key.of(case) if spec is not None and spec.row_key is not None else None
+
+
+def sizes(case: Case) -> dict[str, Param]:
+    """Return the parameters that tell how much a case does."""
+    spec = find(case.bench)
+    return {key: case.params[key] for key in (spec.sizes if spec else ()) if key in case.params}
+
+
+def how(case: Case) -> dict[str, Param]:
     """Return the parameters that tell in which way a case does its work."""
     spec = find(case.bench)
-    return [case.params[key] for key in (spec.how if spec else ()) if key in case.params]
+    return {key: case.params[key] for key in (spec.how if spec else ()) if key in case.params}
+
+
+def alike(one: Case, other: Case) -> bool:
+    """Return whether two cases are of one comparison: they differ in no parameter."""
+    return (one.bench, one.params) == (other.bench, other.params)
 
 
 def charted(case: Case, chart: str) -> bool:

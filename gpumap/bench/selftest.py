@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.base import Benchmark
 from gpumap.bench.dot import Pair, Product, multiplied
 from gpumap.bench.figures import by_block, ratio, time_and_rate
+from gpumap.bench.keys import ProductKey
 from gpumap.bench.operands import one_of_each
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.verify import host_bytes
@@ -159,7 +160,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
              "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
-    required=("size", "dtype"),
+    row_key=ProductKey,
     sizes=("size",),
     work="whole",
 )  # fmt: skip

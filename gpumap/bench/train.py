@@ -19,17 +19,18 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gpumap import stats
+from gpumap.bench import train_table
 from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline
 from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
-from gpumap.report import training as tables
 from gpumap.training.jobs import CASES, Params, Spec, job_of
-from gpumap.training.optimizers import STATES
 from gpumap.training.steps import diverged, held_out
+from gpumap.training.workers import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -399,12 +400,12 @@ SPEC = BenchmarkSpec(
              "update", "speedup", "efficiency", "moved", "loss", "accuracy", "epochs", "staleness",
              "in_flight")),),
     command=("bench", "train"),
-    columns=tables.COLUMNS,
-    title=tables.title,
-    legend=tables.legend,
-    remarks=tables.remarks,
+    columns=train_table.COLUMNS,
+    title=train_table.title,
+    legend=train_table.legend,
+    remarks=train_table.remarks,
     charts=("scaling", "timeline"),
-    required=("network", "scaling", "batch", "comm", "input", "steps"),
+    row_key=StepKey,
     follows=("rate",),
     how=("network", "rule", "algorithm"),
     work="split",

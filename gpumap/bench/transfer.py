@@ -24,6 +24,7 @@ from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.copies import BothWays, HostCopy, PairCopy
 from gpumap.bench.ends import Cut, Ends
 from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.operands import one_of_each, played
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
@@ -417,7 +418,7 @@ SPEC = BenchmarkSpec(
     remarks=_remarks,
     side_by_side=True,
     charts=("speedup",),
-    required=("bytes", "memory", "mode", "pattern"),
+    row_key=CopyKey,
     follows=("bandwidth",),
     sizes=("bytes",),
     how=("memory", "mode"),

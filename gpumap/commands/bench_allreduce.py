@@ -17,11 +17,20 @@ _MOST_TENSORS = 10_000
 
 @click.command()
 @setting(
+    "--operation",
+    type=click.Choice(["allreduce", "reduce-scatter", "all-gather"]),
+    default="allreduce",
+    show_default=True,
+    help="Sum over all ranks; the same, of which each rank keeps its slice; or every rank's slice "
+    "to all.",
+)
+@setting(
     "--sizes",
     default="small,large",
     show_default=True,
-    help="Bytes of float32 on each rank: small (400 B), large (400 kB), 4KiB, 1MB, 64B:1GiB:x8, or "
-    "the parameters of a network: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
+    help="Bytes of float32 on each rank: small (400 B), large (400 kB), bucket (25 MiB), 4KiB, "
+    "1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, resnet50, "
+    "mlp41m, llama2-7b.",
 )
 @setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring, alltoall, tree.")
 @setting(
@@ -52,6 +61,8 @@ _MOST_TENSORS = 10_000
 @benchmark_options(_BUDGET, "allreduce")
 def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.
+
+    --operation measures its halves instead, reduce-scatter and all-gather.
 
     Each name is a rank: a device of this process, or a process of its own that MPI has started
     (mpirun -n 2 gpumap bench allreduce), the names of a node in the order of its ranks. Every

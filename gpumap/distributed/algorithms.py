@@ -1,7 +1,11 @@
-"""The exchange (allreduce) as schedules: who sends which slice to whom, in which step.
+"""Exchanges as schedules: who sends which slice to whom, in which step.
 
-After a schedule every rank holds the sum over all ranks of each element. A schedule is a value, the
-same on every rank; any communicator can execute it, one `Turn` of its rank after the other:
+    allreduce         every rank ends with the sum over all ranks of each element
+    reduce-scatter    rank r ends with that of its slice, the r-th of as many as there are ranks
+    all-gather        rank r begins with its slice, and every rank ends with all of them
+
+A schedule is a value, the same on every rank; any communicator can execute it, one `Turn` of its
+rank after the other:
 
     for each step s, in order, once its first `needs` steps are over:
         post every receive: what is added goes to scratch, what replaces goes to its place
@@ -21,6 +25,9 @@ ranks get the same bits, whatever rounding does.
                (Theano-MPI's asa32: Alltoall, a sum, Allgather)
     tree       pairs of pairs: log2(N) steps up, where the last pair exchanges, and down again
                (Theano-MPI's copper, here for any number of ranks)
+
+Of ring and alltoall the first half is a reduce-scatter, the second one an all-gather; tree has no
+such halves.
 """
 
 from __future__ import annotations
@@ -33,9 +40,10 @@ from typing import TYPE_CHECKING
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
+OPERATIONS = ("allreduce", "reduce-scatter", "all-gather")
 SPLITS = ("balanced", "weighted", "keras", "drop")
 
 
@@ -138,59 +146,77 @@ class Schedule:
         return max((n - step.needs + 1 for n, step in enumerate(self.steps)), default=0)
 
 
-def schedule(name: str, ranks: int, length: int, segment: int | None = None) -> Schedule:
+def schedule(
+    name: str,
+    ranks: int,
+    length: int,
+    segment: int | None = None,
+    operation: str = "allreduce",
+) -> Schedule:
     """Return the schedule of one of ALGORITHMS.
 
     Args:
-        name: of the algorithm.
+        name: of the algorithm; tree is an allreduce alone.
         ranks: that take part, 1 or more.
         length: elements that each rank has, 0 or more.
         segment: elements of a slice that are sent at once by `ring`; None: all of them.
+        operation: one of OPERATIONS.
     """
     if ranks == 1 or length == 0:
         return Schedule(ranks, length, ())
-    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length, segment)))
+    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length, segment, operation)))
 
 
-def _host(ranks: int, length: int, _: int | None) -> Iterator[Step]:
-    for rank in range(1, ranks):
-        yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # nobody else's is needed
-    back = tuple(Transfer(0, rank, 0, length, add=False) for rank in range(1, ranks))
-    yield Step(back, ranks - 1)
+def _host(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
+    others, parts = range(1, ranks), slices(length, ranks)
+    whole = [(0, length)] * ranks
+    if operation == "all-gather":
+        yield _step((Transfer(rank, 0, *parts[rank], add=False) for rank in others), 0)
+    else:
+        for rank in others:
+            yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # nobody else's is needed
+    ends = parts if operation == "reduce-scatter" else whole
+    back = (Transfer(0, rank, *ends[rank], add=False) for rank in others)
+    yield _step(back, 1 if operation == "all-gather" else ranks - 1)
 
 
-def _ring(ranks: int, length: int, segment: int | None) -> Iterator[Step]:
+def _ring(ranks: int, length: int, segment: int | None, operation: str) -> Iterator[Step]:
     """Yield 2 (N - 1) rounds; each sends every slice one rank on, segment by segment.
 
-    In the round s rank r sends the slice r - s; what it sent on in the round before is what the
-    rank before it sends in this one. In the second half slices replace.
+    In the round s rank r sends the slice r - 1 - s; what it sent on in the round before is what the
+    rank before it sends in this one. After the first half rank r has the sum of the slice r; in the
+    second one slices replace.
     """
-    slices = _slices(length, ranks)
-    size = segment or slices[0][1]
-    count = -(-slices[0][1] // size)  # of the first slice, which is none of the shorter ones
-    for round_ in range(2 * (ranks - 1)):
-        for part in range(count):
+    parts = slices(length, ranks)
+    size = segment or parts[0][1]
+    count = -(-parts[0][1] // size)  # of the first slice, which is none of the shorter ones
+    half = ranks - 1
+    first = half if operation == "all-gather" else 0
+    for round_ in range(first, half if operation == "reduce-scatter" else 2 * half):
+        for number in range(count):
             moved = (
-                (rank, *_part(slices[(rank - round_) % ranks], part, size)) for rank in range(ranks)
+                (rank, *_part(parts[(rank - 1 - round_) % ranks], number, size))
+                for rank in range(ranks)
             )
-            transfers = tuple(
-                Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < ranks - 1)
+            transfers = (
+                Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < half)
                 for rank, start, stop in moved
-                if start < stop
             )
-            yield Step(transfers, max((round_ - 1) * count + part + 1, 0))
+            yield _step(transfers, max((round_ - first - 1) * count + number + 1, 0))
 
 
-def _alltoall(ranks: int, length: int, _: int | None) -> Iterator[Step]:
-    slices = _slices(length, ranks)
+def _alltoall(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
+    parts = slices(length, ranks)
     others = [(rank, (rank + turn) % ranks) for turn in range(1, ranks) for rank in range(ranks)]
-    gather = (Transfer(a, b, *slices[b], add=True) for a, b in others)
-    yield Step(tuple(t for t in gather if t.length), 0)
-    spread = (Transfer(a, b, *slices[a], add=False) for a, b in others)
-    yield Step(tuple(t for t in spread if t.length), 1)
+    if operation != "all-gather":
+        yield _step((Transfer(a, b, *parts[b], add=True) for a, b in others), 0)
+    if operation != "reduce-scatter":
+        spread = (Transfer(a, b, *parts[a], add=False) for a, b in others)
+        yield _step(spread, int(operation == "allreduce"))
 
 
-def _tree(ranks: int, length: int, _: int | None) -> Iterator[Step]:
+def _tree(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
+    assert operation == "allreduce"
     levels = (ranks - 1).bit_length()
     up = [_pairs(ranks, 1 << level) for level in range(levels)]
     number = 0
@@ -204,7 +230,7 @@ def _tree(ranks: int, length: int, _: int | None) -> Iterator[Step]:
         yield Step(tuple(Transfer(a, b, 0, length, add=False) for a, b in pairs), number)
 
 
-ALGORITHMS: dict[str, Callable[[int, int, int | None], Iterator[Step]]] = {
+ALGORITHMS: dict[str, Callable[[int, int, int | None, str], Iterator[Step]]] = {
     "host": _host,
     "ring": _ring,
     "alltoall": _alltoall,
@@ -217,10 +243,15 @@ def _pairs(ranks: int, apart: int) -> list[tuple[int, int]]:
     return [(rank, rank + apart) for rank in range(0, ranks - apart, 2 * apart)]
 
 
-def _slices(length: int, ranks: int) -> list[tuple[int, int]]:
-    """Return the elements of each slice, as even as can be; the first ones are the longest."""
+def slices(length: int, ranks: int) -> list[tuple[int, int]]:
+    """Return where each rank's slice begins and ends, as even as can be, the longest first."""
     stops = list(accumulate(balanced(length, ranks)))
     return list(zip([0, *stops], stops, strict=False))
+
+
+def _step(transfers: Iterable[Transfer], needs: int) -> Step:
+    """Return a step of those transfers that move anything."""
+    return Step(tuple(transfer for transfer in transfers if transfer.length), needs)
 
 
 def _part(whole: tuple[int, int], number: int, size: int) -> tuple[int, int]:

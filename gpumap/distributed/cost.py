@@ -1,4 +1,4 @@
-"""Cost models of exchanges: latencies, bandwidth and bytes.
+"""Cost models of exchanges, and what they predict of data-parallel steps on more devices.
 
 A message of n bytes takes latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994). Each
 rank has one port, which sends and receives at once; messages that are posted together share its
@@ -16,18 +16,30 @@ bandwidth, and their latencies overlap. Adding is taken as free. So this is what
 
 Bus bandwidth is what nccl-tests call so (doc/PERFORMANCE.md): the bandwidth that a link must have,
 whatever N is.
+
+    strong   the batch is split: step(N) = compute / N + exchange(N), speed-up = compute / step(N)
+    weak     each device has a batch of its own: step(N) = compute + exchange(N),
+             speed-up = N compute / step(N)
+
+The exchange comes after the compute; nothing overlaps. Where the batch is known, the largest part
+of its split counts, and devices beyond its examples do nothing. A figure's interval is what those
+of latency and bandwidth allow together: both at their best, both at their worst; without an
+interval of theirs there is none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import fsum
-from typing import TYPE_CHECKING, Self
+from math import fsum, isfinite
+from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import model
+from gpumap.model import Estimate, Forecast, Line, LinkCost, Payoff, Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from gpumap.model import Algorithm, Fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,135 @@ MODELS: dict[str, Callable[[int, float, Link], float]] = {
 }
 
 
-def bus_factor(ranks: int) -> float:
+def bus_factor(ranks: int, operation: str = "allreduce") -> float:
     """Return the bytes that a link moves in an exchange, as a multiple of the array's."""
-    return 2 * (ranks - 1) / ranks
+    return (2 if operation == "allreduce" else 1) * (ranks - 1) / ranks
+
+
+GIVEN = "given"
+
+
+def given_link(latency: float, bandwidth: float) -> LinkCost:
+    """Return a link of seconds and bytes per second that someone named: without an interval."""
+    ends = Estimate(latency, latency, latency, "s"), Estimate(*(bandwidth,) * 3, "B/s")
+    return LinkCost(GIVEN, *ends, (Line(latency, 1.0 / bandwidth),))
+
+
+def measured_link(fit: Fit) -> LinkCost:
+    """Return a link of a model that `transfer-cost` fitted."""
+    return LinkCost(fit.id, fit.metrics["latency"], fit.metrics["peak_bandwidth"], fit.lines)
+
+
+def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
+    """Return the link on which half of the bytes take longest: it is what a ring waits for."""
+    return max(links, key=lambda cost: _links(cost)[0].seconds(nbytes / 2))
+
+
+def predicted(
+    question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
+) -> Prediction:
+    """Return the question with its forecasts, algorithm by algorithm, and what pays."""
+    from gpumap.model import replace
+
+    forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
+    payoffs = [
+        _payoff(question, name, [f for f in forecasts if f.algorithm == name])
+        for name in algorithms
+    ]
+    return replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
+
+
+def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
+    comm = _exchange(question, algorithm, _used(question, devices))
+    metrics = {"comm": comm}
+    if question.compute is not None:
+        metrics |= _step(question, question.compute, devices, comm)
+    return Forecast(algorithm, devices, metrics)
+
+
+def _step(
+    question: Prediction, compute: float, devices: int, comm: Estimate
+) -> dict[str, Estimate]:
+    """Return what a step comes to with an exchange of these seconds."""
+    strong = question.scaling == "strong"
+    alone = compute * (_part(question, devices) if strong else 1.0)
+    work = 1.0 if strong else float(devices)  # in batches
+    time = Estimate(alone + comm.value, alone + comm.low, alone + comm.high, "s")
+    found = {
+        "time": time,
+        "speedup": _rate(work * compute, time, "1"),
+        "efficiency": _rate(work * compute / devices, time, "1"),
+    }
+    if question.batch is not None:
+        found["examples_per_s"] = _rate(work * question.batch, time, "1/s")
+    return found
+
+
+def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Forecast]) -> Payoff:
+    """Return from which compute time on two devices are faster, and from which batch on."""
+    comm = _exchange(question, algorithm, 2)
+    times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
+    metrics = {"from_compute": _times(comm, times, "s")}
+    if question.compute is None:
+        return Payoff(algorithm, metrics)
+    if question.batch is not None:
+        metrics["from_batch"] = _times(comm, times * question.batch / question.compute, "1")
+    best = max(forecasts, key=lambda forecast: forecast.metrics["speedup"].value)
+    return Payoff(
+        algorithm, metrics, _pays(question.compute, metrics["from_compute"]), best.devices
+    )
+
+
+def _pays(compute: float, needed: Estimate) -> Literal["yes", "no", "unclear"]:
+    if needed.low <= compute <= needed.high and needed.low < needed.high:
+        return "unclear"
+    return "yes" if compute > needed.value else "no"
+
+
+def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
+    assert algorithm in MODELS
+    value, low, high = (
+        seconds(algorithm, ranks, question.nbytes, link) for link in _links(question.link)
+    )
+    known = question.link.latency.has_interval and question.link.bandwidth.has_interval
+    if not known:
+        return Estimate.without_interval(value, "s")
+    return Estimate(value, min(low, value), max(high, value), "s")
+
+
+def _links(cost: LinkCost) -> tuple[Link, Link, Link]:
+    """Return the link as it is, at its best and at its worst."""
+    link = Link(cost.lines)
+    latency, bandwidth = cost.latency, cost.bandwidth
+    best = link.scaled(_ratio(latency.low, latency.value), _ratio(bandwidth.value, bandwidth.high))
+    worst = link.scaled(_ratio(latency.high, latency.value), _ratio(bandwidth.value, bandwidth.low))
+    return link, best, worst
+
+
+def _ratio(end: float, value: float) -> float:
+    """Return one over the other; 1 where that says nothing: no latency, no end of bandwidth."""
+    return end / value if value > 0.0 and isfinite(end) and isfinite(value) else 1.0
+
+
+def _used(question: Prediction, devices: int) -> int:
+    """Return how many devices have something to do."""
+    if question.batch is None or question.scaling == "weak":
+        return devices
+    return min(devices, question.batch)
+
+
+def _part(question: Prediction, devices: int) -> float:
+    """Return the share of the batch that the device with the most examples takes."""
+    if question.batch is None:
+        return 1.0 / devices
+    return -(-question.batch // devices) / question.batch
+
+
+def _rate(amount: float, time: Estimate, unit: str) -> Estimate:
+    if not time.has_interval:
+        return Estimate.without_interval(amount / time.value, unit)
+    return Estimate(amount / time.value, amount / time.high, amount / time.low, unit)
+
+
+def _times(figure: Estimate, factor: float, unit: str) -> Estimate:
+    return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, unit)

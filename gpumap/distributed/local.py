@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, has_data, landing, require
-from gpumap.distributed.algorithms import schedule
+from gpumap.distributed.algorithms import schedule, slices
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class HostSum:
         self,
         sessions: Sequence[Session],
         buffers: Sequence[Buffer],
+        operation: str = "allreduce",
         room: Sequence[Array] | None = None,
     ) -> None:
         """Take host memory for what comes from each session, and for the sum, if none is given.
@@ -136,25 +137,39 @@ class HostSum:
             OutOfMemory: there is no room for it.
         """
         self._ends = list(zip(sessions, buffers, strict=True))
+        self._operation = operation
+        self._parts = [slice(*each) for each in slices(buffers[0].shape[0], len(buffers))]
         self._room = room or [landing(buffer) for buffer in (*buffers, buffers[0])]
         *self._landings, self._total = self._room
 
     def at(self, buffers: Sequence[Buffer]) -> HostSum:
         """Return the same exchange of other buffers, with the host memory of this one."""
-        return HostSum([session for session, _ in self._ends], buffers, self._room)
+        sessions = [session for session, _ in self._ends]
+        return HostSum(sessions, buffers, self._operation, self._room)
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
-        for (session, buffer), there in zip(self._ends, self._landings, strict=True):
-            session.download(buffer, there)
+        gathers, scatters = self._operation == "all-gather", self._operation == "reduce-scatter"
+        landings = [self._total] * len(self._ends) if gathers else self._landings
+        self._copy(landings, down=True, parted=gathers)
         self.finish()
-        total, *others = self._landings
+        total, *others = landings
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            for other in others if has_data(total) else ():
+            for other in others if has_data(total) and not gathers else ():
                 total = np.add(total, other, out=self._total)
-        for session, buffer in self._ends:
-            session.upload(total, buffer)
+        self._copy([total] * len(self._ends), down=False, parted=scatters)
         return frozenset()
+
+    def _copy(self, arrays: Sequence[Array], *, down: bool, parted: bool) -> None:
+        """Queue the copies between each session and its array: of all, or of its slice alone."""
+        for (session, buffer), array, part in zip(self._ends, arrays, self._parts, strict=True):
+            if parted and part.start == part.stop:
+                continue
+            there, here = (buffer[part], array[part]) if parted else (buffer, array)
+            if down:
+                session.download(there, here)
+            else:
+                session.upload(here, there)
 
     def finish(self) -> None:
         """Wait until every rank has its sum."""
@@ -163,12 +178,15 @@ class HostSum:
 
 
 def exchange(
-    algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
+    algorithm: str,
+    sessions: Sequence[Session],
+    buffers: Sequence[Buffer],
+    operation: str = "allreduce",
 ) -> HostSum | LocalExchange:
     """Return the exchange of one buffer of each session by `host`, or by a schedule."""
     if algorithm == "host":
-        return HostSum(sessions, buffers)
-    plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
+        return HostSum(sessions, buffers, operation)
+    plan = schedule(algorithm, len(sessions), buffers[0].shape[0], operation=operation)
     return LocalExchange(plan, sessions, buffers)
 
 

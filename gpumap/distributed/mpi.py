@@ -1,8 +1,8 @@
 """Ranks that are processes, on one node or many: the slices travel by MPI (mpi4py).
 
-All bytes are moved by MPI: sends and receives are MPI's, and so is `native`, its own
-Allreduce. A schedule is run ahead as far as it allows and `AHEAD` steps at most, so that one
-segment is added while the next ones are under way.
+All bytes are moved by MPI: sends and receives are MPI's, and so is `native`, its own Allreduce,
+Reduce_scatter or Allgatherv. A schedule is run ahead as far as it allows and `AHEAD` steps at most,
+so that one segment is added while the next ones are under way.
 
 Where less is to travel, slices are float16 on the wire (Theano-MPI's asa16): each is rounded when
 it is sent, at its sender too, and added to float32. In the end every rank rounds the sum, so that
@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.distributed.algorithms import schedule
+from gpumap.distributed.algorithms import balanced, schedule
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
 from gpumap.extras import install
@@ -156,26 +156,38 @@ class MpiExchange:
 
 
 class NativeExchange:
-    """MPI's own Allreduce, in place: the baseline of every schedule."""
+    """MPI's own exchange, in place: the baseline of every schedule."""
 
-    def __init__(self, comm: Any, array: Array) -> None:
-        """Exchange `array`, in C order; `run` returns when this rank has the sum."""
-        self._comm = comm
-        self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
+    def __init__(self, comm: Any, array: Array, operation: str = "allreduce") -> None:
+        """Exchange `array`, in C order; `run` returns when this rank has what it is to have.
+
+        A reduce-scatter leaves this rank's slice at the beginning of the array.
+        """
+        self._comm, self._operation = comm, operation
+        counts, place = list(balanced(len(array), comm.Get_size())), load().IN_PLACE
+        self.run: Callable[[], None] = {
+            "allreduce": partial(comm.Allreduce, place, array),
+            "reduce-scatter": partial(comm.Reduce_scatter, place, array, counts),
+            "all-gather": partial(comm.Allgatherv, place, (array, counts)),
+        }[operation]
 
     def at(self, array: Array) -> NativeExchange:
         """Return the same exchange of another array."""
-        return NativeExchange(self._comm, array)
+        return NativeExchange(self._comm, array, self._operation)
 
 
 def exchange(
-    algorithm: str, comm: Any, array: Array, wire: str | None = None
+    algorithm: str,
+    comm: Any,
+    array: Array,
+    wire: str | None = None,
+    operation: str = "allreduce",
 ) -> MpiExchange | NativeExchange:
     """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
     if algorithm == "native":
-        return NativeExchange(comm, array)
+        return NativeExchange(comm, array, operation)
     segment = SEGMENT if algorithm == "ring" else None
-    plan = schedule(algorithm, comm.Get_size(), len(array), segment)
+    plan = schedule(algorithm, comm.Get_size(), len(array), segment, operation)
     return MpiExchange(plan, comm, array, wire)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
@@ -24,6 +24,7 @@ from gpumap.model import (
     Probe,
     Reason,
 )
+from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,11 @@ class Shown:
     words: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Estimate] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, problem: Diagnostic, fix: str = "") -> Self:
+        """Return what a diagnostic says, with another fix where it has none."""
+        return cls({"what": problem.message, "fix": problem.hint or fix})
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -175,6 +181,14 @@ class Rule:
     test: Test
     exit: Exit = Exit.NO
     last: bool = False
+
+
+def failed(named: Named, *codes: str) -> Shown | None:
+    """Return why the probes of a name ended, if it is one of these codes."""
+    failure = named.measured.failure
+    if failure is None or failure.code not in codes:
+        return None
+    return Shown({"what": printable(failure.text)})
 
 
 IDEAL = 0.75  # of an ideal speed-up: what noise alone does not take away

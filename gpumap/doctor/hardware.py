@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import IDEAL, Rule, Shown
+from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
@@ -47,10 +47,6 @@ def _failed(known: Evidence, named: Named, *codes: ProbeCode | Lack) -> Probe | 
     return next((p for p in found if p.code in codes or p.lack in codes), None)
 
 
-def _working(known: Evidence, named: Named) -> Shown | None:
-    return _library(_failed(known, named, "still-working"))
-
-
 def _cuda_without(known: Evidence, named: Named) -> bool:
     """Return whether a CUDA name has no device because CUDA shows none."""
     driver = known.nvidia.driver
@@ -73,10 +69,6 @@ def _hangs(known: Evidence, named: Named) -> Shown | None:
     if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
         return Shown({"what": f"NVIDIA's driver: {nvidia.silent}"})
     return _ended(known, named, "hangs", "no-answer")
-
-
-def _crashes(known: Evidence, named: Named) -> Shown | None:
-    return _ended(known, named, "crashes", "crashed")
 
 
 def _ended(known: Evidence, named: Named, probing: str, asking: ProbeCode) -> Shown | None:
@@ -192,14 +184,7 @@ def _not_there(known: Evidence, named: Named) -> Shown | None:
     masked = named.kind is Kind.CPU and (named.index or 0) < known.topology.online
     if named.absent is None or (masked and not known.fake()):
         return None  # a processor that is on, and not for this process
-    return Shown({"what": named.absent.message, "fix": named.absent.hint or "`gpumap devices`"})
-
-
-def _wrong(_: Evidence, named: Named) -> Shown | None:
-    failure = named.measured.failure
-    if failure is None or failure.code != "wrong-data":
-        return None
-    return Shown({"what": printable(failure.text)})
+    return Shown.of(named.absent, "`gpumap devices`")
 
 
 def _lost(_: Evidence, named: Named) -> Shown | None:
@@ -211,9 +196,8 @@ def _lost(_: Evidence, named: Named) -> Shown | None:
 
 
 def _memory_full(_: Evidence, named: Named) -> Shown | None:
-    failure = named.measured.failure
-    if failure is not None and failure.code in _FULL:
-        return Shown({"what": printable(failure.text)})
+    if (full := failed(named, *_FULL)) is not None:
+        return full
     free = named.device.memory_free if named.device else None
     if free is None or free >= _LITTLE:
         return None
@@ -291,7 +275,7 @@ _ABSENT = Exit.ABSENT
 DEVICES = {
     "GM201": Rule("not used", _no_permission, _ABSENT),
     "GM202": Rule("not used", _hangs, _ABSENT),
-    "GM203": Rule("not used", _crashes, _ABSENT),
+    "GM203": Rule("not used", lambda k, n: _ended(k, n, "crashes", "crashed"), _ABSENT),
     "GM204": Rule("not used", _hidden, _ABSENT),
     "GM205": Rule("not used", _no_driver, _ABSENT),
     "GM206": Rule("not used", _driver_old, _ABSENT),
@@ -300,7 +284,7 @@ DEVICES = {
     "GM209": Rule("not used", _missing, _ABSENT),
     "GM210": Rule("not used", _broken, _ABSENT),
     "GM211": Rule("not used", _mig, _ABSENT),
-    "GM212": Rule("not used", _wrong, Exit.WRONG_DATA),
+    "GM212": Rule("not used", lambda _, named: failed(named, "wrong-data"), Exit.WRONG_DATA),
     "GM213": Rule("not used", _memory_full, _ABSENT),
     "GM214": Rule("not used", _lost, _ABSENT),
     "GM215": Rule("partly", _gpu_busy),
@@ -308,7 +292,7 @@ DEVICES = {
     "GM217": Rule("partly", _wrong_device),
     "GM218": Rule("partly", _no_kernel),
     "GM219": Rule("not used", _not_there, _ABSENT, last=True),
-    "GM220": Rule("not used", _working, _ABSENT),
+    "GM220": Rule("not used", lambda k, n: _library(_failed(k, n, "still-working")), _ABSENT),
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device
-from gpumap.doctor.evidence import IDEAL, Rule, Shown
+from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
 from gpumap.errors import Exit
 from gpumap.model import Kind
 from gpumap.text import printable
@@ -81,7 +81,7 @@ def has_gpu(known: Evidence) -> bool:
 def _cut_map(known: Evidence, _: Named) -> Shown | None:
     notes = known.source.notes if known.source else ()
     lost = next((note for note in notes if note.code in _LOSING), None)
-    return Shown({"what": lost.message, "fix": lost.hint or "write it again"}) if lost else None
+    return Shown.of(lost, "write it again") if lost else None
 
 
 def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
@@ -192,15 +192,12 @@ def _one_device(known: Evidence, named: Named) -> Shown | None:
 
 
 def _unreadable(known: Evidence, _: Named) -> Shown | None:
-    problem = known.unreadable
-    return Shown({"what": problem.message, "fix": problem.hint or "fix it"}) if problem else None
+    return Shown.of(known.unreadable, "fix it") if known.unreadable else None
 
 
 def _wrong_backend(_: Evidence, named: Named) -> Shown | None:
     absent = named.absent
-    if absent is None or absent.code != "wrong-backend":
-        return None
-    return Shown({"what": absent.message, "fix": absent.hint or ""})
+    return Shown.of(absent) if absent is not None and absent.code == "wrong-backend" else None
 
 
 def _plain(text: str) -> str:
@@ -256,11 +253,12 @@ def _far_slower(what: str, measured: Measured) -> Shown | None:
     return Shown({"what": what, "cost": cost}, {"single": single, "double": double})
 
 
-def _little_work(_: Evidence, named: Named) -> Shown | None:
-    launch = named.measured.figures.get("launch")
-    if launch is None or launch.low < LAUNCH:
+def _costly(named: Named, key: str, most: float) -> Shown | None:
+    """Return a cost of a name that is far beyond that of any sound device."""
+    figure = named.measured.figures.get(key)
+    if figure is None or figure.low < most:
         return None
-    return Shown({"launch": shown(launch)}, {"launch": launch})
+    return Shown({key: shown(figure)}, {key: figure})
 
 
 def _transfer(_: Evidence, named: Named) -> Shown | None:
@@ -272,20 +270,6 @@ def _transfer(_: Evidence, named: Named) -> Shown | None:
         return None
     what = f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"
     return Shown({"what": what}, {"call": call, "launch": launch})
-
-
-def _set_up(_: Evidence, named: Named) -> Shown | None:
-    set_up = named.measured.figures.get("setup")
-    if set_up is None or set_up.low < SETTING_UP:
-        return None
-    return Shown({"setup": shown(set_up)}, {"setup": set_up})
-
-
-def _waiting(_: Evidence, named: Named) -> Shown | None:
-    waiting = named.measured.figures.get("waiting")
-    if waiting is None or waiting.low < LAUNCH:
-        return None
-    return Shown({"waiting": shown(waiting)}, {"waiting": waiting})
 
 
 def _serialised(known: Evidence, named: Named) -> Shown | None:
@@ -309,29 +293,19 @@ def _slower(_: Evidence, named: Named) -> Shown | None:
     return Shown(words, {"product": product, "host": host})
 
 
-def _unfused(_: Evidence, __: Named) -> Shown | None:
-    """Return None: it is a cause of an example, found there, and never of a set-up."""
-    return None
-
-
-def _not_examined(_: Evidence, named: Named) -> Shown | None:
-    failure = named.measured.failure
-    return Shown({"what": failure.text}) if failure and failure.code == "no-time" else None
-
-
 def shown(figure: Estimate) -> str:
     """Return a figure as text."""
     return units.together((figure.value,), figure.unit)[0]
 
 
 WORK = {
-    "GM401": Rule("partly", _little_work),
+    "GM401": Rule("partly", lambda _, named: _costly(named, "launch", LAUNCH)),
     "GM402": Rule("partly", _transfer),
-    "GM403": Rule("partly", _set_up),
+    "GM403": Rule("partly", lambda _, named: _costly(named, "setup", SETTING_UP)),
     "GM404": Rule("partly", _serialised),
-    "GM405": Rule("partly", _waiting),
+    "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
-    "GM408": Rule("partly", _unfused),
-    "GM409": Rule("partly", _not_examined, Exit.INCONCLUSIVE),
+    "GM408": Rule("partly", lambda *_: None),  # of an example: it is found there
+    "GM409": Rule("partly", lambda _, named: failed(named, "no-time"), Exit.INCONCLUSIVE),
 }

@@ -26,9 +26,9 @@ from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from gpumap.model import Alarms, Device, Diagnosis, Forecast, Headline, Level, Report, RoundTrip
+    from gpumap.model import Device, Diagnosis, Forecast, Headline, Level, Report, RoundTrip
 
 _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
@@ -68,11 +68,9 @@ def check(report: Report) -> Headline:
     else:
         kinds = Counter(middle(b.device.name, _DEVICE) for b in bindings)
         listed = ", ".join(f"{count} x {name}" for name, count in kinds.items())
-    return said(report, "good", (f"{whole}: {listed}.", _right(len(bindings))))
-
-
-def _right(count: int) -> str:
-    return f"4 KiB went {'there' if count == 1 else 'to each'} and back, verified."
+    where = "there" if len(bindings) == 1 else "to each"
+    right = f"4 KiB went {where} and back, verified."
+    return said(report, "good", (f"{whole}: {listed}.", right))
 
 
 def _called(device: Device) -> str:
@@ -223,12 +221,9 @@ def selftest(report: Report) -> Headline:
         text = f"Differences of {limit} cannot be told apart from noise here: {what}"
         return said(report, "below", (f"{text} of {counted(runs, 'comparison')}.", quiet), subject)
     none = f"gave 0 false alarms in {runs} at {limit}, and every round trip is right."
-    text = f"This machine measures truthfully: comparing {_compared(alarms)} with itself {none}"
+    what = middle(alarms[0].name) if len(alarms) == 1 else "each device"
+    text = f"This machine measures truthfully: comparing {what} with itself {none}"
     return said(report, "good", (text,), subject)
-
-
-def _compared(alarms: Sequence[Alarms]) -> str:
-    return middle(alarms[0].name) if len(alarms) == 1 else "each device"
 
 
 def _not_kept(report: Report, trip: RoundTrip) -> Headline:

@@ -147,7 +147,7 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     }
     host = known[row.case.against if over_host else "host"]
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
-    what = "".join(f"{each}: " for each in how(row.case))
+    what = "".join(f"{each}: " for each in how(row.case).values())
     names = "+".join(map(printable, row.case.names))
     text = (
         f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the device does not pay"

@@ -107,7 +107,10 @@ def compare(
     pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
     verdicts = (*map(judge.verdict, pairs), *map(_lonely, alone))
-    return Comparison(verdicts, (*_remarks(pairs, threshold), *_unread(left_out(new))))
+    remarks = [*_remarks(pairs, threshold)]
+    if unread := left_out(new):
+        remarks.append(f"{_counted(unread)} been measured for the model alone, and not judged")
+    return Comparison(verdicts, tuple(remarks))
 
 
 def early(base: Report, rows: Sequence[Measurement], threshold: float) -> list[VerdictWord]:
@@ -129,7 +132,13 @@ def _claims(pairs: Iterable[Pair]) -> int:
 
 def unjudged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """Return what was found, without a verdict: between two machines there is none."""
-    return tuple(map(_unjudged, verdicts))
+    found = []
+    for each in verdicts:
+        text = each.text
+        if each.verdict in JUDGED:
+            text = f"{printable(each.id or '')}.{each.metric}, new over base: not judged"
+        found.append(replace(each, text=text, verdict="skipped", threshold=None))
+    return tuple(found)
 
 
 def figure(verdict: Verdict) -> str:
@@ -186,7 +195,8 @@ class _Judge:
 
     def verdict(self, pair: Pair) -> Verdict:
         """Return the verdict on a metric, with new over base and the reason for it."""
-        raw, relative = pair.change(self._level), self._relative(pair)
+        raw = pair.change(self._level)
+        relative = pair.change(self._level, relative=True) if pair.controlled else None
         word, reason = self._answer(pair, raw)
         value, low, high = _ratios(None if reason == "impossible" else raw, pair.metric)
         return Verdict(
@@ -203,9 +213,6 @@ class _Judge:
             reason=reason,
             relative=_estimate(relative),
         )
-
-    def _relative(self, pair: Pair) -> Change | None:
-        return pair.change(self._level, relative=True) if pair.controlled else None
 
     def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
         """Return the word for a metric, and why it is no pass."""
@@ -286,20 +293,8 @@ def _lonely(alone: Alone) -> Verdict:
     return Verdict(RULE, text, alone.id, alone.metric, "missing" if alone.lost else "new")
 
 
-def _unread(rows: int) -> Iterator[str]:
-    if rows:
-        yield f"{_counted(rows)} been measured for the model alone, and not judged"
-
-
 def _counted(rows: int) -> str:
     return "1 row has" if rows == 1 else f"{rows} rows have"
-
-
-def _unjudged(verdict: Verdict) -> Verdict:
-    text = verdict.text
-    if verdict.verdict in JUDGED:
-        text = f"{printable(verdict.id or '')}.{verdict.metric}, new over base: not judged"
-    return replace(verdict, text=text, verdict="skipped", threshold=None)
 
 
 def _estimate(found: Change | None) -> Estimate | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, requested
+from gpumap.bench.registry import requested, sizes
 from gpumap.judge.ceilings import few, left_out, undecided
 from gpumap.judge.phrases import (
     About,
@@ -25,7 +25,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.model import BreakEven, Estimate, Headline, Measurement, Reason, Report
+    from gpumap.model import BreakEven, Estimate, Headline, Measurement, Report
 
 _WIDE = 0.5  # of a figure: an interval that is wider shows nothing
 _BUSY = "cpu-contention"
@@ -60,8 +60,7 @@ def largest(rows: Sequence[Measurement]) -> tuple[list[Measurement], str]:
 
 
 def _size(row: Measurement) -> int:
-    spec = find(row.case.bench)
-    return max((int(row.case.params.get(key, 0)) for key in spec.sizes), default=0) if spec else 0
+    return max(map(int, sizes(row.case).values()), default=0)
 
 
 def about(row: Measurement, metric: str) -> About:
@@ -85,15 +84,13 @@ def because(row: Measurement) -> str:
         return "cause not identified"
     figures = row.explanation.figures
     if why == "transfer-bound":
-        return f"fetching takes {_share(figures['fetch'], figures['time'])} of an iteration"
+        part, whole = figures["fetch"].value, figures["time"].value
+        share = percent(min(part / whole, 1.0)) if whole > 0.0 else "all"
+        return f"fetching takes {share} of an iteration"
     if why == "unequal-devices":
         times = figures["slowest"].value / figures["fastest"].value
         return f"one device takes {times:.1f} times as long"
     return _SHORT.get(why, why)
-
-
-def _share(part: Estimate, whole: Estimate) -> str:
-    return percent(min(part.value / whole.value, 1.0)) if whole.value > 0.0 else "all"
 
 
 def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> Headline | None:
@@ -121,7 +118,8 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
     }
     what = f"{row.case.name} on {names(row.case.bindings)} "
     what += how.get(shown.unit, f"reaches {roughly(shown)}")
-    first = f"No conclusion: {what} ({counted(_samples(row), 'sample')})."
+    samples = len(row.samples.seconds) if row.samples else 0
+    first = f"No conclusion: {what} ({counted(samples, 'sample')})."
     again = f"epeat {' or '.join(fixes)}."
     more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
     subject = About(row.case.id, metric if shown is figure else "time", shown)
@@ -165,10 +163,6 @@ def _contention(report: Report, row: Measurement) -> str | None:
     return note.message.partition(":")[0].capitalize() if note else None
 
 
-def _samples(row: Measurement) -> int:
-    return len(row.samples.seconds) if row.samples else 0
-
-
 def thin_others(report: Report, row: Measurement) -> tuple[str, ...]:
     """Return how many other rows were asked for, and have too few samples."""
     count = sum(other.case.id != row.case.id for other in undecided(report.measurements))
@@ -203,14 +197,11 @@ def failed(report: Report) -> Headline | None:
     where = names(case.bindings, between=" to " if case.ordered else "+")
     count = len(every) - 1
     more = (f"{counted(count, 'more row')} failed too.",) * (count > 0)
-    hint = next((p.diagnostic.hint for p in report.errors if _of(p.diagnostic.code, reason)), None)
+    wrong = [p.diagnostic for p in report.errors if reason and p.diagnostic.code == reason.code]
+    hint = wrong[0].hint if wrong else None
     none = (f"No figure is reported for {where}.",) * (reason is not None and reason.code in _WRONG)
     sentences = (_what(worst, where), *none, *fix(hint), *more)
     return said(report, "failed", sentences, About(case.id))
-
-
-def _of(code: str, reason: Reason | None) -> bool:
-    return reason is not None and code == reason.code
 
 
 def _rank(found: Measurement | BreakEven) -> tuple[bool, bool, int]:

@@ -172,7 +172,12 @@ def concluded(
     """Return a report with more verdicts and errors, and the exit code that stands for all."""
     errors = (*report.errors, *wrong)
     if gate.inconclusive == "pass":
-        errors = tuple(map(_let_pass, errors))
+        errors = tuple(
+            Problem(replace(each.diagnostic, severity="warning"), _PASSED)
+            if each.exit == Exit.INCONCLUSIVE
+            else each
+            for each in errors
+        )
     code = exit_code(problem.exit for problem in errors)
     return replace(
         report,
@@ -221,13 +226,6 @@ def _problem(verdict: Verdict, row: Row | None) -> Problem:
     if verdict.verdict == "inconclusive":
         return Problem(_maybe(verdict, row), Exit.INCONCLUSIVE)
     return Problem(_no(verdict, row), Exit.NO)
-
-
-def _let_pass(problem: Problem) -> Problem:
-    """Return what is inconclusive as a warning; anything else as it is."""
-    if problem.exit != Exit.INCONCLUSIVE:
-        return problem
-    return Problem(replace(problem.diagnostic, severity="warning"), _PASSED)
 
 
 def _no(verdict: Verdict, row: Row | None) -> Diagnostic:

@@ -50,15 +50,12 @@ _FOLLOWS = "What was measured until then follows."
 
 def headline(report: Report) -> Headline:
     """Return the headline of a finished report."""
-    found = _not_measured(report) or _of_worst_level(_answers(report))
+    found = _not_measured(report)
+    if found is None:  # of several of the worst level the first
+        found = max(_answers(report), key=lambda each: LEVELS.index(each.level))
     if found.level == "good" and report.exit_code != 0:
         return _first_error(report)
     return found
-
-
-def _of_worst_level(every: Iterator[Headline]) -> Headline:
-    """Return the headline of the worst level; of several the first."""
-    return max(every, key=lambda found: LEVELS.index(found.level))
 
 
 def _not_measured(report: Report) -> Headline | None:

@@ -31,7 +31,7 @@ from gpumap.model import BreakEven, Measurement, Verdict, replace
 from gpumap.model.figures import UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Estimate, Fit, Report
 
@@ -126,9 +126,9 @@ def rows_of(report: Report) -> Iterator[Row]:
 def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
     selected = (row for row in rows if limit.selector.matches(row))
     gone = [row for row in report.measurements if left_out(row)]
-    benches = {row.case.bench for row in undecided(gone)}
+    short = limit.selector.bench in {row.case.bench for row in undecided(gone)}
     models = {_model_of(row.case.id) for row in gone}
-    found = [verdict for row in selected if (verdict := _of(limit, row, benches)) is not None]
+    found = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
     found += [
         replace(_missing(limit, id_), verdict="inconclusive" if id_ in models else "missing")
         for id_ in _unfitted(limit.selector, report)
@@ -136,10 +136,10 @@ def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Ver
     yield from found or [_missing(limit, None)]
 
 
-def _of(limit: Limit, row: Row, gone: Container[str] = ()) -> Verdict | None:
+def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
     """Return the verdict on a row; None for one that was measured and has no such figure.
 
-    Of the benchmarks in `gone` rows were left out for time, which the figure may be made of.
+    Of a benchmark that is cut `short` rows are left out that the figure may be made of.
     """
     if isinstance(row, Measurement) and row.status != "ok":
         missing = _missing(limit, row.case.id)
@@ -147,7 +147,7 @@ def _of(limit: Limit, row: Row, gone: Container[str] = ()) -> Verdict | None:
             return replace(missing, verdict="inconclusive")
         return missing if row.status == "skipped" else replace(missing, verdict="fail")
     figure = row.metrics.get(limit.selector.metric)
-    if figure is None and isinstance(row, Measurement) and row.case.bench not in gone:
+    if figure is None and isinstance(row, Measurement) and not short:
         return None
     if figure is None:
         missing = _missing(limit, id_of(row))

@@ -180,7 +180,8 @@ def _rows(report: Report) -> dict[str, Row]:
     asked = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
     chosen = asked or rows
     for group in _groups(report.measurements):
-        controls = {_where(row): row for row in group if _is_control(row)}
+        sound = (row for row in group if is_control(row.case) and row.status == "ok")
+        controls = {_where(row): row for row in sound}
         for row in group:
             if row.case.id in chosen:
                 references = tuple(_references(row, rows))
@@ -197,10 +198,6 @@ def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
             group = []
         group.append(row)
     yield group
-
-
-def _is_control(row: Measurement) -> bool:
-    return is_control(row.case) and row.status == "ok"
 
 
 def _where(row: Measurement) -> tuple[str, str]:

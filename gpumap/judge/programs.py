@@ -237,14 +237,10 @@ def _names(uses: Sequence[Use]) -> str:
 
 
 def _unclear(unknown: Sequence[Use]) -> str:
-    first = unknown[0]
+    first, verb = unknown[0], "was" if len(unknown) == 1 else "were"
     why = f": {WHY[first.why]}" if first.why else ""
     outside = f". From outside: {percent(first.busy)} busy" if first.busy else ""
-    return f"Cannot tell whether {_names(unknown)} {_verb(unknown)} used{why}{outside}."
-
-
-def _verb(uses: Sequence[Use]) -> str:
-    return "was" if len(uses) == 1 else "were"
+    return f"Cannot tell whether {_names(unknown)} {verb} used{why}{outside}."
 
 
 def _idle(used: Sequence[Use], found: Utilisation) -> Iterator[str]:
@@ -303,7 +299,11 @@ def summary(trace: Trace) -> Summary:
     timed = [event for event in trace.events if event.start is not None and event.stop is not None]
     span = _span(timed)
     places = _places(trace)
-    computed = (_operations(found) for device, found in places.items() if device != HOST)
+    computed = (
+        [event for event in found if event.kind == "operation"]
+        for device, found in places.items()
+        if device != HOST
+    )
     implicit = tuple(sorted(_unasked(trace.events), key=_cost))
     return Summary(
         span,
@@ -393,10 +393,6 @@ def _busy(
         seconds = None if unknown else length(union(events))
         share = None if seconds is None or not span else min(seconds / span, 1.0)
         yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
-
-
-def _operations(events: Sequence[TraceEvent]) -> list[TraceEvent]:
-    return [event for event in events if event.kind == "operation"]
 
 
 def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:

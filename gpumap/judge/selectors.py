@@ -94,7 +94,9 @@ class Selector:
 
     def matches(self, row: Measurement | Identified) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
-        return self.selects(id_of(row), _beside(row))
+        return self.selects(
+            id_of(row), row.case.beside_id if isinstance(row, Measurement) else None
+        )
 
     def selects(self, id_: str, beside: Mapping[str, str] | None = None) -> bool:
         """Return whether it selects the row of an id; `beside` are keys that no id has."""
@@ -117,11 +119,6 @@ def taken_apart(id_: str) -> tuple[str, dict[str, str]]:
     head, _, inside = id_.removesuffix("]").partition("[")
     pairs = (item.partition("=") for item in inside.split(",")) if inside else ()
     return head, {key: value for key, _, value in pairs}
-
-
-def _beside(row: Measurement | Identified) -> dict[str, str]:
-    params = row.case.params if isinstance(row, Measurement) else {}
-    return {"size_name": str(params["size_name"])} if "size_name" in params else {}
 
 
 def _wanted(key: str, value: str, found: Mapping[str, str]) -> bool:

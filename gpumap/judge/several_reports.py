@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench.registry import find, requested
 from gpumap.judge.selectors import Identified
-from gpumap.model import FEWEST, Estimate, Measurement, Samples
+from gpumap.model import FEWEST, Estimate, Measurement
 from gpumap.text import printable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _contradictions(
 ) -> Iterator[str]:
     if row.samples is None:
         return
-    taken = _judged(row).seconds
+    taken = row.judged.seconds if row.judged else ()
     each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
@@ -76,20 +76,15 @@ def _contradictions(
 
 
 def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
-    if reference is None or reference.samples is None or row.samples is None:
+    over, under = reference.judged if reference else None, row.judged
+    if over is None or under is None:
         return None
-    over, under = _judged(reference), _judged(row)
     if over.blocks != under.blocks and min(len(over.blocks), len(under.blocks)) >= FEWEST:
         return median(over.seconds) / median(under.seconds)
     each = dict(zip(over.blocks, over.seconds, strict=True))
     pairs = zip(under.blocks, under.seconds, strict=True)
     ratios = [other / s for block, s in pairs if (other := each.get(block)) is not None]
     return median(ratios) if ratios else None
-
-
-def _judged(row: Measurement) -> Samples:
-    """Return the samples that a row's metrics are of."""
-    return row.judged or Samples()
 
 
 def _same(figure: Estimate, ends: Sequence[float | None]) -> bool:
@@ -136,7 +131,10 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]
     drivers, Python and the system may differ: whether a new one is slower is what users ask.
     """
     found = differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
-    return (*found, *differences(*_shared(_devices(base), _devices(new)), sides))
+    before, after = _devices(base), _devices(new)
+    both = before.keys() & after.keys()  # rows tell of names that are missing
+    before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
+    return (*found, *differences(before, after, sides))
 
 
 def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
@@ -177,11 +175,6 @@ def _devices(report: Report) -> dict[str, str]:
     """Return which device each name is, for each backend that drives it."""
     bindings = (binding for row in report.measurements for binding in row.case.bindings)
     return {f"{b.name} ({b.device.backend})": b.device.id for b in bindings}
-
-
-def _shared(a: dict[str, str], b: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return both without what only one of them has: rows tell of names that are missing."""
-    return {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
 
 
 def differences(
@@ -286,13 +279,11 @@ def _lines(reports: Sequence[Report], wanted: Callable[[_Found, str], bool]) -> 
 
 
 def _cells(rows: Sequence[_Found | None], name: str) -> tuple[Cell | None, ...]:
-    first = rows[0].metrics.get(name) if rows[0] else None
-    return tuple(_cell(found, name, first) if found else None for found in rows)
-
-
-def _cell(found: _Found, name: str, first: Estimate | None) -> Cell:
-    figure = found.metrics.get(name)
-    return Cell(found.status, figure, _to_first(figure, first), found.flags)
+    figures = [found.metrics.get(name) if found else None for found in rows]
+    return tuple(
+        Cell(found.status, figure, _to_first(figure, figures[0]), found.flags) if found else None
+        for found, figure in zip(rows, figures, strict=True)
+    )
 
 
 def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
@@ -303,14 +294,12 @@ def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
 
 
 def _rows(report: Report) -> dict[str, _Found]:
-    return dict(_identified(report))
-
-
-def _identified(report: Report) -> Iterator[tuple[str, _Found]]:
-    for row in report.measurements:
-        case = row.case
-        yield case.id, _Found(row.status, row.metrics, row, row.flags, requested(case))
+    found = {
+        row.case.id: _Found(row.status, row.metrics, row, row.flags, requested(row.case))
+        for row in report.measurements
+    }
     for fit in report.fits:
-        yield fit.id, _Found("ok" if fit.fits else "failed", fit.metrics, fit)
-    for found in report.break_evens:
-        yield found.id, _Found("failed" if found.reason else "ok", found.metrics, found)
+        found[fit.id] = _Found("ok" if fit.fits else "failed", fit.metrics, fit)
+    for even in report.break_evens:
+        found[even.id] = _Found("failed" if even.reason else "ok", even.metrics, even)
+    return found

@@ -18,9 +18,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import is_control, specified
 from gpumap.judge.bottlenecks import contended
 from gpumap.judge.ceilings import few
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.bench.registry import Look
-    from gpumap.model import Binding, Case, Measurement
+    from gpumap.model import Binding, Measurement
 
     States = Callable[[], Mapping[str, LinkState]]
 
@@ -62,12 +63,13 @@ def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
         if len(group) >= _FEWEST
         for middle in [median(row.metrics["bandwidth"].value for row in group)]
         for row in group
-        if _outside(row.metrics["bandwidth"], middle)
+        for figure in [row.metrics["bandwidth"]]
+        if figure.high < _BELOW * middle or figure.low > _ABOVE * middle
     }
 
 
 def _sort(row: Measurement) -> tuple[object, ...]:
-    copy = Copy.of(row.case)
+    copy = CopyKey.of(row.case)
     links = sorted(map(_link, row.case.bindings))
     return row.route, copy.bytes, copy.mode, copy.pattern, *links
 
@@ -76,10 +78,6 @@ def _link(binding: Binding) -> tuple[str, ...]:
     device = binding.device
     facts = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
     return device.backend, str(device.kind), *map(str, facts)
-
-
-def _outside(figure: Estimate, middle: float) -> bool:
-    return figure.high < _BELOW * middle or figure.low > _ABOVE * middle
 
 
 def _named(row: Measurement, middle: float) -> Explanation:
@@ -117,16 +115,16 @@ class _Alone:
     def __init__(self, rows: Iterable[Measurement]) -> None:
         self._rows = {
             _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
-            for row, copy in ((row, Copy.of(row.case)) for row in rows if row.case.name in _WAYS)
+            for row, copy in ((row, CopyKey.of(row.case)) for row in rows if row.case.name in _WAYS)
             if copy.pattern == "alone" and not few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
         """Return the same copy as one of a row's, run alone; of several names the first has it."""
-        return self._rows.get(_key(way, binding, Copy.of(row.case), mode))
+        return self._rows.get(_key(way, binding, CopyKey.of(row.case), mode))
 
 
-def _key(way: str, binding: Binding, copy: Copy, mode: str) -> tuple[str | int, ...]:
+def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | int, ...]:
     return way, binding.device.id, copy.memory, copy.bytes, mode
 
 
@@ -164,20 +162,6 @@ def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | Non
     )  # fmt: skip
 
 
-class Copy(NamedTuple):
-    """The parameters that every copy has."""
-
-    bytes: int
-    memory: str
-    mode: str
-    pattern: str
-
-    @classmethod
-    def of(cls, case: Case) -> Self:
-        """Return those of a case."""
-        return cls._make(case.params[name] for name in cls._fields)
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What may make a link slow; whether it does here, None if unknown; the evidence."""
@@ -203,7 +187,7 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
     top = row.ceiling
     if top is None or top.metric != "bandwidth" or top.share >= SHARE or few(row):
         return None
-    if Copy.of(row.case).bytes < BYTES:
+    if CopyKey.of(row.case).bytes < BYTES:
         return None
     # what is the case, what is not known, what is not the case
     found = sorted(_findings(row, states()), key=lambda f: (True, None, False).index(f[1].likely))
@@ -221,7 +205,7 @@ def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tup
     names = {binding.device.id: printable(binding.name) for binding in row.case.bindings}
     ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
-    memory = Copy.of(row.case).memory
+    memory = CopyKey.of(row.case).memory
     pageable, seen = memory == "pageable", f"it is {memory}"
     if pageable:
         seen = "it is, and a driver copies such bytes once more, into memory of its own"

@@ -234,15 +234,15 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
 def _memory(keys: dict[bytes, list[bytes]]) -> int:
     """Return the bytes that a client has of its device's memory; of the host's if it has none."""
     for what in (b"resident-", b"memory-", b"total-"):
-        regions = {k[len(what) :]: _bytes(v) for k, v in keys.items() if k.startswith(what)}
+        regions = {
+            key[len(what) :]: (_number(value) or 0) * _UNITS.get(b"".join(value[1:2]), 1)
+            for key, value in keys.items()
+            if key.startswith(what)
+        }
         if regions:
             local = sum(size for region, size in regions.items() if region.startswith(_LOCAL))
             return local or sum(regions.values())
     return 0
-
-
-def _bytes(value: list[bytes]) -> int:
-    return (_number(value) or 0) * (_UNITS.get(value[1], 1) if value[1:] else 1)
 
 
 def _number(value: list[bytes] | None) -> int | None:

@@ -260,7 +260,7 @@ def read(text: str, file: str, machine: str) -> Session:
     given = _Given({each.key: each for each in every if each.key in _KEYS}, file)
     rule = given.choice("RULE", RULES)
     bsp = rule in (None, "BSP")
-    notes = [*_ignored(every, file), *_twice(every, file), *given.missing(rule)]
+    notes = [*_unclear(every, file), *given.missing(rule)]
     if not bsp:
         unused = [key for key in _OF_BSP if given.text(key)]
         notes += [_note(f"{file}: {key} is of BSP, and ignored with {rule}") for key in unused]
@@ -298,7 +298,7 @@ def training(
     several = ";" in entries
     launcher = ("--launcher", "mpi") if several else ()
     python = (sys.executable, *(("-m", "mpi4py") if several else ()))
-    rank = (*python, "-m", "gpumap.training.session", json.dumps(about), *network, *files)
+    rank = (*python, "-m", "gpumap.training.loop", json.dumps(about), *network, *files)
     return ("run", entries, *launcher, "--quiet", "--", *rank)
 
 
@@ -388,18 +388,16 @@ def is_here(host: str, machine: str) -> bool:
     return not whole and one.partition(".")[0] == other.partition(".")[0]
 
 
-def _ignored(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
+def _unclear(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
+    """Yield keys that are ignored, and those that are there twice."""
+    lines: dict[str, list[int]] = {}
     for each in every:
+        lines.setdefault(each.key, []).append(each.line)
         if each.key not in _KEYS:
             close = nearest(each.key, _KEYS)
             said = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
             yield _note(said, f"did you mean {close[0]}?" if close else None)
 
-
-def _twice(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
-    lines: dict[str, list[int]] = {}
-    for each in every:
-        lines.setdefault(each.key, []).append(each.line)
     for key in _KEYS:
         if len(where := lines.get(key, [])) > 1:
             yield _note(f"{file}: {key} is there {len(where)} times: line {where[-1]} counts")

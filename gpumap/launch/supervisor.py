@@ -259,13 +259,6 @@ class Run:
         self._streams.remove(stream)
         os.close(stream.pipe)
 
-    def _abandon(self) -> None:
-        """Wait no more for who has a pipe and is no process of this run."""
-        for stream in self._streams:
-            stream.end()
-            os.close(stream.pipe)
-        self._streams.clear()
-
     def _reap(self) -> None:
         while True:
             try:
@@ -282,6 +275,13 @@ class Run:
             code = process.code = os.waitstatus_to_exitcode(status)
             if code and self._ending is None:
                 self._finish(Ending("failed", code if code > 0 else _SIGNALLED - code, process))
+
+    def _abandon(self) -> None:
+        """Wait no more for who has a pipe and is no process of this run."""
+        for stream in self._streams:
+            stream.end()
+            os.close(stream.pipe)
+        self._streams.clear()
 
     def _finish(self, ending: Ending, number: int = signal.SIGTERM) -> None:
         """End all, and remember why."""
@@ -366,8 +366,7 @@ class Remains:
 
     def signal(self, number: int) -> bool:
         """Send a signal to all; return whether there was any."""
-        found = self._every()
-        for process in found:
+        for process in (found := self._every()):
             with suppress(psutil.Error, OSError):
                 process.send_signal(number)  # to no other that has its number by now
         return bool(found)

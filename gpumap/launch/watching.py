@@ -100,7 +100,7 @@ class Watch:
         """
         self.show: Callable[[], None] | None = None  # done at each look
         self.second: float | None = None  # seconds until more than one core or device worked
-        self.hide: Callable[[], None] = _nothing  # before others write
+        self.hide: Callable[[], None] = lambda: None  # before others write
         self.cost = 0.0  # seconds of CPU time of a look
         self.looks, self.cpu, self.unseen, self.memory = 0, 0.0, 0.0, 0
         self.latest: dict[str, Sight] = {}
@@ -261,21 +261,15 @@ class Watch:
     def found(self, command: Sequence[str], code: int | None) -> Utilisation:
         """Return all that was seen of a program."""
         elapsed, cpu, unseen = (round(each, 3) for each in (self.elapsed, self.cpu, self.unseen))
-        uses = self.uses()
-        return Utilisation(
-            tuple(command), code, elapsed, self.looks, cpu, unseen, self.memory, uses
-        )
-
-    @property
-    def _on_cores(self) -> bool:
-        return len(self._widths) == len(self._bindings)
+        seen = elapsed, self.looks, cpu, unseen, self.memory, self.uses()
+        return Utilisation(tuple(command), code, *seen)
 
     def timed(self, turn: int) -> TimedRun:
         """Return the whole of it: of cores what they worked is the CPU time of the program."""
         shares = [use.busy for use in self.uses() if use.busy is not None]
         worked = sum(shares) * self.elapsed if len(shares) == len(self._bindings) else None
         others = None
-        if self._on_cores:
+        if len(self._widths) == len(self._bindings):  # all are cores
             before, after = self._processors, self._after_processors
             ticks = sum(after.get(core, 0) - before.get(core, 0) for core in self._names)
             worked, others = self.cpu, max(ticks / usage.TICKS - self.cpu, 0.0)
@@ -396,10 +390,6 @@ def units_of(bindings: Collection[Binding]) -> int:
     """Return how many cores names have; if one is no core, how many devices they are."""
     cores = [b.device.cores if b.device.kind is Kind.CPU else () for b in bindings]
     return len({core for each in cores for core in each}) if all(cores) else len(bindings)
-
-
-def _nothing() -> None:
-    """Hide nothing: nothing is shown."""
 
 
 def _larger(old: Any, new: Any) -> Any:

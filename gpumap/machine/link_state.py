@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gpumap.machine.topology import Topology
-    from gpumap.machine.tree import PciDevice
     from gpumap.model import Device
 
 _FOLDER = "sys/bus/pci/devices"
@@ -66,11 +65,12 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     place = next((one for one in here.pci if one.address == address), None)
     above = None if address is None else bridges(tree, address)
     through, by = translated(tree, address)
+    node = place.numa_node if place else None
     nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
     # lanes in use do not fall when a link idles, so a driver's word will do
     width = place.link_width if place and place.link_width else _whole(device, "link_width")
     return LinkState(
-        node=_node(device, place),
+        node=device.numa_node if node is None else node,
         nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
         core_node=nodes.get(_core(tree)),
         bridges=above,
@@ -82,10 +82,6 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
         translated=through,
         translated_by=by,
     )
-
-
-def _node(device: Device, place: PciDevice | None) -> int | None:
-    return place.numa_node if place and place.numa_node is not None else device.numa_node
 
 
 def _whole(device: Device, fact: str) -> int | None:
@@ -117,7 +113,9 @@ def translated(tree: Tree, address: str | None) -> tuple[bool | None, str]:
     if "iommu" not in tree.names(_CLASS):
         return None, "the system does not tell"
     if not tree.names(f"{_CLASS}/iommu"):
-        return _without(tree)
+        if _HYPERVISOR.search(tree.text("proc/cpuinfo") or ""):
+            return None, "a virtual machine does not see its host's"
+        return False, "the system uses none"
     return _by_options(tree)
 
 
@@ -130,12 +128,6 @@ def options(tree: Tree) -> tuple[str, ...]:
 def _group(tree: Tree, address: str) -> str | None:
     groups = (name for name in tree.names(_GROUPS) if name.isdecimal())
     return next((g for g in groups if address in tree.names(f"{_GROUPS}/{g}/devices")), None)
-
-
-def _without(tree: Tree) -> tuple[bool | None, str]:
-    if _HYPERVISOR.search(tree.text("proc/cpuinfo") or ""):
-        return None, "a virtual machine does not see its host's"
-    return False, "the system uses none"
 
 
 def _by_options(tree: Tree) -> tuple[bool | None, str]:

@@ -364,21 +364,21 @@ class Gpus:
 
     def _state(self, id_: str, handle: Any) -> GpuState:
         power = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
+        rates = {n: ask(self._nvml, _CLOCK, handle, kind) for n, kind in _CLOCKS.items()}
         return GpuState(
             device=id_,
-            clocks_hz=self._clocks(handle),
+            clocks_hz={name: rate * 1e6 for name, rate in rates.items() if rate is not None},
             power=None if power is None else power / 1e3,
             temperature=ask(self._nvml, "nvmlDeviceGetTemperature", handle, _SENSOR),
             throttle=self._reasons(handle),
         )
 
-    def _clocks(self, handle: Any) -> Mapping[str, float]:
-        rates = {n: ask(self._nvml, _CLOCK, handle, kind) for n, kind in _CLOCKS.items()}
-        return {name: megahertz * 1e6 for name, megahertz in rates.items() if megahertz is not None}
-
     def _reasons(self, handle: Any) -> tuple[str, ...] | None:
         bits = self._first(_ANSWERS, handle)
-        return None if bits is None else tuple(_words(bits & ~_HIDDEN))
+        if bits is None:
+            return None
+        places = (1 << place for place in range(_BITS))
+        return tuple(_HELD_BACK.get(b, f"reason {b:#x}") for b in places if b & bits & ~_HIDDEN)
 
     def _busy(self, handle: Any) -> float | None:
         rates = ask(self._nvml, "nvmlDeviceGetUtilizationRates", handle)
@@ -404,9 +404,3 @@ class Gpus:
 
 def _memory(used: int | None) -> int | None:
     return used if used and used < _LARGEST else None
-
-
-def _words(bits: int) -> Iterator[str]:
-    for bit in (1 << place for place in range(_BITS)):
-        if bits & bit:
-            yield _HELD_BACK.get(bit, f"reason {bit:#x}")

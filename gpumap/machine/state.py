@@ -160,11 +160,13 @@ class Watch:
         """Return the state since the last look; what the system does not tell is None."""
         last, self._last = self._last, _ticks(self._tree)
         steal, busy = _shares(last, self._last) or (None, None)
+        clocks = ((cpu, frequency(self._tree, cpu)) for cpu in self._cpus)
+        rates = {cpu: hertz for cpu, hertz in clocks if hertz} or topology.clocks(self._tree)
         return State(
             load1=_load1(self._tree),
             steal=steal,
             busy=busy,
-            clocks_hz=_clocks(self._tree, self._cpus),
+            clocks_hz={f"cpu:{cpu}": rates[cpu] for cpu in self._cpus if cpu in rates},
             gpus=self._gpus.read() if self._gpus else (),
         )
 
@@ -191,9 +193,8 @@ class Neighbours:
         passed, spent = self._last[0] - wall, self._last[1] - own
         state = self._watch.read()
         if passed < _SHORT or state.busy is None:
-            return Around(
-                None, state.steal if passed >= _SHORT else None, self._before, self._cores
-            )
+            steal = state.steal if passed >= _SHORT else None
+            return Around(None, steal, self._before, self._cores)
         foreign = max(state.busy * self._cores - spent / passed, 0.0)
         return Around(foreign, state.steal, self._before, self._cores)
 
@@ -239,12 +240,6 @@ def _load1(tree: Tree) -> float | None:
     return load if 0 <= load < float("inf") else None
 
 
-def _clocks(tree: Tree, cpus: tuple[int, ...]) -> Mapping[str, float]:
-    rates = {cpu: hertz for cpu in cpus if (hertz := frequency(tree, cpu)) is not None}
-    rates = rates or topology.clocks(tree)
-    return {f"cpu:{cpu}": rates[cpu] for cpu in cpus if cpu in rates}
-
-
 def frequency(tree: Tree, cpu: int) -> float | None:
     """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
@@ -278,7 +273,9 @@ class Throttle:
         hot = self._hot()
         for id_, cores in self._cores.items():
             slow = self._slow(cores) if id_ in at_work else ()
-            if reasons := [*_named(hot, cores), *slow]:
+            here = [str(cpu) for cpu in cores if cpu in hot]
+            more = f" and {len(here) - 1} more" if here[1:] else ""
+            if reasons := [*(f"heat, in core {cpu}{more}" for cpu in here[:1]), *slow]:
                 found[id_] = reasons
         return {id_: ", ".join(reasons) for id_, reasons in found.items()}
 
@@ -303,8 +300,3 @@ class Throttle:
     def _count(self, cpu: int) -> int | None:
         folder = f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
         return self._tree.natural(f"{folder}/core_throttle_count")
-
-
-def _named(hot: Collection[int], cores: Iterable[int]) -> Iterator[str]:
-    if here := [str(cpu) for cpu in cores if cpu in hot]:
-        yield f"heat, in core {here[0]}" + (f" and {len(here) - 1} more" if here[1:] else "")

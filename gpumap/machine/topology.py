@@ -125,7 +125,8 @@ class MemoryLimit:
 def quota(tree: Tree) -> float | None:
     """Return the smallest processor quota that binds this process, in cores; None: no quota."""
     new = (_ratio(tree.text(f"{folder}/cpu.max")) for folder in _folders(tree, ""))
-    old = (_ratio(_periods(tree, folder)) for folder in _folders(tree, "cpu"))
+    folders = (f"{folder}/cpu.cfs" for folder in _folders(tree, "cpu"))
+    old = (_ratio(f"{tree.text(f'{f}_quota_us')} {tree.text(f'{f}_period_us')}") for f in folders)
     return min((q for q in (*new, *old) if q is not None), default=None)
 
 
@@ -167,11 +168,6 @@ def _memberships(tree: Tree, controller: str) -> tuple[tuple[str, str], ...]:
     return tuple(f for f in found if controller in f[0].split(",")) or ((controller, "/"),)
 
 
-def _periods(tree: Tree, folder: str) -> str:
-    quota = tree.text(f"{folder}/cpu.cfs_quota_us")
-    return f"{quota} {tree.text(f'{folder}/cpu.cfs_period_us')}"
-
-
 def _ratio(text: str | None) -> float | None:
     """Return "150000 100000" as 1.5; "max", -1 and everything else mean no quota."""
     quota, _, period = (text or "").partition(" ")
@@ -185,13 +181,10 @@ def _limit(tree: Tree, folder: str, most: str, usage: str, prefix: str) -> Memor
         return None
     used = tree.number(f"{folder}/memory.{usage}") or 0
     # Cold page cache counts as used but goes at the first need, as MemAvailable knows too.
-    cold = _stat(tree.text(f"{folder}/memory.stat") or "", f"{prefix}inactive_file")
+    rows = (line.split() for line in (tree.text(f"{folder}/memory.stat") or "").splitlines())
+    key = f"{prefix}inactive_file"
+    cold = next((number(row[1]) or 0 for row in rows if len(row) > 1 and row[0] == key), 0)
     return MemoryLimit(limit, max(0, used - cold))
-
-
-def _stat(text: str, key: str) -> int:
-    rows = (line.split() for line in text.splitlines())
-    return next((number(row[1]) or 0 for row in rows if len(row) > 1 and row[0] == key), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +233,7 @@ def read(root: Path = Path("/")) -> Topology:
         cpus=_cpus(tree),
         online=len(_online(tree)),
         quota=quota(tree),
-        model=model(tree) or _machine(),
+        model=model(tree) or os.uname().machine or "unknown",
         memory_total=total,
         memory_available=available,
         pci=pci_devices(tree),
@@ -297,12 +290,6 @@ def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
         siblings=tuple(sorted({index, *siblings})),
         numa_node=node,
     )
-
-
-def _machine() -> str:
-    import platform
-
-    return platform.machine() or "unknown"
 
 
 def _memory(tree: Tree) -> tuple[int, int]:

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from gpumap.model.devices import *
     from gpumap.model.figures import *
     from gpumap.model.judging import *
-    from gpumap.model.machine import *
     from gpumap.model.maps import *
     from gpumap.model.measuring import *
     from gpumap.model.programs import *
     from gpumap.model.report import *
 
 # In this order they are searched: the first three load no msgspec.
-FILES = ("maps", "figures", "report", "devices", "machine", "measuring", "programs", "judging")
+FILES = ("maps", "figures", "report", "devices", "measuring", "programs", "judging")
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from gpumap.errors import Diagnostic
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
-    from gpumap.model.devices import Binding, Device, Plan, Probe
+    from gpumap.model.devices import Binding, Device, Fingerprint, Plan, Probe, Rank, State
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
-    from gpumap.model.machine import Fingerprint, Rank, State
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import BreakEven, Fit, Measurement
     from gpumap.model.programs import Scaling, Trace, Utilisation

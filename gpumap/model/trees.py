@@ -22,6 +22,16 @@ _MISSING = object()
 _FINITE = {str, int, bool, type(None)}
 
 
+class Refused(Exception):
+    """What is wrong with a saved report, and where in it; a hint if a new run is not the fix."""
+
+    def __init__(self, reason: str, path: str = "$", hint: str | None = None) -> None:
+        self.reason = reason
+        self.path = path
+        self.hint = hint
+        super().__init__(reason)
+
+
 def plain(noun: Any) -> Any:
     """Return a noun of the report as dictionaries and lists, as its fields are named in JSON."""
     return _without_nonfinite(msgspec.to_builtins(noun, enc_hook=_hook, str_keys=True))

@@ -9,7 +9,7 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from struct import iter_unpack
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap.errors import Diagnostic
 from gpumap.model import Kind
@@ -109,21 +109,6 @@ _OFTEN = 10  # sights before that, one at each look: a short program loads them 
 _NANO = 1e-9
 
 
-class Counted(NamedTuple):
-    """What was counted.
-
-    Attributes:
-        counts: by the device's id: kernels, bytes_to_device, bytes_to_host, waits, and with
-            times computing and copying, in seconds.
-        complete: no process of the program ran without the layer, and each device is known.
-        notes: what could not be counted, and why.
-    """
-
-    counts: dict[str, dict[str, float]]
-    complete: bool
-    notes: tuple[Diagnostic, ...]
-
-
 class Inside:
     """A layer for one run of a program; as a context it has a folder for the counts."""
 
@@ -164,21 +149,24 @@ class Inside:
                 seen = sight(pid, Path(self._folder.name))
                 self._sights[pid] = many + 1, now, how if seen == "gone" else seen
 
-    def counted(self) -> Counted:
-        """Return the counts of all processes."""
+    def counted(self) -> tuple[dict[str, dict[str, float]], bool, tuple[Diagnostic, ...]]:
+        """Return what was counted of all processes.
+
+        That is by the device's id kernels, bytes_to_device, bytes_to_host, waits, and with times
+        computing and copying, in seconds; whether no process ran without the layer, and each device
+        is known; and what could not be counted, and why.
+        """
         if not self._devices:
-            return Counted({}, complete=False, notes=())
+            return {}, False, ()
         if self.refused:
-            return Counted(
-                {}, complete=False, notes=(_note(self.refused.message, self.refused.hint),)
-            )
+            return {}, False, (_note(self.refused.message, self.refused.hint),)
         found = read(Path(self._folder.name))
         notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
         sums: dict[str, Counter[str]] = {}
         complete = not notes and all(process.complete for process in found.processes)
         for process in found.processes:
             complete &= self._add(process, sums)
-        return Counted({id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes))
+        return {id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes)
 
     def _hidden(self, counted: Collection[int]) -> list[Diagnostic]:
         """Return why processes could not be counted, each reason once."""

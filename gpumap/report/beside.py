@@ -148,14 +148,14 @@ def _json(view: View, style: Style) -> str:  # noqa: ARG001
 
 
 def _html(view: View, style: Style) -> str:  # noqa: ARG001
-    from gpumap.report.charts import history
+    from gpumap.report.charts import speedups
     from gpumap.report.html import several
 
     count, found = len(view.saved), map(Table.printable, view.tables())
     if not isinstance(view, OverTime):
         return several(f"{count} reports, side by side", (), found)
     labels = [each.marked for each in view.saved]
-    charts = history.charts(view.lines, labels, view.changed())
+    charts = speedups.history(view.lines, labels, view.changed())
     return several(f"{count} reports, in the order of their runs", charts, found)
 
 

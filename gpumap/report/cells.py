@@ -80,7 +80,7 @@ def _own(row: Measurement, column: Column) -> str:
     if column.cell is not None:
         return column.cell(row)
     if column.param is not None:
-        return str(row.case.params.get(column.param, "-"))
+        return column.value(row.case)
     if column.metric == "speedup":
         return ratio(row, ())
     return spread(row.metrics.get(column.metric or ""))

@@ -1,21 +1,26 @@
-"""Copies in one table: their sizes side by side, the largest first, and what the model makes of it.
+"""Copies as tables: their sizes side by side, and pairs of devices as a matrix.
 
 Copies that are waited for, one at a time; -v has those in a queue too. Of many devices a row has
-the range, and a remark below names those that fall out of it.
+the range, and a remark below names those that fall out of it. A matrix has what goes from the name
+of a row to that of a column: one for each backend, of the largest copies that are waited for; of
+each size with -v. Pairs that fall out of their group are named below it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import CopyKey
+from gpumap.bench.registry import key
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
 from gpumap.report.table import Table, listed
-from gpumap.text import middle, short
+from gpumap.text import NAME, middle, narrow, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate
 
     Lines = tuple[tuple[str, ...], ...]
+
+    # From one name to another.
+    Pairs = Mapping[tuple[str, str], Measurement]
+
 
 EACH = 4  # devices that have a row of their own
 _TWO = 2  # names, whose pairs have rows
@@ -64,7 +73,7 @@ class _Copy:
 def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Table:
     """Return the table of copies that one backend drives, or several mixed."""
     alone = [row for row in rows if _alone(row)]
-    host = {str(row.case.params["memory"]) for row in alone} - {_HOST}
+    host = {CopyKey.of(row.case).memory for row in alone} - {_HOST}
     way = "between host and device" if host else "between devices"
     memory = f", {middle(next(iter(host)), 16)} memory" if len(host) == 1 else ""
     every = list(_copies(alone, fits, several=len(host) > 1))
@@ -88,19 +97,18 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
 
 def _alone(row: Measurement) -> bool:
     """Return whether a row is of one copy, waited for, that has a place in the table."""
-    params = row.case.params
-    timed = params.get("mode") == "sync" and params.get("pattern") != "together"
-    return row.status != "skipped" and timed and "bytes" in params
+    copy = CopyKey.of(row.case)
+    return row.status != "skipped" and copy.mode == "sync" and copy.pattern != "together"
 
 
 def _copies(rows: Iterable[Measurement], fits: Iterable[Fit], *, several: bool) -> Iterator[_Copy]:
     models = {_key(fit): fit for fit in fits}
     found: dict[tuple[str, ...], dict[int, Measurement]] = {}
     for row in rows:
-        found.setdefault(_key(row), {})[int(row.case.params["bytes"])] = row
-    for key, sized in found.items():
-        name, memory, *_ = key
-        yield _Copy(_what(name, memory, several=several), sized, models.get(key))
+        found.setdefault(_key(row), {})[CopyKey.of(row.case).bytes] = row
+    for which, sized in found.items():
+        name, memory, *_ = which
+        yield _Copy(_what(name, memory, several=several), sized, models.get(which))
 
 
 def _what(name: str, memory: str, *, several: bool) -> str:
@@ -110,8 +118,7 @@ def _what(name: str, memory: str, *, several: bool) -> str:
 
 def _key(found: Measurement | Fit) -> tuple[str, ...]:
     case = found.case
-    params = (str(case.params.get(key)) for key in ("memory", "mode"))
-    return case.name, *params, case.backend, *case.names
+    return case.name, *CopyKey.of(case).way, case.backend, *case.names
 
 
 def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...], Lines]:
@@ -191,18 +198,19 @@ def _odd(group: Sequence[_Copy], size: int) -> Iterator[str]:
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
     """Yield what several copies at once gain, of the largest size."""
-    known = [row for row in rows if row.case.params.get("pattern") == "together"]
-    largest = max((int(row.case.params["bytes"]) for row in known), default=0)
+    found = [(row, CopyKey.of(row.case)) for row in rows]
+    known = [(row, copy) for row, copy in found if copy.pattern == "together"]
+    largest = max((copy.bytes for _, copy in known), default=0)
     gains: dict[str, dict[str, list[Measurement]]] = {}
-    for row in known:
-        if row.case.params["bytes"] == largest and "speedup" in row.metrics:
+    for row, copy in known:
+        if copy.bytes == largest and "speedup" in row.metrics:
             many = len(row.case.names)
             what = (
                 f"all devices at once against one device ({many} is ideal)"
                 if many > 1
                 else "both ways at once against one after the other (2 is ideal)"
             )
-            way = _what(row.case.name, str(row.case.params["memory"]), several=several)
+            way = _what(row.case.name, copy.memory, several=several)
             gains.setdefault(what, {}).setdefault(way, []).append(row)
     for what, ways in gains.items():
         yield f"{what}: {'; '.join(_gained(way, found) for way, found in ways.items())}"
@@ -223,3 +231,146 @@ def amount(nbytes: float) -> str:
     text = units.memory(int(nbytes)) if binary else units.together((nbytes,), "B")[0]
     number, _, unit = text.partition(" ")
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
+
+
+ODD = "odd-pair"
+_FEWEST = 3  # pairs; or two devices
+_NAMES = 16  # of a chart
+_TABLED = 12  # names of a table
+_ODD_NAMED = 8  # odd pairs that are paired one by one
+_ROUTES = {"peer": "P", "staged": "S", "same": "="}
+_LEGEND = {
+    "P": "P: peer, directly",
+    "S": "S: staged, by way of the host",
+    "=": "=: in one device",
+    "!": "!: odd",
+}
+_NO_PAIR = "-"
+_PAIR = 2
+_ROOM = 76  # columns for the names of a table
+
+
+def matrix_tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterator[Table]:
+    """Yield the matrices of the rows of copies from device to device.
+
+    Without `whole` those of the largest size, of three names or more: two have rows of their own.
+    """
+    found = list(_matrices(rows))
+    sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
+    for size, (title, group, pairs) in zip(sizes, found, strict=True):
+        if whole or (size == max(sizes) and len(_every(pairs)) > _PAIR):
+            table = _matrix if len(_every(pairs)) <= _TABLED else _summary
+            yield table(group, pairs, title)
+
+
+def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
+    """Yield the same as pairs under a title, of no more names than fit."""
+    for title, _, pairs in _matrices(rows):
+        names = paired(pairs)
+        yield title, {pair: row for pair, row in pairs.items() if set(pair) <= set(names)}
+
+
+def paired(pairs: Pairs) -> list[str]:
+    """Return the names that have a row and a column."""
+    return _every(pairs)[:_NAMES]
+
+
+def _every(pairs: Pairs) -> list[str]:
+    return list(dict.fromkeys(name for pair in pairs for name in pair))
+
+
+def _matrices(
+    rows: Sequence[Measurement],
+) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
+    """Yield a title, the copies it is of, and of them the pairs that are waited for."""
+    copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
+    mixed = any("+" in row.case.backend for row in copies)
+    groups: dict[tuple[int, str], list[Measurement]] = {}
+    for row in copies:
+        place = CopyKey.of(row.case).bytes, "mixed" if mixed else row.case.backend
+        groups.setdefault(place, []).append(row)
+    for (nbytes, backend), group in groups.items():
+        pairs = {(row.case.names[0], row.case.names[1]): row for row in group if _waited(row)}
+        devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
+        if len(devices) > 1 or len(pairs) >= _FEWEST:
+            yield f"device to device, {_bytes(nbytes)}, {backend}", group, pairs
+
+
+def _is_pair(row: Measurement) -> bool:
+    """Return whether a row is of a copy from one name to another; a saved one may be anything."""
+    pair = row.case.ordered and len(row.case.names) == 2  # noqa: PLR2004 - a pair
+    return pair and isinstance(key(row.case), CopyKey)
+
+
+def _waited(row: Measurement) -> bool:
+    return CopyKey.of(row.case).mode == "sync"
+
+
+def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
+    names = _every(pairs)
+    unit, shown = pair_cells(pairs)
+    odd = {row.case.names for row in group if _is_odd(row) and _waited(row)}
+    marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
+              for pair, text in shown.items()}  # fmt: skip
+    short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
+    return Table(
+        f"{title}, sync: {unit} from row to column",
+        (unit, *short.values()),
+        tuple(
+            (short[one], *(marked.get((one, other), _NO_PAIR) for other in names)) for one in names
+        ),
+        (*_legend(marked), *_odd_pairs(group)),
+        of_names=True,
+    )
+
+
+def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
+    """Return the range of all pairs, for more names than a matrix has room for."""
+    figures = [f for row in pairs.values() if (f := row.metrics.get("bandwidth")) is not None]
+    values = sorted(figure.value for figure in figures)
+    routes = Counter(row.route or "unknown" for row in pairs.values() if row.status == "ok")
+    remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
+               + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
+    if values:
+        usual, low, high = units.together((median(values), values[0], values[-1]), "B/s")
+        remarks.append(f"median {usual}, all from {low} to {high}")
+    return Table(f"{title}, sync", (), (), (*remarks, *_odd_pairs(group)))
+
+
+def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
+    """Return the unit, that of the smallest figure, and the text of each cell."""
+    figures = {pair: row.metrics.get("bandwidth") for pair, row in pairs.items()}
+    values = {pair: figure.value for pair, figure in figures.items() if figure is not None}
+    smallest = min(values.values(), default=0.0)
+    first, *texts = units.together((smallest, *values.values()), "B/s")
+    shown = dict(zip(values, texts, strict=True))
+    found = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
+             for pair, row in pairs.items()}  # fmt: skip
+    return first.rpartition(" ")[2], found
+
+
+def _route(row: Measurement) -> str:
+    return _ROUTES.get(row.route or "", "")
+
+
+def _legend(pair_cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    used = {text[-1] for text in pair_cells.values()}
+    if said := [words for letter, words in _LEGEND.items() if letter in used]:
+        yield "; ".join(said)
+
+
+def _is_odd(row: Measurement) -> bool:
+    return row.explanation is not None and row.explanation.cause == ODD
+
+
+def _odd_pairs(group: Sequence[Measurement]) -> Iterator[str]:
+    """Yield each pair that falls out of its group, in either mode."""
+    found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
+    for row, why in found[:_ODD_NAMED]:
+        yield f"{why.cause}, {CopyKey.of(row.case).mode}: {printable(why.text)}"
+    if len(found) > _ODD_NAMED:
+        yield f"and {len(found) - _ODD_NAMED} more of {ODD}: --format json has them all"
+
+
+def _bytes(nbytes: int) -> str:
+    return f"{nbytes} {'byte' if nbytes == 1 else 'bytes'}"

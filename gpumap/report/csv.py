@@ -33,7 +33,7 @@ never touched.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.judge.programs import summary
 from gpumap.report import outcomes, plain
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from gpumap import model
     from gpumap.report import Style
 
-    Line = dict[str, str]
+    Line = Mapping[str, Any]  # cells by their columns
 
 RECORD = ("record", "id", "bench", "case", "names", "devices", "backend", "route")
 FIGURE = ("status", "flags", "reason", "metric", "value", "low", "high", "unit", "n", "check",
@@ -64,8 +64,9 @@ def render(report: model.Report, style: Style) -> str:  # noqa: ARG001 - every f
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, restval="")
     writer.writeheader()
-    simulated = {"simulated": number(report.simulated)}
-    writer.writerows({**line, **simulated} for line in _lines(report, keys))
+    for line in _lines(report, keys):
+        every = {**line, "simulated": report.simulated}
+        writer.writerow({key: _cell(value) for key, value in every.items()})
     return stream.getvalue()
 
 
@@ -85,6 +86,10 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
     return repr(int(value) if isinstance(value, int) else float(value))
 
 
+def _cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's content
+    return text(value) if isinstance(value, str) else number(value)
+
+
 def _parameters(report: model.Report) -> dict[str, str]:
     """Return every parameter of a row, a fit or a break-even, and the column that it has."""
     cases = [row.case for row in report.measurements] + [fit.case for fit in report.fits]
@@ -101,7 +106,7 @@ def _parameters(report: model.Report) -> dict[str, str]:
 def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from _headline(report.headline)
     for line in plain.disturbed(report):
-        yield {"record": "warning", "reason": text(line)}
+        yield {"record": "warning", "reason": line}
     for row in report.measurements:
         yield from _row(row, keys)
     for fit in report.fits:
@@ -122,14 +127,14 @@ def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
 
 
 def _use(use: model.Use) -> Line:
-    busy = {"metric": "busy", "value": number(use.busy), "unit": "1"}
-    names = {"record": "use", "names": text(use.name), "devices": text(use.device)}
-    return {**names, "status": use.verdict, "reason": text(use.why), **busy}
+    busy = {"metric": "busy", "value": use.busy, "unit": "1"}
+    names = {"record": "use", "names": use.name, "devices": use.device}
+    return {**names, "status": use.verdict, "reason": use.why, **busy}
 
 
 def _step(step: model.Scaled) -> Iterator[Line]:
     metrics = {"time": step.time, "speedup": step.speedup}
-    line = {"record": "scale", "names": text("+".join(step.names)), "n": number(len(step.runs))}
+    line = {"record": "scale", "names": "+".join(step.names), "n": len(step.runs)}
     line["status"] = "ok" if step.code is None else "failed"
     yield from _figures(line, {name: figure for name, figure in metrics.items() if figure})
 
@@ -139,13 +144,13 @@ def _headline(found: model.Headline | None) -> Iterator[Line]:
         return
     yield {
         "record": "headline",
-        "id": text(found.row),
+        "id": found.row,
         "status": found.level,
-        "reason": text(found.text),
-        "metric": text(found.metric),
-        "value": number(found.value),
-        "low": number(found.low),
-        "high": number(found.high),
+        "reason": found.text,
+        "metric": found.metric,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
     }
 
 
@@ -153,12 +158,12 @@ def _row(row: model.Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
     line = {
         "record": "measurement",
         **_case(row.case, keys),
-        "id": text(row.case.id),
-        "route": text(row.route or row.case.route),
-        "status": text(row.status),
-        "flags": text(" ".join(row.flags)),
-        "reason": text(f"{row.reason.code}: {row.reason.text}" if row.reason else None),
-        "n": number(len(row.samples.seconds) if row.samples else 0),
+        "id": row.case.id,
+        "route": row.route or row.case.route,
+        "status": row.status,
+        "flags": " ".join(row.flags),
+        "reason": f"{row.reason.code}: {row.reason.text}" if row.reason else None,
+        "n": len(row.samples.seconds) if row.samples else 0,
         "check": _checked(row.check),
     }
     yield from _figures(line, row.metrics)
@@ -168,10 +173,10 @@ def _fit(fit: model.Fit, keys: Mapping[str, str]) -> Iterator[Line]:
     line = {
         "record": "fit",
         **_case(fit.case, keys),
-        "id": text(fit.id),
-        "route": text(fit.case.route),
+        "id": fit.id,
+        "route": fit.case.route,
         "status": "fits" if fit.fits else "does not fit",
-        "n": number(len(fit.sizes)),
+        "n": len(fit.sizes),
     }
     yield from _figures(line, fit.metrics)
 
@@ -181,15 +186,15 @@ def _break_even(found: model.BreakEven, keys: Mapping[str, str]) -> Iterator[Lin
     line = {
         "record": "break-even",
         **_case(found.case, keys),
-        "id": text(found.id),
+        "id": found.id,
         "status": _answer(found),
-        "reason": text(f"{reason.code}: {reason.text}" if reason else None),
+        "reason": f"{reason.code}: {reason.text}" if reason else None,
         "check": _checked(found.check),
     }
     yield from _figures(line, found.metrics)
     for start, stop in found.wins:
-        yield {**line, "metric": "wins_from", "value": number(start), "unit": "B"}
-        yield {**line, "metric": "wins_to", "value": number(stop), "unit": "B"}
+        yield {**line, "metric": "wins_from", "value": start, "unit": "B"}
+        yield {**line, "metric": "wins_to", "value": stop, "unit": "B"}
 
 
 def _answer(found: model.BreakEven) -> str:
@@ -204,15 +209,15 @@ def _answer(found: model.BreakEven) -> str:
 
 def _diagnosis(found: model.Diagnosis) -> Iterator[Line]:
     """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
-    name = {"record": "diagnosis", "id": text(found.requested), "names": text(found.name)}
+    name = {"record": "diagnosis", "id": found.requested, "names": found.name}
     yield from _figures({**name, "status": found.verdict}, found.figures)
     for one in found.findings:
-        reason = text(f"{one.code} {one.cause}: {one.text}")
+        reason = f"{one.code} {one.cause}: {one.text}"
         yield {**name, "status": found.verdict, "reason": reason}
     for example in found.examples:
-        line = {**name, "record": "example", "case": text(example.workload)}
+        line = {**name, "record": "example", "case": example.workload}
         line["status"] = example.outcome
-        line["reason"] = text(example.found.code if example.found else None)
+        line["reason"] = example.found.code if example.found else None
         yield from _figures(line, {"device": example.device, "host": example.host})
 
 
@@ -220,26 +225,26 @@ def _trace(trace: model.Trace) -> Iterator[Line]:
     """Yield what ran and how busy each device was; an unknown time is empty, as it has no value."""
     found, context = summary(trace), {"id": f"context {trace.number}"}
     for ran in found.ran:
-        line = {"record": "ran", **context, "case": text(ran.name), "names": text(ran.device),
-                "flags": "implicit" if ran.implicit else "", "n": number(ran.count)}  # fmt: skip
-        yield {**line, "metric": "time", "value": number(ran.seconds), "unit": "s"}
-        yield {**line, "metric": "bytes", "value": number(ran.nbytes), "unit": "B"}
+        line = {"record": "ran", **context, "case": ran.name, "names": ran.device,
+                "flags": "implicit" if ran.implicit else "", "n": ran.count}  # fmt: skip
+        yield {**line, "metric": "time", "value": ran.seconds, "unit": "s"}
+        yield {**line, "metric": "bytes", "value": ran.nbytes, "unit": "B"}
     for busy in found.busy:
-        line = {"record": "busy", **context, "names": text("+".join(busy.names)),
-                "devices": text(busy.device), "n": number(busy.events)}  # fmt: skip
-        yield {**line, "metric": "busy", "value": number(busy.seconds), "unit": "s"}
-        yield {**line, "metric": "share", "value": number(busy.share), "unit": "1"}
+        line = {"record": "busy", **context, "names": "+".join(busy.names),
+                "devices": busy.device, "n": busy.events}  # fmt: skip
+        yield {**line, "metric": "busy", "value": busy.seconds, "unit": "s"}
+        yield {**line, "metric": "share", "value": busy.share, "unit": "1"}
 
 
 def _prediction(found: model.Prediction | None) -> Iterator[Line]:
     if found is None:
         return
     for each in found.forecasts:
-        line = {"record": "forecast", "id": text(f"{each.algorithm}[devices={each.devices}]")}
-        yield from _figures({**line, "case": text(each.algorithm)}, each.metrics)
+        line = {"record": "forecast", "id": f"{each.algorithm}[devices={each.devices}]"}
+        yield from _figures({**line, "case": each.algorithm}, each.metrics)
     for paid in found.payoffs:
-        line = {"record": "payoff", "id": text(f"{paid.algorithm}[devices=2]")}
-        told = {"case": text(paid.algorithm), "status": text(paid.pays)}
+        line = {"record": "payoff", "id": f"{paid.algorithm}[devices=2]"}
+        told = {"case": paid.algorithm, "status": paid.pays}
         yield from _figures({**line, **told}, paid.metrics)
 
 
@@ -247,34 +252,30 @@ def _published(found: model.Published | None) -> Iterator[Line]:
     if found is None:
         return
     for cell in found.cells:
-        line = {"record": "published", "id": text(f"{cell.row}[devices={cell.devices}]"),
-                "case": text(cell.row), "flags": text(" ".join(cell.flags))}  # fmt: skip
+        line = {"record": "published", "id": f"{cell.row}[devices={cell.devices}]",
+                "case": cell.row, "flags": " ".join(cell.flags)}  # fmt: skip
         yield from _figures(line, cell.metrics)
     for row in found.models:
         for each in row.exchanged:
-            id_ = text(f"{row.row}[devices={each.devices}]")
-            line = {"record": "model", "id": id_, "case": text(row.row), "unit": "s"}
-            yield {**line, "metric": "measured", "value": number(each.measured)}
-            yield {**line, "metric": "predicted", "value": number(each.predicted)}
+            id_ = f"{row.row}[devices={each.devices}]"
+            line = {"record": "model", "id": id_, "case": row.row, "unit": "s"}
+            yield {**line, "metric": "measured", "value": each.measured}
+            yield {**line, "metric": "predicted", "value": each.predicted}
 
 
 def _case(case: model.Case, keys: Mapping[str, str]) -> Line:
-    params = {keys[key]: _parameter(value) for key, value in case.params.items()}
-    return params | {
-        "bench": text(case.bench),
-        "case": text(case.name),
-        "names": text((">" if case.ordered else "+").join(case.names)),
-        "devices": text("+".join(binding.device.id for binding in case.bindings)),
-        "backend": text(case.backend),
+    return {
+        **{keys[key]: value for key, value in case.params.items()},
+        "bench": case.bench,
+        "case": case.name,
+        "names": (">" if case.ordered else "+").join(case.names),
+        "devices": "+".join(binding.device.id for binding in case.bindings),
+        "backend": case.backend,
     }
 
 
 def _checked(check: model.Check | None) -> str:
     return "" if check is None else "passed" if check.passed else "failed"
-
-
-def _parameter(value: model.Param) -> str:
-    return text(value) if isinstance(value, str) else number(value)
 
 
 def _figures(line: Line, metrics: Mapping[str, model.Estimate]) -> Iterator[Line]:
@@ -285,24 +286,24 @@ def _figures(line: Line, metrics: Mapping[str, model.Estimate]) -> Iterator[Line
         known = figure.has_interval
         yield {
             **line,
-            "metric": text(name),
-            "value": number(None if figure.impossible else figure.value),
-            "low": number(figure.low if known else None),
-            "high": number(figure.high if known else None),
-            "unit": text(figure.unit),
+            "metric": name,
+            "value": None if figure.impossible else figure.value,
+            "low": figure.low if known else None,
+            "high": figure.high if known else None,
+            "unit": figure.unit,
         }
 
 
 def _verdict(verdict: model.Verdict) -> Line:
     return {
         "record": "verdict",
-        "id": text(verdict.id),
-        "status": text(verdict.verdict),
-        "reason": text(verdict.text),
-        "metric": text(verdict.metric),
-        "value": number(verdict.value),
-        "low": number(verdict.low),
-        "high": number(verdict.high),
+        "id": verdict.id,
+        "status": verdict.verdict,
+        "reason": verdict.text,
+        "metric": verdict.metric,
+        "value": verdict.value,
+        "low": verdict.low,
+        "high": verdict.high,
     }
 
 
@@ -310,7 +311,7 @@ def _error(problem: model.Problem) -> Line:
     found = outcomes.of_problem(problem)
     return {
         "record": "error",
-        "names": text(problem.diagnostic.name),
-        "status": number(problem.exit),
-        "reason": text(f"{found.word}: {found.text}"),
+        "names": problem.diagnostic.name,
+        "status": problem.exit,
+        "reason": f"{found.word}: {found.text}",
     }

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpumap.model import replace
-from gpumap.report import diagnoses, outcomes, plain
+from gpumap.report import outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome, State
 from gpumap.text import printable
@@ -101,9 +101,9 @@ def _names(report: Report) -> Iterator[_Test]:
 
 def _diagnosis(found: Diagnosis) -> _Test:
     """Return whether a name is used, its causes as properties."""
-    causes = tuple((finding.code, diagnoses.cause(finding)) for finding in found.findings)
+    causes = tuple((finding.code, outcomes.cause(finding)) for finding in found.findings)
     hint = found.findings[0].fix if found.findings else None
-    return _Test(diagnoses.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
+    return _Test(outcomes.whose(found), outcomes.of_diagnosis(found), 0.0, causes, hint)
 
 
 def _judged(report: Report) -> tuple[list[_Test], list[_Test], list[Problem]]:

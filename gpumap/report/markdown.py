@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.report import diagnoses, every, plain, roster, rows
+from gpumap.report import outcomes, plain, programs, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
 from gpumap.report.table import RIGHT
 from gpumap.text import printable
@@ -72,7 +72,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield from _devices(report)
     elif report.kind == "check":
         yield from _titled("Map", list(plain.checked(report)))
-        yield from _tabled(roster.tables(report))
+        yield from _tabled(programs.ranks(report))
     elif report.kind == "doctor":
         yield from _doctor(report)
     else:
@@ -81,9 +81,9 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 
 def _doctor(report: Report) -> Iterator[str]:
     for found in report.diagnoses:
-        yield from _titled(code(diagnoses.head(found)), list(diagnoses.lines(found)))
-    yield from _tabled(diagnoses.tables(report.diagnoses))
-    yield from _paragraphs(diagnoses.remarks(report))
+        yield from _titled(code(outcomes.verdict_line(found)), list(outcomes.finding_lines(found)))
+    yield from _tabled(outcomes.examples(report.diagnoses))
+    yield from _paragraphs(outcomes.doctor_remarks(report))
 
 
 def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
         return
     yield _FOLDED
     yield ""
-    yield from _table(every.COLUMNS, every.table(measurements).rows)
+    yield from _table(outcomes.EVERY, outcomes.every(measurements).rows)
     yield _UNFOLDED
     yield ""
 

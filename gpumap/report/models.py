@@ -1,18 +1,25 @@
-"""The model of what copies or exchanges cost, what has none, and slow links of its sweep."""
+"""What follows from the sizes of copies or exchanges: their model, slow links, and break-evens."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, in_sweep
+from gpumap import units
+from gpumap.bench.keys import BreakEvenKey, CopyKey
+from gpumap.bench.registry import how, in_sweep
 from gpumap.report.cells import spread
-from gpumap.report.table import Table, listed, named, placed
+from gpumap.report.copies import EACH, ranged
+from gpumap.report.table import Table, estimate, listed, named, placed
 from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from gpumap.model import Case, Fit, Measurement, Report
+    from gpumap.model import BreakEven, Case, Estimate, Fit, Measurement, Report, Shares
+
+    Place = Callable[[Case], str]  # what the column "on" has
+
 
 MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at", "lines",
          "misses by")  # fmt: skip
@@ -26,7 +33,7 @@ def table(fits: Sequence[Fit]) -> Table:
     """Return what copies or exchanges cost by the model, and how far it misses."""
     metrics = ("latency", "peak_bandwidth", "n_half", "size_90")
     place = placed(fit.case for fit in fits)
-    keys = _keys(fits[0].case)
+    keys = how(fits[0].case)
     rows = tuple(
         (
             *_which(fit.case, place),
@@ -72,12 +79,7 @@ def lacking(report: Report) -> Iterator[str]:
 
 def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
     """Return what distinguishes a size sweep: ``h2d``, ``a``, ``pinned``, ``async``."""
-    return case.name, place(case), *(str(case.params[key]) for key in _keys(case))
-
-
-def _keys(case: Case) -> list[str]:
-    spec = find(case.bench)
-    return [key for key in spec.how if key in case.params] if spec is not None else []
+    return case.name, place(case), *map(str, how(case).values())
 
 
 def _missed(fit: Fit) -> str:
@@ -102,6 +104,93 @@ def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Ite
 def _ways(group: Sequence[Measurement]) -> str:
     """Return which copies: ``h2d, d2h, pageable, on a, b``."""
     ways = dict.fromkeys(row.case.name for row in group)
-    memories = dict.fromkeys(str(row.case.params["memory"]) for row in group)
+    memories = dict.fromkeys(CopyKey.of(row.case).memory for row in group)
     names = list(dict.fromkeys(printable(named(row.case)) for row in group))
     return f"{', '.join([*ways, *memories])}, on {listed(names, _SLOW_NAMED)}"
+
+
+BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")
+CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
+_ENDS = {
+    "budget": "looked no further for lack of time: raise --budget",
+    "memory": "looked no further for lack of memory",
+}
+
+
+def break_evens(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
+    """Yield the break-evens; with `whole` of each device, and where the time of calls goes."""
+    place = placed(one.case for one in found)
+    if found:
+        yield _break_evens(found, place, whole=whole)
+    if not whole:
+        return
+    taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
+    if taken:
+        calls = taken[0][2].calls
+        noun = "call" if calls == 1 else "calls"
+        title = f"{calls} {noun} of {taken[0][0].workload}, x moved for each"
+        remark = "overhead: queueing, waiting, and what no part accounts for"
+        yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
+
+
+def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Table:
+    """Return a row for each workload and device, or for all of many devices."""
+    many = not whole and len({place(one.case) for one in found}) > EACH
+    lines: dict[tuple[str, str], dict[bool, list[BreakEven]]] = {}
+    for one in found:
+        where = "all devices" if many else place(one.case)
+        ways = lines.setdefault((one.workload, where), {False: [], True: []})
+        ways[BreakEvenKey.of(one.case).resident].append(one)
+    rows = tuple((*line, *map(_together, ways.values())) for line, ways in lines.items())
+    title = "break-even: the size of x from which a device beats all cores of the host"
+    return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
+
+
+def _together(found: Sequence[BreakEven]) -> str:
+    """Return from which size on one device pays, or several."""
+    figures = [(one, figure) for one in found if (figure := one.metrics.get("break_even"))]
+    paying = [figure for _, figure in figures if math.isfinite(figure.value)]
+    if not paying:
+        texts = list(dict.fromkeys(_from(figure, one) for one, figure in figures))
+        return texts[0] if len(texts) == 1 else "never" if texts else "-"
+    size = estimate(paying[0]) if len(found) == 1 else ranged(paying)
+    most = f" ({len(paying)} of {len(found)})" if len(paying) < len(found) else ""
+    return f"from {size}{most}"
+
+
+def _from(figure: Estimate | None, one: BreakEven) -> str:
+    """Return a size with its interval; from nothing on, or for no size, in words."""
+    if figure is None:
+        return "-"
+    if math.isinf(figure.value) and one.why_stopped in _ENDS:
+        return f"not up to {_amount(one.measured_to)}"
+    if math.isinf(figure.value):
+        return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
+    return estimate(figure)
+
+
+def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:
+    total, host = (units.together((seconds,), "s")[0] for seconds in (shares.total, shares.host))
+    parts = (shares.upload, shares.compute, shares.download, shares.overhead)
+    return (_amount(nbytes), place(one.case), total, *(f"{part:.0%}" for part in parts), host)
+
+
+def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterator[str]:
+    for why, words in _ENDS.items():
+        if short := [one for one in found if one.why_stopped == why]:
+            every = len(short) == len(found) and not whole
+            yield words if every else f"{_all(short, place, whole=whole)}: {words}"
+    reasons: dict[str, list[BreakEven]] = {}
+    for one in found:
+        if one.reason is not None:
+            reasons.setdefault(printable(one.reason.text), []).append(one)
+    yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
+
+
+def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
+    names = list(dict.fromkeys(f"{one.workload} on {place(one.case)}" for one in found))
+    return listed(names, len(names) if whole else EACH)
+
+
+def _amount(nbytes: float) -> str:
+    return units.together((nbytes,), "B")[0]

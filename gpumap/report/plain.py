@@ -97,9 +97,9 @@ def check(report: Report) -> Iterator[Part | Table]:
     yield from (Part(line, "ok") for line in checked(report))
     yield from skipped(report)
     if report.ranks:
-        from gpumap.report import roster
+        from gpumap.report import programs
 
-        yield from roster.tables(report)
+        yield from programs.ranks(report)
 
 
 def checked(report: Report) -> Iterator[str]:
@@ -144,15 +144,15 @@ def _measured(report: Report, *, verbose: bool) -> Iterator[Part | Table]:
 
 
 def _doctor(report: Report) -> Iterator[Part | Table]:
-    from gpumap.report import diagnoses
+    from gpumap.report import outcomes
 
     for found in report.diagnoses:
         yield from [] if found is report.diagnoses[0] else [GAP]
-        yield Part(diagnoses.head(found), found.verdict)
-        yield from (Part(f"  {line}") for line in diagnoses.lines(found))
-    yield from diagnoses.tables(report.diagnoses)
+        yield Part(outcomes.verdict_line(found), found.verdict)
+        yield from (Part(f"  {line}") for line in outcomes.finding_lines(found))
+    yield from outcomes.examples(report.diagnoses)
     yield GAP
-    yield from (Part(line, "bold") for line in diagnoses.remarks(report))
+    yield from (Part(line, "bold") for line in outcomes.doctor_remarks(report))
 
 
 def table_lines(table: Table, room: int | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.registry import find, in_sweep, loaded
+from gpumap.bench.registry import find, in_sweep, key, loaded
 from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
-_FUSED = {"yes": " fused", "no": " apart"}  # the tensors of an exchange
 _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
@@ -64,9 +63,9 @@ def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
     report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     if report.ranks:
-        from gpumap.report import roster
+        from gpumap.report import programs
 
-        yield from roster.tables(report)
+        yield from programs.ranks(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
     asked = shown(report)
@@ -85,9 +84,9 @@ def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
 def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
     """Yield what follows from rows; a module of tables is loaded where there are such rows."""
     if any(row.case.ordered for row in asked):
-        from gpumap.report import matrix
+        from gpumap.report import copies
 
-        yield from matrix.tables(asked, whole=verbose)
+        yield from copies.matrix_tables(asked, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
     if fits or any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models
@@ -95,28 +94,28 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
         yield from models.slow_links(report.measurements, asked)
         yield from [models.table(fits)] if fits else []
     if report.break_evens:
-        from gpumap.report import decisions
+        from gpumap.report import models
 
-        yield from decisions.tables(report.break_evens, whole=verbose)
+        yield from models.break_evens(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)
     if report.traces:
-        from gpumap.report import trace
+        from gpumap.report import programs
 
-        yield from trace.tables(report)
+        yield from programs.traces(report)
     if report.utilisation is not None and (verbose or report.kind != "bench"):
-        from gpumap.report import uses
+        from gpumap.report import programs
 
         refs = {device.id: str(device.ref) for device in report.devices}
-        yield uses.table(report.utilisation, refs)
+        yield programs.used(report.utilisation, refs)
     if report.scaling is not None:
-        from gpumap.report import uses
+        from gpumap.report import programs
 
-        yield uses.scaled(report.scaling)
+        yield programs.scaled(report.scaling)
     if report.prediction or report.published:
-        from gpumap.report import forecasts
+        from gpumap.report import judged
 
-        yield from forecasts.tables(report)
+        yield from judged.predicted(report)
 
 
 def _renamed(report: Report) -> Report:
@@ -379,11 +378,9 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            params = row.case.params
-            how = "".join(f" {params[key]}" for key in ("memory", "mode") if key in params)
-            fused = _FUSED.get(str(params.get("fused")), "")
-            fused += " cold" if params.get("buffers") == "cold" else ""
-            where = f"{row.case.name}{how}{fused} on {short(row.case)}"
+            done = key(row.case)
+            what = (row.case.name, *(done.words if done is not None else ()))
+            where = f"{' '.join(what)} on {short(row.case)}"
             found.setdefault((row.status, printable(row.reason.text)), []).append(where)
     for (status, text), all_ in found.items():
         cases = list(dict.fromkeys(all_))

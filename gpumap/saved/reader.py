@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from gpumap import model
-from gpumap.errors import Exit
+from gpumap.errors import Diagnostic, Exit, MapError, Span
 from gpumap.judge.exit_status import exit_code, status
-from gpumap.model import shape
-from gpumap.model.trees import copied, typed
-from gpumap.saved import device_reader as places
-from gpumap.saved.row_reader import break_evens, fits, measurements
-from gpumap.saved.tree import Refused
+from gpumap.model import Binding, Device, DeviceRef, Param, Probe, Rank, shape
+from gpumap.model.trees import Refused, copied, typed
+from gpumap.parse import parse_map
+from gpumap.saved.row_reader import break_evens, fits, known, measurements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     T = TypeVar("T")
+    from collections.abc import Iterable
+
+    from gpumap.model import ContextMap
+
 
 _AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
 _MEASURING = ("bench", "transfer-cost", "selftest")
@@ -39,7 +42,7 @@ def report(tree: Any) -> model.Report:
         raise Refused("a run that is ok has measured something", "$.measurements")
     if found.selftest:
         shaped(found.settings, shape.Measuring, "$.settings")
-    devices = tuple(places.device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
+    devices = tuple(_device(d, f"$.devices[{n}]") for n, d in enumerate(found.devices))
     measured = _measured(found, devices)
     _end(found, measured["measurements"], measured["break_evens"])
     return copied(
@@ -48,7 +51,7 @@ def report(tree: Any) -> model.Report:
         found.tool,
         found.machine,
         headline=copied(model.Headline, found.headline),
-        errors=tuple(model.Problem(places.diagnostic(error), error.exit) for error in found.errors),
+        errors=tuple(model.Problem(diagnostic(error), error.exit) for error in found.errors),
         **_machine(found, devices),
         **measured,
     )
@@ -85,34 +88,34 @@ def _end(
 
 def _machine(found: Any, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return the map, and what there was."""
-    map_, by_id = found.map, places.by_id(devices)
+    map_, there = found.map, by_id(devices)
     return {
         "source": None if map_ is None else model.MapText(map_.text, map_.source, map_.source_path),
-        "map": places.context_map(map_),
-        "bindings": places.bindings(map_, by_id),
-        "notes": tuple(map(places.diagnostic, map_.notes if map_ else found.notes)),
+        "map": context_map(map_),
+        "bindings": bindings(map_, there),
+        "notes": tuple(map(diagnostic, map_.notes if map_ else found.notes)),
         "devices": devices,
-        "ranks": tuple(places.ranks(found.ranks, by_id)),
-        "backends": tuple(places.probe(backend, devices) for backend in found.backends),
+        "ranks": tuple(ranks(found.ranks, there)),
+        "backends": tuple(probe(backend, devices) for backend in found.backends),
     }
 
 
 def _measured(found: Any, devices: Sequence[model.Device]) -> dict[str, Any]:
     """Return what was measured, and what follows from it."""
     names = {entry.name for entry in found.map.entries} if found.map else set()
-    by_id = places.by_id(devices)
+    there = by_id(devices)
     rows: tuple[model.Measurement, ...] = ()
     if found.measurements:
         shaped(found.settings, shape.Measuring, "$.settings")
-        rows = measurements(found.measurements, by_id, names)
-    bindings = places.bindings(found.map, by_id)
+        rows = measurements(found.measurements, there, names)
+    bound = bindings(found.map, there)
     cases = {row.case.id: row.case for row in rows}
     plans = enumerate(found.plans)
     return {
         "measurements": rows,
         "plans": tuple(_plan(plan, cases, f"$.plans[{n}]") for n, plan in plans),
         "fits": tuple(fits(found.fits, rows)),
-        "break_evens": tuple(break_evens(found.break_evens, bindings)),
+        "break_evens": tuple(break_evens(found.break_evens, bound)),
         "selftest": _selftest(found.selftest, devices) if found.selftest else None,
         "traces": tuple(_traces(found.traces, devices)),
     }
@@ -143,8 +146,8 @@ def _trip(trip: shape.RoundTrip, devices: Sequence[model.Device], path: str) -> 
     wanted = (trip.device, trip.backend)
     found = next((device for device in devices if (device.id, device.backend) == wanted), None)
     if found is None:  # of another backend than those of the map
-        ref = places.ref(trip.ref, f"{path}.ref")
-        found = model.Device(trip.device, ref.kind, ref, "", trip.backend)
+        written = ref(trip.ref, f"{path}.ref")
+        found = model.Device(trip.device, written.kind, written, "", trip.backend)
     return model.RoundTrip(found, trip.name, trip.reason)
 
 
@@ -179,3 +182,104 @@ def _refuse_event(event: model.TraceEvent, names: set[str], path: str) -> None:
         raise Refused("it has one time and not the other", f"{path}.start_s")
     if start is not None and stop is not None and stop < start:
         raise Refused("it ends before it starts", f"{path}.stop_s")
+
+
+def context_map(shape: shape.Map | None) -> ContextMap | None:
+    """Return the map that the text is; its entries must be those that were stored.
+
+    Raises:
+        Refused: they are not.
+    """
+    if shape is None or not shape.entries:
+        return None
+    stored = [(entry.name, entry.requested) for entry in shape.entries]
+    try:
+        found = parse_map(shape.text)
+    except MapError as error:
+        raise Refused(f"it is no map: {error}", "$.map.text") from error
+    if [(entry.name, str(entry.ref)) for entry in found.entries] != stored:
+        raise Refused("they are not those of the text", "$.map.entries")
+    return found
+
+
+def bindings(shape: shape.Map | None, devices: Mapping[str, Device]) -> tuple[Binding, ...]:
+    """Return the names that were found, with their devices.
+
+    Raises:
+        Refused: a name's device is not among the report's.
+    """
+    entries = enumerate(shape.entries) if shape else ()
+    return tuple(
+        Binding(entry.name, known(entry.device, devices, f"$.map.entries[{n}].device"))
+        for n, entry in entries
+        if entry.device is not None
+    )
+
+
+def ranks(shapes: Iterable[Any], devices: Mapping[str, Device]) -> Iterator[Rank]:
+    """Yield the processes of a job, each with its device.
+
+    Raises:
+        Refused: a device is not among the report's, or has no name.
+    """
+    for n, each in enumerate(shapes):
+        if (each.name is None) != (each.device is None):
+            raise Refused("a name and its device are known together", f"$.ranks[{n}].device")
+        binding = None
+        if each.name is not None and each.device is not None:
+            binding = Binding(each.name, known(each.device, devices, f"$.ranks[{n}].device"))
+        yield copied(Rank, each, binding=binding)
+
+
+def by_id(devices: Sequence[Device]) -> dict[str, Device]:
+    """Return the first device of each id: several libraries may drive one."""
+    return {device.id: device for device in reversed(devices)}
+
+
+def _device(shape: Any, path: str) -> Device:
+    """Return a device that was there.
+
+    Raises:
+        Refused: no map can ask for it.
+    """
+    found = ref(shape.ref, f"{path}.ref")
+    if found.kind is not shape.kind:
+        raise Refused(f'"{shape.ref}" is not of the kind {shape.kind}', f"{path}.kind")
+    hardware, facts = frozenset(shape.hardware), _facts(shape.link)
+    return copied(Device, shape, ref=found, hardware=hardware, facts=facts)
+
+
+def ref(text: str, path: str) -> DeviceRef:
+    """Return the device that a map would ask for so.
+
+    Raises:
+        Refused: no map would.
+    """
+    try:
+        entries = parse_map(f"device->{text}").entries
+    except MapError as error:
+        raise Refused(error.diagnostics[0].message, path) from error
+    if len(entries) > 1 or str(entries[0].ref) != text:
+        raise Refused(f'"{text}" is not how a map writes a device', path)
+    return entries[0].ref
+
+
+def _facts(link: shape.Link | None) -> dict[str, Param]:
+    if link is None:
+        return {}
+    facts: dict[str, Param] = {
+        "max_link_generation": link.max_generation,
+        "max_link_width": link.max_width,
+    }
+    return facts if link.width is None else facts | {"link_width": link.width}
+
+
+def probe(shape: Any, devices: Sequence[Device]) -> Probe:
+    """Return a library that was asked, with those of the devices that it drives."""
+    own = tuple(device for device in devices if device.backend == shape.name)
+    return copied(Probe, shape, devices=own)
+
+
+def diagnostic(shape: shape.Note) -> Diagnostic:
+    """Return what was said to the user."""
+    return copied(Diagnostic, shape, span=shape.span and Span(*shape.span))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.model import fit_id
-from gpumap.bench.registry import CONTROL, find
+from gpumap.bench.registry import find, in_sweep, is_control
 from gpumap.model import (
     Binding,
     BreakEven,
@@ -22,9 +22,8 @@ from gpumap.model import (
     replace,
 )
 from gpumap.model.figures import UNITS
-from gpumap.model.trees import copied
-from gpumap.saved.device_reader import known
-from gpumap.saved.tree import Refused
+from gpumap.model.shape import Phase
+from gpumap.model.trees import Refused, copied
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -35,8 +34,7 @@ _DECIDED = re.compile(  # the id of a break-even
     r"(?P<bench>[a-z]+)\.(?P<case>[a-z]+)"
     r"\[backend=(?P<backend>[a-z0-9_]+),names=[^,=\[\]]*,resident=(?P<resident>false|true)\]"
 )
-_PHASES = {"input", "transfer", "compute", "sync", "comm", "update"}  # follow without a gap
-_WHOLE = ("batch", "bytes", "rows", "size", "steps")  # params that are counted with
+_PHASES = {*get_args(Phase)}  # of a step: they follow without a gap
 _BY_ITS_CASE = ("host-to-device", "device-to-host")  # routes that are known without a look
 _NO_SKIP = ("stopped", "budget")  # reasons for which a case that could be measured was not
 _BY_BYTES = ("bytes", "scripted")  # methods of checks that tell a place, and no error
@@ -91,13 +89,29 @@ def _refuse_units(found: Mapping[str, Estimate], path: str) -> None:
 # --- the case
 
 
+def known(id_: str, devices: Mapping[str, Device], path: str) -> Device:
+    """Return the device of an id.
+
+    Raises:
+        Refused: the report has none.
+    """
+    if id_ not in devices:
+        raise Refused(f'no device of the report is "{id_}"', path)
+    return devices[id_]
+
+
 def _case(row: Any, devices: Mapping[str, Device], names: Collection[str], path: str) -> Case:
     """Return a case that has the id of its row, and no other."""
     case = copied(
         Case,
         row,
         bindings=_bindings(row, devices, names, path),
-        work=_work(row.work),
+        work=Work(
+            row.work.get("products", 0),
+            row.work.get("operations", 0),
+            row.work.get("bytes_to_device", row.work.get("bytes", 0)),
+            row.work.get("bytes_to_host", 0),
+        ),
         skip=_skip(row),
         route=row.route if row.route in _BY_ITS_CASE else None,
     )
@@ -140,18 +154,9 @@ def _joined(backends: Iterator[str]) -> str:
     return "+".join(dict.fromkeys(backends))
 
 
-def _work(work: Mapping[str, int]) -> Work:
-    return Work(
-        work.get("products", 0),
-        work.get("operations", 0),
-        work.get("bytes_to_device", work.get("bytes", 0)),
-        work.get("bytes_to_host", 0),
-    )
-
-
 def _skip(row: Any) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
-    if row.status != "skipped" or row.reason is None or row.bench == CONTROL:
+    if row.status != "skipped" or row.reason is None or is_control(row):
         return None
     return None if row.reason.code in _NO_SKIP else row.reason
 
@@ -184,7 +189,7 @@ def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     """
     fitted: dict[str, Case] = {}
     for row in rows:
-        if row.case.params.get("pattern") == "ladder" and row.status == "ok":
+        if in_sweep(row.case) and row.status == "ok":
             fitted.setdefault(fit_id(row.case), row.case)
     for number, found in enumerate(shapes):
         path = f"$.fits[{number}]"
@@ -231,12 +236,8 @@ def _decided(id_: str, bindings: Sequence[Binding], path: str) -> Case:
 
 def _faults(row: Any) -> Iterator[tuple[str, str]]:
     spec = find(row.bench)
-    for name in spec.required if spec is not None else ():
-        if name not in row.params:
-            yield f"params.{name}", f"a row of {row.bench} has one"
-    for name in _WHOLE:
-        if name in row.params and type(row.params[name]) is not int:
-            yield f"params.{name}", "it is a whole number"
+    if spec is not None and spec.row_key is not None:
+        yield from ((f"params.{name}", why) for name, why in spec.row_key.faults(row))
     if len(set(row.flags)) < len(row.flags):
         yield "flags", "one stands twice"
     yield from _lengths(row)

@@ -223,14 +223,8 @@ class AsynchronousTraining(LocalTraining):
 
     def _step_at(self, number: int, first: int) -> None:
         """Queue a worker's step on the examples from `first` on."""
-        course, worker = self._course, self._team.workers[number]
-        x, y = self._inputs.at(first, number)
-        self._mark(number, "input")
-        worker.model.load(x, y)
-        self._mark(number, "transfer")
-        worker.model.compute(course.share(number))
-        self._mark(number, "compute")
-        worker.update(course.rate_at(first // course.batch))
+        self._parts[number] += self._gradient(number, first).items()
+        self._team.workers[number].update(self._course.rate_at(first // self._course.batch))
         self._mark(number, "update")
 
     def _mark(self, number: int, phase: str) -> Mark:

@@ -1,25 +1,44 @@
-"""Trainings as a command line describes them, and what each of their workers is to do."""
+"""Trainings as a command line describes them, what their workers are to do, and checkpoints.
+
+A checkpoint is NumPy's own format, with what its parameters are of. What N devices have learned is
+one array, and one device begins with it as any number does.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.algorithms import split
-from gpumap.dtypes import Array
-from gpumap.training.optimizers import Chosen, Optimizer
-from gpumap.training.steps import Course
+from gpumap.distributed.local import exchange
+from gpumap.dtypes import Array, np
+from gpumap.errors import QuestionError, SourceError
+from gpumap.files import read_bytes, write_atomic
+from gpumap.model import Reason
+from gpumap.text import printable
+from gpumap.training.asynchronous import AsynchronousTraining
+from gpumap.training.network import ITEM, Network
+from gpumap.training.steps import Course, LocalTraining
 from gpumap.training.tasks import Task
-from gpumap.training.workers import Worker
+from gpumap.training.workers import Chosen, LocalTeam, Optimizer, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from gpumap.backends.base import Session
+    from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.base import Round
-    from gpumap.model import Binding, Reason
+    from gpumap.bench.exchanges import Library
+    from gpumap.distributed.local import Exchange
+    from gpumap.model import Binding
     from gpumap.training.steps import Training
+
 
 CASES = ("compute", "step")
 EPOCH = 131_072  # examples of an epoch: those of the seed's program
@@ -165,3 +184,151 @@ def job_of(params: Params, spec: Spec) -> Job:
         params.algorithm,
         params.most(max(spec.all, len(spec.names))),
     )
+
+
+class NoExamples:
+    """Examples that have no data."""
+
+    def __init__(self, task: Any) -> None:
+        self.count, self._network = EPOCH, task
+
+    def numbers(self, start: int, stop: int) -> Any:
+        """Return the places themselves."""
+        return range(start, stop)
+
+    def batch(self, numbers: Any) -> tuple[Any, Any]:
+        """Return arrays of the shapes of so many examples."""
+        widths = self._network.inputs, self._network.last.units
+        x, y = (hollow_array((len(numbers), width)) for width in widths)
+        return x, y
+
+
+class LocalWorkers:
+    """A worker for each session; several trainings of one group share them, one after the other."""
+
+    def __init__(
+        self,
+        sessions: Mapping[str, Session],
+        clock: Clock | None = None,
+        library: Callable[[Sequence[Session]], Library] | None = None,
+    ) -> None:
+        """Take the sessions by name; of a plan there are none. `library` does the exchange."""
+        self.comm = "local" if library is None else "nccl"
+        self._sessions, self._clock, self._library = sessions, clock, library
+        self._workers: dict[str, Worker] = {}
+        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
+
+    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all of them."""
+        return bindings
+
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
+        """Return why they cannot train."""
+        opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
+        lacking = [session for session in opened if "kernels" not in session.features]
+        if lacking:
+            text = f"{lacking[0].device.backend} runs no kernels of gpumap's"
+            return Reason("unsupported", text)
+        return None
+
+    def begin(self) -> None:
+        """Let go of what the trainings before have taken."""
+        self._workers.clear()
+
+    def training(self, job: Job) -> LocalTraining:
+        """Take memory for a job on every worker."""
+        assert self._clock is not None  # a plan alone has none
+        workers = [self._worker(name, job) for name in job.spec.names]
+
+        def join(buffers: Sequence[Buffer]) -> Exchange:
+            sessions = [worker.session for worker in workers]
+            if job.algorithm == "native" and self._library is not None:
+                return self._library(sessions).exchange(buffers)
+            return exchange(job.algorithm, sessions, buffers)
+
+        hollow, course = self._is_hollow(job), job.course
+        if hollow:
+            course = replace(course, data=NoExamples(course.task))
+        team = LocalTeam(workers, join)
+        initial = hollow_array((course.task.parameters,)) if hollow else job.initial
+        if job.asynchronous:
+            return AsynchronousTraining(course, team, initial, self._clock)
+        return LocalTraining(course, team, initial, self._clock, whole=job.spec.whole)
+
+    def played(self, work: Round, job: Job) -> Round:
+        """Return the round of a job; where results are scripted, one that does not compute them."""
+        nbytes = ITEM * job.course.task.parameters
+        return played(work, self._first(job), nbytes) if self._is_hollow(job) else work
+
+    def _is_hollow(self, job: Job) -> bool:
+        """Return whether a scripted device has no data for a job; what it learns it computes."""
+        task: Any = job.course.task
+        large = self._light and ITEM * task.parameters > HOLDS
+        return large and isinstance(task, Network) and not job.params.learn
+
+    def _first(self, job: Job) -> Session:
+        return self._sessions[job.spec.names[0]]
+
+    def _worker(self, name: str, job: Job) -> Worker:
+        if name not in self._workers:
+            if self._light:  # what computes holds all that it learns from
+                holds = HOLDS if self._is_hollow(job) else sys.maxsize
+                lighten(self._sessions[name], holds)
+            self._workers[name] = job.worker(name, self._sessions[name])
+        return self._workers[name]
+
+
+_FORMAT = "gpumap-checkpoint-1"
+_ITEM = 4  # bytes of a parameter
+_MORE = 1 << 20  # bytes that a file may hold beside the parameters
+_FIX = "write one anew: gpumap bench train --learn 5120 --checkpoint FILE"
+
+
+def save_checkpoint(path: Path, task: Task, parameters: Array, examples: int) -> None:
+    """Write a checkpoint; nothing that stood there is lost before all of it is written.
+
+    Raises:
+        SourceError: it cannot be written: the disk is full, the folder is not there.
+    """
+    about = {
+        "format": _FORMAT,
+        "network": task.name,
+        "parameters": task.parameters,
+        "examples": examples,
+        "sha256": hashlib.sha256(parameters.tobytes()).hexdigest(),
+    }
+    file = BytesIO()
+    np.savez(file, parameters=parameters, about=np.array(json.dumps(about)))
+    write_atomic(path, file.getvalue())
+
+
+def load_checkpoint(path: Path, task: Task) -> Array:
+    """Return the parameters of a checkpoint: float32, shape (parameters,).
+
+    Raises:
+        SourceError: there is no such file, it is no checkpoint, or it is damaged.
+        QuestionError: it is of another network.
+    """
+    name = printable(str(path))
+    about, parameters = _read(path, name, _ITEM * task.parameters + _MORE)
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise SourceError(f"{name} is no checkpoint of gpumap", _FIX)
+    if about.get("sha256") != hashlib.sha256(parameters.tobytes()).hexdigest():
+        said = f"{name} is damaged: its parameters are not those that were written"
+        raise SourceError(said, _FIX)
+    if (about.get("network"), parameters.shape) != (task.name, (task.parameters,)):
+        of = printable(str(about.get("network")))
+        said = f"{name} is of {of}, {parameters.size} parameters, and not of {task.name}"
+        raise QuestionError(f"{said}, {task.parameters}", f"give one of {task.name}, or none")
+    return parameters
+
+
+def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
+    data = read_bytes(path, "checkpoint", limit)
+    try:
+        with np.load(BytesIO(data), allow_pickle=False) as found:
+            parameters: Array = found["parameters"].astype(np.float32, casting="no")
+            return json.loads(str(found["about"])), parameters
+    except Exception as error:  # a damaged archive raises whatever its reader comes to
+        why = printable(f"{type(error).__name__}: {error}")
+        raise SourceError(f"{name} is no checkpoint: {why}", _FIX) from error

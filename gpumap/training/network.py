@@ -1,4 +1,4 @@
-"""A multilayer perceptron: its layers, and a replica of it on a session.
+"""A multilayer perceptron: its layers, a replica of it on a session, its examples, and presets.
 
 All parameters of a network are one array, layer by layer: the weights (inputs x units, C order),
 then the biases. One array is exchanged and updated at once, in one call each.
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
-from gpumap.training.examples import Examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -292,3 +291,133 @@ def _applied(activation: str, sums: Array) -> Array:
 def _slope(activation: str, a: Array) -> Any:
     """Return the derivative of an activation by its sum, from what it became."""
     return a > 0 if activation == "relu" else 1 - a * a
+
+
+# What each device exchanges with the others after a step. The counts are exact; tests add them up
+# from the layers. AlexNet, GoogLeNet, VGG16 and ResNet50 are the networks of Theano-MPI's table
+# (`published.csv`), as its model files have them: AlexNet with its grouped convolutions, GoogLeNet
+# with both auxiliary classifiers, which are trained and so exchanged; ResNet50 with scale and shift
+# of its batch normalisation. mlp41m is the network of "Transparent Multi-GPU Training on TensorFlow
+# with Keras" (8000 inputs; 4000, 2000, 500, 300 and 1 units). llama2-7b has the shapes of Llama 2's
+# published configuration (Touvron et al., arXiv:2307.09288): 32 blocks of width 4096 with 11008
+# hidden units, and 32000 tokens.
+PARAMETERS = {
+    "alexnet": 60_965_224,
+    "googlenet": 13_378_280,
+    "vgg16": 138_357_544,
+    "resnet50": 25_557_032,
+    "mlp41m": 41_157_101,
+    "llama2-7b": 6_738_415_616,
+}
+TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.tasks`
+BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once, if not said
+WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a parameter on the wire
+
+
+def nbytes(network: str, dtype: str = "float32") -> int:
+    """Return the bytes that each device of a data-parallel program exchanges in a step."""
+    return PARAMETERS[network] * WIDTHS[dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A network that can be trained here, and how: examples are those of each device."""
+
+    network: Network
+    optimizer: str
+    examples: int
+
+
+def _mlp(name: str, inputs: int, *hidden: tuple[int, Activation]) -> Network:
+    layers: tuple[tuple[int, Activation], ...] = (*hidden, (1, "sigmoid"))
+    return Network(name, inputs, tuple(Layer(*layer) for layer in layers))
+
+
+PRESETS = {
+    "mlp41m": Preset(
+        _mlp("mlp41m", 8000, (4000, "tanh"), (2000, "relu"), (500, "relu"), (300, "relu")),
+        "adam",
+        2048,
+    ),
+    "mlp-small": Preset(_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
+}
+NAMES = (*PRESETS, TRANSFORMER)
+
+
+def of_width(width: int) -> Network:
+    """Return a network of a sweep: `width` numbers, and as many units in each of two layers."""
+    return _mlp(f"mlp-{width}", width, (width, "relu"), (width, "relu"))
+
+
+_HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
+_PER_COUNT = 8  # numbers of float32 that one count of Philox gives
+_ROWS = 128  # of a batch, that are looked at at a time
+_PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
+_KEYS = 1 << 64  # of Philox: a seed may be larger
+
+
+class Order:
+    """The numbers of so many examples, in an order that is new in each epoch."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self._seed = count, seed
+        self._epoch, self._order = -1, np.empty(0, np.int64)
+
+    def numbers(self, start: int, stop: int) -> Array:
+        """Return which examples the places `start` to `stop` of an endless training hold.
+
+        Each epoch holds every example once.
+        """
+        found = []
+        while start < stop:
+            epoch, first = divmod(start, self.count)
+            last = min(first + stop - start, self.count)
+            found.append(self._shuffled(epoch)[first:last])
+            start += last - first
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _shuffled(self, epoch: int) -> Array:
+        if epoch != self._epoch:
+            rng = np.random.default_rng((self._seed, _ORDER, epoch))
+            self._epoch, self._order = epoch, rng.permutation(self.count)
+        return self._order
+
+
+class Examples(Order):
+    """So many examples for a network: seeded, float32, and worth learning.
+
+    An example is a function of the seed and of its own number: whoever makes it, in whatever batch,
+    gets the same one. Its numbers are uniform in [0, 1), its targets the sides of hidden planes.
+    """
+
+    def __init__(self, inputs: int, units: int, count: int, seed: int) -> None:
+        super().__init__(count, seed)
+        self._inputs = inputs
+        drawn = np.random.default_rng((seed, _HIDDEN)).standard_normal((inputs, units))
+        self._hidden = np.rint(drawn * _PARTS) / _PARTS
+
+    def batch(self, numbers: Array) -> tuple[Array, Array]:
+        """Return examples by their numbers: x (count, inputs) and y (count, units), float32."""
+        x = np.empty((len(numbers), self._inputs), np.float32)
+        stream = np.random.Philox(key=np.array((self._seed % _KEYS, _EXAMPLES), np.uint64))
+        state, rng = stream.state, np.random.Generator(stream)
+        each = -(-self._inputs // _PER_COUNT)  # counts of an example: none shares one
+        for row, number in zip(x, numbers.tolist(), strict=True):
+            state["state"]["counter"][:] = (number * each, 0, 0, 0)
+            stream.state = state
+            rng.random(dtype=np.float32, out=row)
+        return x, self._targets(x)
+
+    def _targets(self, x: Array) -> Array:
+        """Return the targets of examples, by sums that are exact, in whatever order they are added.
+
+        A number of an example is a multiple of 2^-24, so a product is one of 2^-34: 53 bits hold
+        every sum of up to 2^17 of them. A product of a batch adds in another order than that of a
+        part of it, and rounding would put what is next to the plane here once, there once.
+        """
+        seen = np.empty((len(x), self._hidden.shape[1]))
+        for at in range(0, len(x), _ROWS):  # as numbers of 64 bits a batch is large
+            part = slice(at, at + _ROWS)
+            seen[part] = (x[part] - 0.5).astype(np.float64) @ self._hidden
+        beyond: Array = seen > 0
+        return beyond.astype(np.float32)

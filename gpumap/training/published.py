@@ -36,7 +36,8 @@ from gpumap.files import read_text
 from gpumap.fit import FITS, straight
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published, replace
 from gpumap.text import fix, printable
-from gpumap.training import presets
+from gpumap.training.network import PARAMETERS
+from gpumap.training.network import nbytes as bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,8 +134,8 @@ def cell(
     """Return a cell of a table; `text` is as published, ``10.35+0.78`` or ``20.50``."""
     train, _, comm = text.partition("+")
     row = network if batch is None else f"{network}-{batch}b"
-    if nbytes is None and network.lower() in presets.PARAMETERS:
-        nbytes = presets.nbytes(network.lower())
+    if nbytes is None and network.lower() in PARAMETERS:
+        nbytes = bytes_of(network.lower())
     times = float(train), float(comm) if comm else None
     return Cell(row, network, devices, *times, text, batch, examples, nbytes)
 

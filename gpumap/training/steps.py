@@ -16,8 +16,8 @@ from gpumap.bench.base import Round
 from gpumap.bench.verify import judged, worse
 from gpumap.dtypes import Array, np
 from gpumap.errors import Diverged
-from gpumap.training.optimizers import Chosen, Mean, Meet, Push, partners, scaled
 from gpumap.training.tasks import Data, Task
+from gpumap.training.workers import Chosen, Mean, Meet, Push, partners, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Mark
     from gpumap.bench.base import Spans
     from gpumap.model import Check
-    from gpumap.training.optimizers import Exchange, Rule
-    from gpumap.training.workers import LocalTeam, Worker
+    from gpumap.training.workers import Exchange, LocalTeam, Rule, Worker
 
 
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")
@@ -365,17 +364,9 @@ class LocalTraining(Training):
     def _take(self, step: int) -> list[tuple[str, dict[int, Mark]]]:
         """Queue a step; return its parts, each with a mark of every worker that took part."""
         workers = self._team.workers
-        made: dict[int, Mark] = {}
-        moved: dict[int, Mark] = {}
-        computed: dict[int, Mark] = {}
-        for number, worker in enumerate(workers):
-            x, y = self._inputs.at(self._course.first(step, number), number)
-            made[number] = worker.session.mark()
-            worker.model.load(x, y)
-            moved[number] = worker.session.mark()
-            worker.model.compute(self._course.share(number))
-            computed[number] = worker.session.mark()
-        parts = [("input", made), ("transfer", moved), ("compute", computed)]
+        firsts = [self._course.first(step, number) for number in range(len(workers))]
+        marks = [self._gradient(number, first) for number, first in enumerate(firsts)]
+        parts = [(phase, {n: own[phase] for n, own in enumerate(marks)}) for phase in PHASES[:3]]
         if self._whole:
             parts += self._exchange(self._rule.before(step))
             for worker in workers:
@@ -383,6 +374,17 @@ class LocalTraining(Training):
             parts.append(("update", self._marked(range(len(workers)))))
             parts += self._exchange(self._rule.after(step))
         return parts
+
+    def _gradient(self, number: int, first: int) -> dict[str, Mark]:
+        """Queue a worker's gradient of the examples from `first` on; return its phases' ends."""
+        worker, found = self._team.workers[number], {}
+        x, y = self._inputs.at(first, number)
+        found["input"] = worker.session.mark()
+        worker.model.load(x, y)
+        found["transfer"] = worker.session.mark()
+        worker.model.compute(self._course.share(number))
+        found["compute"] = worker.session.mark()
+        return found
 
     def _exchange(self, wanted: Sequence[Exchange]) -> Iterator[tuple[str, dict[int, Mark]]]:
         for exchange in wanted:

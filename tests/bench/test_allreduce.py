@@ -80,12 +80,33 @@ def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
     assert fused.metrics["speedup"].value == pytest.approx(gain)
 
 
-def test_bandwidths_follow_from_the_time():
-    """S over T, and 2 (N - 1) / N of that: what nccl-tests calls algbw and busbw."""
-    _, (row,) = measured(gpu(0), gpu(1), gpu(2), params=Params((Size(4000),), ("tree",), ladder=()))
-    time = row.metrics["time"].value
-    assert row.metrics["bandwidth"].value == pytest.approx(4000 / time)
-    assert row.metrics["bus_bandwidth"].value == pytest.approx(4 / 3 * 4000 / time)
+@pytest.mark.parametrize(("operation", "factor"), [
+    ("allreduce", 4 / 3), ("reduce-scatter", 2 / 3), ("all-gather", 2 / 3),
+])  # fmt: skip
+def test_bandwidths_follow_from_the_time(operation, factor):
+    """S over T, and 2 (N - 1) / N of that or half: what nccl-tests calls algbw and busbw."""
+    params = Params((Size(4000),), ladder=(64, 512), operation=operation)
+    _, rows = measured(gpu(0), gpu(1), gpu(2), params=params)
+    named = {row.case.params.get("operation", "allreduce") for row in rows}
+    assert ({row.status for row in rows}, named) == ({"ok"}, {operation})
+    for row in rows:
+        time, nbytes = row.metrics["time"].value, row.case.params["bytes"]
+        assert row.metrics["bandwidth"].value == pytest.approx(nbytes / time)
+        assert row.metrics["bus_bandwidth"].value == pytest.approx(factor * nbytes / time)
+
+
+@pytest.mark.parametrize("operation", ["reduce-scatter", "all-gather"])
+@pytest.mark.parametrize("name", ["host", "ring", "alltoall"])
+@pytest.mark.parametrize("length", [1, 2, 3, 100])
+def test_half_an_exchange_is_verified(operation, name, length):
+    """Also where a rank's slice is empty; one that was not exchanged is found."""
+    sessions = list(world(gpu(0), gpu(1), gpu(2)).sessions.values())
+    work = LocalRanks(sessions).round(Job(name, length, operation=operation))
+    assert verified(work).passed
+    work.poison()
+    work._exchanges = []
+    work.queue()
+    assert not work.check().passed
 
 
 @pytest.mark.parametrize("name", LOCAL)
@@ -131,6 +152,9 @@ def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
     params = Params((Size(nbytes),), tensors=tensors)
     assert refusal(QuestionError, check_asked, bindings, params).message == said
     check_asked(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))  # one each
+    half = Params((Size(400),), tensors=2, operation="all-gather")
+    found = refusal(QuestionError, check_asked, world(gpu(0), gpu(1)).bindings, half)
+    assert found.message == "--tensors is of allreduce, not of all-gather"
 
 
 @pytest.mark.parametrize(("ranks", "name", "said"), [
@@ -204,16 +228,20 @@ def test_cold_buffers_are_taken_in_turn(monkeypatch, name):
         assert verified(work).passed
 
 
-@pytest.mark.parametrize(("algorithms", "wire", "said"), [
-    (("native",), "float32", "native is there with --comm mpi or nccl only"),
-    ((), "float16", "float16 on the wire is there with --comm mpi only"),
+HERE, NCCL = LocalRanks(()), LibraryRanks((), None)
+
+
+@pytest.mark.parametrize(("ranks", "options", "said"), [
+    (HERE, {"algorithms": ("native",)}, "native is there with --comm mpi or nccl only"),
+    (HERE, {"wire": "float16"}, "float16 on the wire is there with --comm mpi only"),
+    (HERE, {"algorithms": ("tree",), "operation": "all-gather"},
+     "tree is an allreduce, and no all-gather"),
+    (NCCL, {"operation": "all-gather"}, "all-gather is there with --comm local or mpi only"),
 ])  # fmt: skip
-def test_a_plan_of_skipped_rows_is_refused(algorithms, wire, said):
+def test_a_plan_of_skipped_rows_is_refused(ranks, options, said):
     """Nothing measured is no pass: each reason is said once, and with one row it is none."""
-    bindings, ranks = world(gpu(0), gpu(1)).bindings, LocalRanks(())
-    sizes = (Size(400), Size(4000))
-    found = refusal(
-        QuestionError, check_any, plan(bindings, ranks, Params(sizes, algorithms, wire))
-    )
+    bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400), Size(4000))
+    params = Params(sizes, ladder=(), **options)
+    found = refusal(QuestionError, check_any, plan(bindings, ranks, params))
     assert found.message == f"nothing can be measured: {said}"
-    check_any(plan(bindings, ranks, Params(sizes, ("native", "ring"))))
+    check_any(plan(bindings, HERE, Params(sizes, ("native", "ring"))))

@@ -111,7 +111,7 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
     assert [(row.status, row.reason.code) for row in controls] == [(status, code)] * 2
 
 
-@pytest.mark.parametrize("after", range(2, 20))
+@pytest.mark.parametrize("after", [2, 5, 9, 14, 19])
 def test_a_control_that_fails_once_is_not_taken_again(after):
     """In whatever phase."""
 
@@ -129,6 +129,18 @@ def test_a_control_that_fails_once_is_not_taken_again(after):
     _, rows, controls = measured(gpu(0), kind=Weary, params=ALONE, settings=settings)
     assert {"ok"} == {row.status for row in rows}
     assert [(row.status, row.reason.code) for row in controls] == [("skipped", "unsupported")]
+
+
+def test_a_control_that_was_preempted_counts_by_its_own_thread():
+    """What another process took from it is none of the device's speed."""
+
+    class Halved(FakeSession):
+        def worked(self, start, stop):
+            return (stop.moment - start.moment) / 2
+
+    _, (row,), (control,) = measured(gpu(0), kind=Halved, params=ALONE)
+    halves = [second / 2 for second in control.samples.seconds]
+    assert list(row.samples.control) == pytest.approx(halves, rel=0.05)
 
 
 def test_a_control_whose_matrices_arrive_wrong_has_failed():

@@ -5,7 +5,7 @@ from worlds import gpu, world
 
 from gpumap.bench.exchanges import Job
 from gpumap.bench.mpi_ranks import Exchanges, Member, MpiRanks
-from gpumap.distributed.watchdog import Seat
+from gpumap.distributed.ranks import Seat
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 

@@ -11,15 +11,14 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.numpy.session import NumpySession
-from gpumap.bench.local_workers import LocalWorkers
 from gpumap.bench.operands import lighten
 from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, plan
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, replace
-from gpumap.training.jobs import Params, Scaling
+from gpumap.training.jobs import LocalWorkers, Params, Scaling
 from gpumap.training.network import Layer, Network, outputs
-from gpumap.training.optimizers import OPTIMIZERS, RULES, Chosen
 from gpumap.training.steps import PHASES
+from gpumap.training.workers import OPTIMIZERS, RULES, Chosen
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = NET

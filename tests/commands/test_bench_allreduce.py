@@ -89,6 +89,23 @@ def test_two_processes(gpumap, wire):
 
 
 @needs_mpi
+@pytest.mark.parametrize("operation", ["reduce-scatter", "all-gather"])
+def test_halves_of_an_allreduce_between_processes(gpumap, operation):
+    """Verified on each rank, MPI's own too; the report, its CSV and its headline name it."""
+    file, table = gpumap.folder / "report.json", gpumap.folder / "rows.csv"
+    arguments = ("--operation", operation, "--sizes", "72,4000", "--budget", "4s", "--no-model")
+    outputs = ("--output", str(file), "--output", str(table))
+    code, out, err = ended(ranks(gpumap, 2, *arguments, *outputs))
+    rows = timely(json.loads(file.read_text())["measurements"])
+    assert code == 0, err
+    assert f"{operation} 4000 bytes" in out
+    assert {row["case"] for row in rows} <= {"native", "host", "ring", "alltoall"}
+    assert {row["params"]["operation"] for row in rows} == {operation}
+    assert all(row["check"]["passed"] for row in rows)
+    assert f"operation={operation}" in table.read_text()
+
+
+@needs_mpi
 @pytest.mark.parametrize(("count", "map_", "env", "code", "said"), [
     (3, CORES, {}, 2, r"\(rank 2, process \d+\): it is rank number 3 of .*, and the map has 2"),
     (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),

@@ -79,15 +79,3 @@ def test_a_budget_ends_the_search(gpumap):
     one = found["transfer.affine,false"]
     assert (answer.code, one["why_stopped"]) == (0, "budget")
     assert 0 < one["measured_to_bytes"] < 40 * 8**6
-
-
-@pytest.mark.parametrize(
-    ("fault", "code", "exit_"), [("wrong-product", "wrong-data", 4), ("lost", "device-lost", 3)]
-)
-def test_a_device_that_goes_wrong_pays_nothing(gpumap, fault, code, exit_):
-    """No figure of a wrong answer; the exit code says what it was."""
-    answer, found = decided(gpumap.fake(fake(fault=fault, fault_after=2_000)))
-    one = found["transfer.affine,false"]
-    assert (one["why_stopped"], one["reason"]["code"]) == (code, code)
-    assert (one["metrics"], one["shares"], one["wins"]) == ({}, {}, [])
-    assert answer.code == exit_

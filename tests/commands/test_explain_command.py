@@ -1,4 +1,4 @@
-"""`gpumap explain`: words of a report, looked up. The causes have tests/judge/test_explain.py."""
+"""`gpumap explain`: words of a report, looked up; causes: tests/judge/test_bottlenecks.py."""
 
 import json
 

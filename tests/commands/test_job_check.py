@@ -8,7 +8,6 @@ import sys
 import pytest
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, needs_mpi, needs_mpirun
-from report_schema import validate
 from scripts import script
 from shell import BIN, on_a_terminal
 
@@ -31,25 +30,6 @@ def hanging(gpumap, *devices):
 
 def ranks(out):
     return [match.groups() for match in map(TABLE.fullmatch, out.splitlines()) if match]
-
-
-@needs_mpi
-def test_rank_0_prints_who_sits_where(gpumap):
-    """Each rank has checked its own entry; mpirun binds two ranks to a core each, for nothing."""
-    code, out, err = ended(by_mpirun(gpumap, 2, "check", CORES, "--output", "r.json"), LIMIT)
-    report = json.loads((gpumap.folder / "r.json").read_text())
-    validate(report)
-    found = ranks(out)
-    assert (code, err, report["status"]) == (0, "", "ok")
-    assert [(row[0], row[1], row[4], row[5]) for row in found] == [
-        ("0", "0", "a", "cpu0"), ("1", "1", "b", "cpu1")
-    ]  # fmt: skip
-    assert found[0][3] != found[1][3]
-    assert found[0][8] != found[1][8]
-    assert [(r["rank"], r["name"], r["device"]) for r in report["ranks"]] == [
-        (0, "a", "cpu:0"), (1, "b", "cpu:1")
-    ]  # fmt: skip
-    assert [entry["device"] for entry in report["map"]["entries"]] == ["cpu:0", "cpu:1"]
 
 
 @needs_mpi

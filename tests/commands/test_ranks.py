@@ -4,7 +4,7 @@ import pytest
 
 from gpumap.app.mpi_job import Answer, named, nodes, refuse
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.distributed.watchdog import Seat
+from gpumap.distributed.ranks import Seat
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding, replace
 

@@ -10,7 +10,18 @@ from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
 from gpumap.app.recording import Measured, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
-from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Measurement, Plan, Reason, Work
+from gpumap.model import (
+    Binding,
+    Case,
+    Device,
+    DeviceRef,
+    Kind,
+    Measurement,
+    Plan,
+    Reason,
+    Work,
+    replace,
+)
 
 
 def recorded(*rows):
@@ -46,6 +57,18 @@ def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, cod
     report = draft.report()
     assert report.errors[0].diagnostic.code == "first"
     assert (len(report.errors), report.exit_code) == (2, code)
+
+
+@pytest.mark.parametrize(("reason", "code"), [
+    ("wrong-data", 4), ("over-ceiling", 4), ("diverged", 4), ("device-lost", 3),
+    ("out-of-memory", 3), ("unsupported", 3),
+])  # fmt: skip
+def test_a_row_that_failed_ends_in_the_code_of_its_reason(reason, code):
+    """A figure that no device can have is wrong data."""
+    failed = replace(row("cupy"), status="failed", reason=Reason(reason, "x"))
+    draft = recorded(failed).draft
+    draft.stop("error")
+    assert draft.report().exit_code == code
 
 
 def test_a_fork_of_the_process_reports_nothing():

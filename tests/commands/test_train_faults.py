@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_bench_train import OWN
 
-from gpumap.training.presets import of_width
+from gpumap.training.network import of_width
 
 ONE = "a->cpu0"
 QUICK = ("--budget", "1s", "--batch-per-device", "8")

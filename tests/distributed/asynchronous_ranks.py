@@ -18,10 +18,10 @@ from gpumap.backends.base import Host
 from gpumap.distributed.mpi import load
 from gpumap.machine import topology
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
-from gpumap.training.mpi_steps import RankTraining
+from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import Chosen
 from gpumap.training.steps import held_out
+from gpumap.training.workers import Chosen
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
@@ -41,7 +41,7 @@ def training(session, workers, seed, rate):
 
 
 def paced(own, seconds, taken=None):
-    take = own._take_apart
+    take = own._step_at
 
     def slowly(first):
         time.sleep(seconds)
@@ -49,7 +49,7 @@ def paced(own, seconds, taken=None):
             taken.append(first)
         take(first)
 
-    own._take_apart = slowly
+    own._step_at = slowly
 
 
 def learned(session, workers, seed, rate):
@@ -107,7 +107,7 @@ def wait(session):
     """A rank says who it is in the midst of a training, and sleeps there."""
     own, _ = training(session, ranks, 1, 1e-30)
     own.poison()
-    take = own._take_apart
+    take = own._step_at
 
     def slowly(first):
         if rank == ranks - 1 and own._apart._steps == 3:
@@ -116,7 +116,7 @@ def wait(session):
             time.sleep(1.0)
         take(first)
 
-    own._take_apart = slowly
+    own._step_at = slowly
     began = time.monotonic()
     own.run(50)
     return f"ended after {time.monotonic() - began:.2f} s" if rank == 0 else ""

@@ -1,4 +1,4 @@
-"""What each rank does in the tests of MPI: every algorithm, several lengths, every element."""
+"""What each rank does in the tests of MPI: every operation and algorithm, compared with MPI's."""
 
 import sys
 from types import SimpleNamespace
@@ -7,11 +7,10 @@ import numpy as np
 
 from gpumap.bench import mpi_ranks
 from gpumap.bench.exchanges import Job
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.mpi import MpiExchange, NativeExchange, load
+from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule, slices
+from gpumap.distributed.mpi import MpiExchange, NativeExchange, exchange, load
 
-LENGTHS = (0, 1, 7, 4096, 100_003)
-SEGMENTS = (None, 1000)
+LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
 comm = load().COMM_WORLD
 rank, ranks = comm.Get_rank(), comm.Get_size()
 checked = 0
@@ -24,22 +23,38 @@ def crafted(of):
 def exchanges(array):
     yield NativeExchange(comm, array)
     for name in ALGORITHMS:
-        for segment in SEGMENTS:
+        for segment in (None, max(1000, len(array) // 16)):
             yield MpiExchange(schedule(name, ranks, len(array), segment), comm, array)
 
 
 for length in LENGTHS:
     array = np.empty(length, np.float32)
-    for exchange in exchanges(array):
+    for each in exchanges(array):
         array[:] = crafted(rank)
-        exchange.run()
+        each.run()
         np.testing.assert_array_equal(array, sum(map(crafted, range(ranks))))
-        exchange.run()  # scratch and requests are used again
+        each.run()  # scratch and requests are used again
         np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
         other = crafted(rank + 1)
-        exchange.at(other).run()  # with the scratch of this one
+        each.at(other).run()  # with the scratch of this one
         np.testing.assert_array_equal(other, sum(map(crafted, range(1, ranks + 1))))
         checked += 1
+
+for length in LENGTHS:  # what MPI's own calls give, out of place
+    given, counts = crafted(rank), list(balanced(length, ranks))
+    own = slice(*slices(length, ranks)[rank])
+    part, whole = np.empty(counts[rank], np.float32), np.empty(length, np.float32)
+    comm.Reduce_scatter(given, part, counts)
+    comm.Allgatherv(given[own], (whole, counts))
+    for name in ("native", "host", "ring", "alltoall"):
+        array = given.copy()
+        exchange(name, comm, array, operation="reduce-scatter").run()
+        np.testing.assert_array_equal(array[: part.size] if name == "native" else array[own], part)
+        array = np.full(length, np.nan, np.float32)
+        array[own] = given[own]
+        exchange(name, comm, array, operation="all-gather").run()
+        np.testing.assert_array_equal(array, whole)
+        checked += 2
 
 for length in LENGTHS:  # rounded on the wire, in whatever order: near the sum, the same bits on all
     for name in ALGORITHMS:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
+from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule, slices
 
+HALVED = st.sampled_from([name for name in ALGORITHMS if name != "tree"])
 EVERY = st.sampled_from(list(ALGORITHMS))
 RANKS = st.integers(1, 8)
 LENGTHS = st.integers(0, 40)
@@ -112,6 +113,23 @@ def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
     values = crafted(ranks, length)
     expected = summed(values)
     assert Racing(schedule(name, ranks, length, segment), values, data.draw).run() == expected
+
+
+@settings(max_examples=80)
+@given(HALVED, RANKS, LENGTHS, SEGMENTS, st.data())
+def test_halves_of_an_allreduce_in_any_order(name, ranks, length, segment, data):
+    """A reduce-scatter leaves each rank the sum of its slice; an all-gather needs no more."""
+    values, parts = crafted(ranks, length), slices(length, ranks)
+    expected = summed(values)
+    plan = schedule(name, ranks, length, segment, "reduce-scatter")
+    found = Racing(plan, values, data.draw).run()
+    own = [[None] * length for _ in range(ranks)]
+    for rank, (start, stop) in enumerate(parts):
+        assert found[rank][start:stop] == expected[rank][start:stop]
+        own[rank][start:stop] = expected[rank][start:stop]
+    plan = schedule(name, ranks, length, segment, "all-gather")
+    assert Racing(plan, own, data.draw).run() == expected
+    assert not any(t.add for step in plan.steps for t in step.transfers)
 
 
 @given(EVERY, st.integers(2, 8), SEGMENTS, st.data())

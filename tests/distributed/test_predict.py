@@ -1,6 +1,6 @@
 """A step is predicted from what links cost, as exactly as that is known and no more."""
 
-from gpumap.distributed.predict import given_link, predicted
+from gpumap.distributed.cost import given_link, predicted
 from gpumap.model import Estimate, Prediction
 from gpumap.model import replace as changed
 

@@ -23,6 +23,10 @@ TABLE = tables.table(__file__)
 TREES, PLANTS = TABLE["trees"], TABLE["plants"]
 BARE = {"driver_loaded": False, "pci_gpus": [], "device_files": [], "env": {}}  # no GPU
 LIMIT = 10.0  # seconds that doctor is given, and 3 more for what a slow machine does beside it
+CODES = tables.table(__file__)["codes"]
+REPORTS = json.loads(Path(__file__).with_name("reports.json").read_text(encoding="utf-8"))
+REPORT_KEYS = 3  # facts of a report that says enough to be judged
+RATE = 0.9
 
 
 def written(folder, files):
@@ -271,3 +275,46 @@ def test_env_names_no_user_and_no_secret(gpumap):
     assert [line[:3] for line in answer.out.splitlines()].count("```") == len(("begin", "end"))
     assert "LD_LIBRARY_PATH" in answer.out
     assert "~/cuda" in answer.out
+
+
+def answer(report, *, symptom=True):
+    lines = (report["symptom"],) if symptom else ()
+    return causes(Facts(report["facts"], report["framework"], lines))
+
+
+def right(report):
+    return {CODES[label] for label in (report["cause"], *report.get("also_acceptable", ()))}
+
+
+def missed(reports, **how):
+    found = ((report, next(iter(answer(report, **how)), None)) for report in reports)
+    return [
+        report["id"] for report, first in found if first is None or first.code not in right(report)
+    ]
+
+
+def told():
+    return [report for report in REPORTS if len(report["facts"]) >= REPORT_KEYS]
+
+
+def test_the_established_cause_is_first_in_nine_of_ten_reports_that_say_enough():
+    """By the facts and the line that the user quotes."""
+    assert len(told()) >= REPORT_KEYS
+    assert len(missed(told())) <= (1.0 - RATE) * len(told()), missed(told())
+
+
+def test_facts_without_the_quoted_line_do_in_four_of_five():
+    assert len(missed(told(), symptom=False)) <= 0.2 * len(told()), missed(told(), symptom=False)
+
+
+def test_no_wrong_cause_is_called_certain():
+    """A second cause may hold too: what counts is the one that is named first."""
+    firsts = [
+        (r, found[0]) for how in (True, False) for r in REPORTS if (found := answer(r, symptom=how))
+    ]
+    assert [r["id"] for r, first in firsts if first.certain and first.code not in right(r)] == []
+
+
+def test_every_label_has_a_code_and_every_code_a_label():
+    assert {report["cause"] for report in REPORTS} <= set(CODES)
+    assert len(set(CODES.values())) == len(CODES)

@@ -19,10 +19,11 @@ from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, ceilings, programs, transfers
 from gpumap.judge.exit_status import STATUS
-from gpumap.report import decisions, forecasts, judged, matrix, trace
+from gpumap.report import copies, judged, models
+from gpumap.report import programs as tables
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
-from gpumap.training.optimizers import RULES
+from gpumap.training.workers import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()
@@ -130,7 +131,7 @@ def test_every_code_is_a_literal_where_it_is_made():
     ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
     ("stop", words("Stop", "why")), ("case", CASES), ("parameter", parameters()),
-    ("route", set(matrix._ROUTES)), ("verdict", words("Verdict", "verdict")),
+    ("route", set(copies._ROUTES)), ("verdict", words("Verdict", "verdict")),
     ("exit code", {str(int(code)) for code in Exit}), ("code", codes()),
 ])  # fmt: skip
 def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
@@ -147,8 +148,8 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, decisions.COLUMNS, decisions.CALLS, *judged.COLUMNS.values(),
-         *columns, *trace.COLUMNS.values(), *forecasts.COLUMNS.values())  # fmt: skip
+LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *judged.COLUMNS.values(),
+         *columns, *tables.COLUMNS.values(), *judged.PREDICTED.values())  # fmt: skip
 
 
 def test_every_column_has_a_topic():

@@ -5,16 +5,38 @@ from itertools import permutations
 
 import pytest
 from copy_rows import gpu, named
+from reports import noisy, row
 
-from gpumap.judge.ceilings import SLACK, hardware_groups, held, possible
-from gpumap.model import Case, Ceiling, Estimate, Limit, Measurement, Work, replace
+from gpumap.judge.ceilings import (
+    SLACK,
+    founded,
+    hardware_groups,
+    held,
+    possible,
+    unanswered,
+    undecided,
+)
+from gpumap.model import (
+    BreakEven,
+    Case,
+    Ceiling,
+    Estimate,
+    Limit,
+    Measurement,
+    Reason,
+    Work,
+    replace,
+)
 
 CASE = Case("dot", "solo", {"size": 64}, (), Work())
 OURS = [Limit("rate", 100.0, "FLOP/s", "a probe", origin) for origin in ("measured", "computed")]
 THEIRS = Limit("rate", 100.0, "FLOP/s", "a table", "reported")
+ONE = row("one", noisy(0.02))
+MANY = row("many", noisy(0.01), names=("a0", "b1"), against=ONE.case.id)
+OTHER = row("one+fetch", noisy(0.02))
 
 
-def row(value, low=None):
+def rated(value, low=None):
     rate = Estimate.without_interval(value, "FLOP/s")
     if low is not None:
         rate = Estimate(value, low, value, "FLOP/s")
@@ -25,7 +47,7 @@ def row(value, low=None):
 @pytest.mark.parametrize("value", [1.0, 50.0, 100.0, 100.0 * SLACK])
 def test_below_its_ceiling_a_row_tells_its_share(value, limit):
     """And stays as it is; a probe is trusted up to its own noise."""
-    found = held(row(value, value), limit)
+    found = held(rated(value, value), limit)
     assert (found.status, found.flags) == ("ok", ("unstable",))
     assert found.metrics["rate"].value == value
     assert found.ceiling == Ceiling(
@@ -37,7 +59,7 @@ def test_below_its_ceiling_a_row_tells_its_share(value, limit):
 @pytest.mark.parametrize("low", [200.0, None])
 def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
     """Without figures; so has one of too few samples for an interval."""
-    found = held(row(200.0, low), limit)
+    found = held(rated(200.0, low), limit)
     assert (found.status, found.metrics) == ("failed", {})
     assert found.flags == ("unstable", "over-ceiling")
     assert (found.reason.code, found.ceiling.share) == ("over-ceiling", 2.0)
@@ -48,7 +70,7 @@ def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
 ])  # fmt: skip
 def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
     """A table or a driver may be wrong; an interval that reaches down to a ceiling is noise."""
-    found = held(row(200.0, low), limit)
+    found = held(rated(200.0, low), limit)
     assert (found.status, found.reason) == ("ok", None)
     assert found.flags == ("unstable", "over-ceiling")
     assert found.metrics["rate"].value == 200.0
@@ -57,7 +79,7 @@ def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
 @pytest.mark.parametrize("limit", [None, Limit("bandwidth", 1.0, "B/s", "x", "measured"),
                                    Limit("rate", 0.0, "FLOP/s", "x", "measured")])  # fmt: skip
 def test_without_a_ceiling_nothing_is_said(limit):
-    assert held(row(5.0), limit) == row(5.0)
+    assert held(rated(5.0), limit) == rated(5.0)
 
 
 def devices(*hardware):
@@ -133,3 +155,41 @@ def test_hardware_that_is_joined_through_other_devices_is_one():
         (group,) = hardware_groups(devices(*order))
         assert sorted(binding.name for binding in group) == list("abcde")
     assert len(hardware_groups(devices("x", "y", "z", "yx"))) == 2
+
+
+def thin(found):
+    ((name, time),) = found.metrics.items()
+    return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
+
+
+def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
+    """Without the time of each device alone there is no ideal either; other rows stay."""
+    assert founded([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
+    assert founded([thin(ONE), MANY, OTHER]) == [OTHER]
+    assert founded([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
+    assert founded([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
+
+
+@pytest.mark.parametrize(("found", "counts"), [
+    (ONE, False), (thin(ONE), True),
+    (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
+    (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
+    (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
+    (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
+    (thin(row("product", noisy(0.1), bench="control")), False),
+    (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
+])  # fmt: skip
+def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
+    assert undecided([found]) == [found] * counts
+
+
+@pytest.mark.parametrize(("why", "figures", "reason", "open_"), [
+    ("budget", {}, None, True), ("largest", {}, None, False),
+    ("budget", {"break_even": Estimate.without_interval(64.0, "B")}, None, False),
+    ("budget", {}, Reason("wrong-data", ""), False),
+])  # fmt: skip
+def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
+    why, figures, reason, open_
+):
+    found = BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
+    assert unanswered(found) is open_

@@ -9,7 +9,7 @@ from reports import GOOD, MACHINE, control_row, device, noisy, report, row
 from gpumap.app import comparison as comparing
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.pairs import LAST
-from gpumap.judge.several_reports import broken, machines, mixed, surroundings
+from gpumap.judge.several_reports import broken, contradiction, machines, mixed, surroundings
 from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, replace
 from gpumap.model import replace as changed
 
@@ -419,6 +419,7 @@ def test_interleaved_blocks_are_compared_one_by_one():
     base, new = (report(row("one", noisy(each, machine=felt))) for each in (0.01, 0.0108))
     apart, together = compare(base, new, 0.05), compare(base, new, 0.05, interleaved=True)
     assert [v.verdict for v in apart.verdicts] == ["inconclusive"]
+    assert (len(apart.remarks), together.remarks) == (1, ())  # who misses a control
     (found,) = together.verdicts
     assert (found.verdict, found.reason, found.relative) == ("regression", None, None)
     assert (found.low, found.value, found.high) == (pytest.approx(1.08),) * 3
@@ -432,3 +433,11 @@ def test_blocks_that_one_side_alone_has_are_not_of_the_comparison():
     late = replace(late, samples=replace(late.samples, seconds=seconds))
     (found,) = compare(base, replace(new, measurements=(late,)), 0.05, interleaved=True).verdicts
     assert (found.verdict, found.value) == ("pass", pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(("elapsed", "too_long"), [(9.3, True), (9.5, False)])
+def test_samples_of_a_real_run_take_no_longer_than_it(elapsed, too_long):
+    """All of them: only a script's first block may, whose clock is not the run's."""
+    samples = row("one", [8.0, *[0.2] * 7])
+    found = contradiction(report(samples, elapsed=elapsed, settings={"confidence": 0.95}))
+    assert ("its samples take longer than the whole run" in (found or "")) is too_long

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Estimate, replace
 from gpumap.model import replace as changed
-from gpumap.report.charts import forest, history, matrix, speedup
-from gpumap.report.charts.chart import reach
+from gpumap.report.charts import reach, speedups, transfers
 
 Figure = pytest.importorskip(
     "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
@@ -38,8 +37,8 @@ def test_an_outlier_does_not_flatten_a_chart():
     """Neither a figure nor an interval: an arrow is at the edge, and its value in text."""
     near = [made_reports.figure(1.9 + n / 100, "1") for n in range(6)]
     wide = Estimate(1.9, 0.1, 60.0, "1")
-    (alone,) = speedup.charts(sized(made_reports.passed(), *near))
-    (chart,) = speedup.charts(
+    (alone,) = speedups.speedup(sized(made_reports.passed(), *near))
+    (chart,) = speedups.speedup(
         sized(made_reports.passed(), *near, made_reports.figure(60.0, "1"), wide)
     )
     axes, texts = picture(chart)
@@ -49,7 +48,7 @@ def test_an_outlier_does_not_flatten_a_chart():
     assert "60.00" in texts
     # up to the number of devices nothing is an outlier: it is the figure that is looked for
     rows = [made_reports.figure(value, "1") for value in (*[1.0] * 8, 7.5)]
-    (chart,) = speedup.charts(sized(made_reports.passed([f"dev{n}" for n in range(8)]), *rows))
+    (chart,) = speedups.speedup(sized(made_reports.passed([f"dev{n}" for n in range(8)]), *rows))
     assert picture(chart)[0].get_xlim()[1] > 7.5
 
 
@@ -57,7 +56,8 @@ def test_an_outlier_does_not_flatten_a_chart():
 def test_an_axis_is_within_its_values(values, base):
     low, high = reach(values, base)
     assert min(values) <= low <= high <= max(values)
-    assert sum(low <= value <= high for value in values) >= 3 * len(values) // 4
+    near = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    assert len(near) >= 3 * len(values) // 4  # one may be just at the end of the axis
 
 
 def test_a_comparison_has_a_forest_plot_with_its_thresholds():
@@ -65,7 +65,7 @@ def test_a_comparison_has_a_forest_plot_with_its_thresholds():
     report = made_reports.regression()
     (bad,) = report.verdicts
     good = changed(bad, verdict="pass", value=1.01, low=0.99, high=1.03)
-    (chart,) = forest.charts(replace(report, verdicts=(good, bad)))
+    (chart,) = speedups.forest(replace(report, verdicts=(good, bad)))
     axes, texts = picture(chart)
     lines = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
     assert lines == {1.05, 1 / 1.05}
@@ -73,11 +73,11 @@ def test_a_comparison_has_a_forest_plot_with_its_thresholds():
         "regression", "pass"
     ]  # fmt: skip
     assert chart.told[0].endswith("1.50 [1.40, 1.60], limits 0.952 and 1.050, regression")
-    assert list(forest.charts(made_reports.limit_missed())) == []  # a limit is no ratio
+    assert list(speedups.forest(made_reports.limit_missed())) == []  # a limit is no ratio
 
 
 def test_a_heat_map_starts_from_zero():
-    chart = next(matrix.charts(made_reports.matrix(4)))
+    chart = next(transfers.matrix(made_reports.matrix(4)))
     shades = [patch.get_alpha() for patch in picture(chart)[0].patches]
     assert min(shades) > 0.99 * max(shades)
 
@@ -87,7 +87,7 @@ def test_a_run_far_from_the_others_is_at_the_edge_with_its_value():
     labels = [str(n) for n in range(9)]
     figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
     cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
-    (chart,) = history.charts([Line("row", "speedup", cells)], labels, [None] * 9)
+    (chart,) = speedups.history([Line("row", "speedup", cells)], labels, [None] * 9)
     axes, _ = picture(chart)
     assert axes.get_ylim()[1] < 2.0
     assert [text.get_text() for text in axes.texts] == ["90"]

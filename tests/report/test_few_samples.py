@@ -15,8 +15,7 @@ from gpumap import saved
 from gpumap.judge.selectors import Selector
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
-from gpumap.report.charts import charts
-from gpumap.report.charts import history as over_time
+from gpumap.report.charts import charts, speedups
 from gpumap.report.rows import tables
 
 Figure = pytest.importorskip(
@@ -105,7 +104,7 @@ def test_over_time_it_has_no_bracket_and_hollow_dots(one):
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
-    for chart in over_time.charts(view.lines, ["a", "b"], [None, None]):
+    for chart in speedups.history(view.lines, ["a", "b"], [None, None]):
         assert drawn(chart)[1] == []
         assert [text for text in chart.told if INTERVAL.search(text)] == []
 

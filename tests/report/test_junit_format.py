@@ -93,6 +93,12 @@ def test_a_limit_is_one_test(words, errors, code, run, state):
     assert read(report).failures == (run == "failed") + (state == "failed") + len(others)
 
 
+def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
+    longer = problem("limit", f"limit {LIMIT}5: y", 1)
+    verdict = made_reports.verdict("fail", id_="dot.many[0]")
+    assert len(suites(made("no", 1, verdicts=(verdict,), errors=(longer,)))["errors"]) == 1
+
+
 def test_a_limit_that_is_missed_says_on_which_rows_and_what_helps():
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
                      for n, word in enumerate(("fail", "pass", "missing")))  # fmt: skip

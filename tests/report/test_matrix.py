@@ -1,13 +1,15 @@
-"""Copies between devices as a matrix, in every format that shows tables."""
+"""Copies between devices as a matrix, and what has no model, in formats that show tables."""
 
 import re
 from itertools import permutations
 
 import pytest
-from made_reports import device, figure, made
+from made_reports import copies, device, figure, made, ok, skipped
 
 from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work, replace
-from gpumap.report import Style, matrix, models, render
+from gpumap.report import Style, models, render
+from gpumap.report.copies import matrix_tables
+from gpumap.report.rows import footer
 
 GB = 1e9
 
@@ -61,8 +63,8 @@ def test_a_device_with_itself_is_no_matrix():
     a, b = named(2)
     same = replace(b, device=a.device)
     names = [replace(binding, device=device(0)) for binding in named(3)]
-    assert list(matrix.tables([pair((a, same), route="same")])) == []
-    (table,) = matrix.tables([pair(ends, route="same") for ends in permutations(names, 2)])
+    assert list(matrix_tables([pair((a, same), route="same")])) == []
+    (table,) = matrix_tables([pair(ends, route="same") for ends in permutations(names, 2)])
     assert table.rows[0] == ("a", "-", "24.8=", "24.8=")
     assert table.remarks == ("=: in one device",)
 
@@ -78,8 +80,8 @@ def test_one_for_each_size_and_backend():
     """What is queued has another cost, and no matrix; pairs of two backends stand in one."""
     small, queued = every(2, nbytes=400), every(2, mode="queued")
     other = [driven(row, "cupy") for row in every(2)]
-    (mixed,) = matrix.tables([driven(row, "cupy", 0) for row in every(2)])
-    tables = matrix.tables([*every(2), *queued, *small, *other])
+    (mixed,) = matrix_tables([driven(row, "cupy", 0) for row in every(2)])
+    tables = matrix_tables([*every(2), *queued, *small, *other])
     sizes = ("400000 bytes, fake", "400 bytes, fake", "400000 bytes, cupy")
     titles = [f"device to device, {size}, sync: GB/s from row to column" for size in sizes]
     assert [table.title for table in tables] == titles
@@ -91,12 +93,11 @@ def test_what_was_not_measured_has_no_figure():
     reason = Reason("wrong-data", "byte 7 is wrong")
     failed = replace(pair((b, a)), status="failed", metrics={}, reason=reason, route=None)
     skipped = replace(pair((c, a)), status="skipped", metrics={}, reason=Reason("stopped", "x"))
-    (table,) = matrix.tables([pair((a, b)), failed, skipped, pair((b, c), route=None)])
+    (table,) = matrix_tables([pair((a, b)), failed, skipped, pair((b, c), route=None)])
     assert table.rows == (("a", "-", "24.8P", "-"), ("b", "failed", "-", "24.8"),
                           ("c", "-", "-", "-"))  # fmt: skip
-    lacking = replace(failed, case=replace(failed.case, params={"bytes": 4}))
-    assert list(matrix.tables([lacking, pair((a,)), pair((a, b, c))])) == []  # whoever wrote them
-    (none,) = matrix.tables([replace(row, status="failed", metrics={}) for row in every(2)])
+    assert list(matrix_tables([pair((a,)), pair((a, b, c))])) == []  # whoever wrote them
+    (none,) = matrix_tables([replace(row, status="failed", metrics={}) for row in every(2)])
     assert [row[1:] for row in none.rows] == [("-", "failed"), ("failed", "-")]
 
 
@@ -105,14 +106,14 @@ def test_what_was_not_measured_has_no_figure():
 ])  # fmt: skip
 def test_the_smallest_figure_has_its_digits(rate, cell, unit):
     a, b, c = named(3)
-    (table,) = matrix.tables([pair((a, b), rate), pair((b, c)), pair((a, c))])
+    (table,) = matrix_tables([pair((a, b), rate), pair((b, c)), pair((a, c))])
     assert table.rows[0][2] == cell
     assert table.title.endswith(f"sync: {unit} from row to column")
 
 
 def test_sixty_four_names_stay_readable():
     """Of more than 12 there is the range of all pairs; JSON has every one."""
-    found = list(matrix.tables(every(64)))
+    found = list(matrix_tables(every(64)))
     assert [(table.title, table.rows) for table in found] == [
         ("device to device, 400000 bytes, fake, sync", ())
     ]
@@ -120,7 +121,7 @@ def test_sixty_four_names_stay_readable():
         "4032 of 4032 pairs measured: by route 4032 peer",
         "median 24.8 GB/s, all from 24.8 to 24.8",
     )
-    (table,) = matrix.tables(every(12))
+    (table,) = matrix_tables(every(12))
     assert (len(table.rows), len(table.columns)) == (12, 13)
 
 
@@ -135,7 +136,7 @@ def test_odd_pairs_are_named_below():
     ]
     assert text.count("its group") == 1
     assert "GB/s     a      \\x1b[2J" in text
-    (table,) = matrix.tables([odd(row, f"{n}") for n, row in enumerate(every(5))])
+    (table,) = matrix_tables([odd(row, f"{n}") for n, row in enumerate(every(5))])
     assert len(table.remarks) == 1 + 8 + 1
     assert table.remarks[-1].startswith("and 12 more of odd-pair")
 
@@ -186,3 +187,52 @@ def test_slow_links_that_stand_in_a_table_are_not_said_again():
     assert list(models.slow_links([ladder("h2d", "a", cause="odd-pair")], [])) == []  # odd above
     assert shown(slow).count("less than 30%") == 1
     assert "h2d: slow-link: less than 30%" in shown(slow)
+
+
+NO_TIME = "no time was left: raise --budget"
+
+
+def swept(report, name, **params):
+    (row, *_) = report.measurements
+    keys = {**row.case.params, "pattern": "ladder", **params}
+    sized = [{**keys, "bytes": 8**n} for n in range(2, 6)]
+    return [skipped(replace(row.case, name=name, params=p), "budget", NO_TIME) for p in sized]
+
+
+def said(report, *rows, **keys):
+    report = replace(report, measurements=(*report.measurements, *rows), **keys)
+    return [line for line in footer(report) if line.startswith("no model")]
+
+
+def test_what_lacks_its_model_is_named():
+    report = copies()
+    rows = [*swept(report, "h2d"), *swept(report, "d2h", memory="pinned")]
+    modes = [row for mode in "pqrs" for row in swept(report, "d2d", mode=mode)]
+    assert said(report, *rows) == [f"no model of d2h a pinned sync: {NO_TIME}"]
+    named = "d2h a pinned sync, d2d a x p, d2d a x q and 2 more"
+    assert said(report, *rows, *modes) == [f"no model of {named}: {NO_TIME}"]
+
+
+def test_each_reason_is_told_of_its_own():
+    report = copies()
+    late = swept(report, "h2d", memory="pinned")
+    wrong = [
+        replace(r, status="failed", reason=Reason("x", "\x1b[2J")) for r in swept(report, "d2h")
+    ]
+    few = [ok(row.case) for row in swept(report, "d2d")]
+    assert said(report, *late, *wrong, *few, fits=()) == [
+        f"no model of h2d a pinned sync: {NO_TIME}",
+        "no model of d2h a x sync: \\x1b[2J",
+        "no model of d2d a x sync: too few sizes were measured: raise --budget",
+    ]
+
+
+def test_what_goes_without_saying():
+    """A model that there is, a run that was stopped, a ladder that was asked for: not a word."""
+    report = copies()
+    late = swept(report, "d2h")
+    assert said(report, *swept(report, "h2d")) == []
+    assert said(report, *late, fits=()) == [f"no model: {NO_TIME}"]  # nothing to tell apart
+    for status in ("interrupted", "timeout"):
+        assert said(report, *late, status=status) == []
+    assert said(replace(report, measurements=(), fits=()), *late) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_reports import bindings
 
 from gpumap.model import Trace, TraceEvent
-from gpumap.report.trace import render
+from gpumap.report.programs import perfetto
 
 ABOUT = {  # metadata: what it is of, and its one argument
     "process_name": "name", "thread_name": "name", "thread_sort_index": "sort_index",
@@ -33,7 +33,7 @@ def trace(*events, number=1, names=("a", "b"), opened=0.0, model="GPU"):
 
 
 def document(*traces):
-    text = render(traces)
+    text = perfetto(traces)
     assert text.isascii()
     assert text.endswith("}\n")
     found = json.loads(text, parse_constant=pytest.fail)
@@ -114,7 +114,7 @@ def test_events_of_a_queue_stay_one_behind_the_other(moments):
 
 def test_events_of_a_thread_are_in_time_order():
     made = trace(*(event("ab"[n % 2], n, n + 1) for n in range(1000)))
-    assert sum('"ph": "X"' in line for line in render((made,)).split("\n")) == 1000
+    assert sum('"ph": "X"' in line for line in perfetto((made,)).split("\n")) == 1000
     found = complete(document(made))
     for thread in (1, 2):
         starts = [e["ts"] for e in found if e["tid"] == thread]

@@ -10,11 +10,12 @@ from unittest.mock import patch
 
 import click
 import pytest
-import toy_benchmark
 from made_reports import bindings, made, ok
 
+import gpumap
 from gpumap import explain as lookup
 from gpumap.bench import registry
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.commands.bench import bench
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
@@ -23,19 +24,38 @@ from gpumap.judge.limits import Limit, verdicts
 from gpumap.judge.selectors import Selector
 from gpumap.model import Case, Work
 from gpumap.report import FORMATS, Style, render
-from gpumap.report.charts import speedup
+from gpumap.report.charts import speedups
 
+CASES = (CaseSpec("ping", about="a word there"), CaseSpec("pong", about="a word there and back"))
+SPEC = BenchmarkSpec(
+    "toy",
+    CASES,
+    (Family(("ping", "pong"), ("words", "tone"), ("time", "speedup")),),
+    command=("bench", "toy"),
+    columns=(
+        "case", "on", "time",
+        Column("gain", metric="speedup", about="how many times as fast as one device"),
+        Column("tone", param="tone"),
+        Column("loud", cell=lambda row: str(row.case.params["tone"]).upper()), "trust", "status",
+    ),
+    title=lambda case: f"toy of {case.params['words']} words",
+    legend=lambda rows: [f"gain: of {len(rows)} rows"],
+    charts=("speedup",),
+    sizes=("words",),
+    how=("tone",),
+    work="whole",
+)  # fmt: skip
 TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setitem(registry.BENCHMARKS, "toy", "toy_benchmark:SPEC")
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", "test_toy_benchmark:SPEC")
 
 
 def rows(gain=1.5):
     params = {"words": 4, "tone": "low"}
-    cases = (Case("toy", each.name, params, bindings(), Work()) for each in toy_benchmark.CASES)
+    cases = (Case("toy", each.name, params, bindings(), Work()) for each in CASES)
     return [ok(case, speedup=gain) for case in cases]
 
 
@@ -79,12 +99,14 @@ def test_a_shell_offers_its_cases_and_python_runs_its_command():
     option = click.Option(["--cases"])
     items = _words(click.Command("toy", params=[option]), option, "ping,")
     assert [item.value for item in items] == ["ping,pong"]
-    assert registry.commanded("toy").command == ("bench", "toy")
+    with patch("gpumap.running._run") as run:
+        gpumap.run_benchmark("toy", map="a->cuda0", seed=2)
+    run.assert_called_once_with(("bench", "toy"), {"map": "a->cuda0", "seed": 2})
 
 
 def test_its_words_have_topics_and_its_speed_ups_charts():
     """No topic of another is lost. Its work is whole: two devices are at most twice as fast."""
-    (chart,) = speedup.charts(made(measurements=rows()))
+    (chart,) = speedups.speedup(made(measurements=rows()))
     kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
     assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"

@@ -35,7 +35,8 @@ PARAMS = {
     "allreduce": {"bytes": 165_000_000, "comm": "local", "wire": "float32", "fused": "yes",
                   "tensors": 24, "pattern": "alone"},
     "train": {"network": "mlp-large", "rule": "bsp", "algorithm": "alltoall", "comm": "local",
-              "scaling": "weak", "batch": 4096, "steps": 4, "average": "gradients"},
+              "scaling": "weak", "batch": 4096, "steps": 4, "average": "gradients",
+              "input": "made"},
     "selftest": {"size": 1024, "dtype": "float32"},
 }  # fmt: skip
 PARTED = ("step", "compute", "ring", "tree", "alltoall", "host", "native")  # on all devices

@@ -8,12 +8,11 @@ import pytest
 from sessions import got, opened, places
 
 from gpumap.backends.base import Clock
-from gpumap.bench.local_workers import LocalWorkers
 from gpumap.training.asynchronous import AsynchronousTraining, Supply, gossip, receiver
-from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.jobs import LocalWorkers, Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
-from gpumap.training.optimizers import Chosen
 from gpumap.training.steps import held_out
+from gpumap.training.workers import Chosen
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 EACH, COUNT, EPOCHS, RATE = 16, 2048, 4, 0.05

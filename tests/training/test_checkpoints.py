@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpumap.errors import Exit, QuestionError, SourceError
-from gpumap.training.checkpoints import _FIX, load, save
+from gpumap.training.jobs import _FIX, load_checkpoint, save_checkpoint
 from gpumap.training.network import Layer, Network
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -36,14 +36,14 @@ LEARNED = np.array([0.5, -1.25, 3.0], np.float32)
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "learned.npz"
-    save(path, TASK, LEARNED, 5120)
+    save_checkpoint(path, TASK, LEARNED, 5120)
     return path
 
 
 def refused(path, task=TASK):
     """Return what is said of a file that is no checkpoint, without its name, and the fix."""
     with pytest.raises(QuestionError) as error:
-        load(path, task)
+        load_checkpoint(path, task)
     (diagnostic,) = error.value.diagnostics
     assert error.value.exit_code == Exit.QUESTION
     assert diagnostic.message.isprintable()
@@ -56,8 +56,8 @@ def refused(path, task=TASK):
 def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, numbers):
     """Also what is no number: whether that can be gone on with is for others to say."""
     parameters, path = np.array(numbers, np.float32), tmp_path / "any.npz"
-    save(path, TASK, parameters, 1)
-    found = load(path, TASK)
+    save_checkpoint(path, TASK, parameters, 1)
+    found = load_checkpoint(path, TASK)
     assert (found.dtype, found.shape) == (np.float32, (3,))
     assert found.tobytes() == parameters.tobytes()
     found += 1  # it may be changed
@@ -81,8 +81,8 @@ def test_it_is_a_file_that_numpy_reads(path):
 @pytest.mark.parametrize("name", ["learned.npz", "other"])
 def test_a_checkpoint_takes_the_place_of_an_older_one(path, name):
     """As a whole, and nothing else stays; a name without suffix stays, where NumPy adds one."""
-    save(path.with_name(name), TASK, LEARNED * 2, 10)
-    assert load(path.with_name(name), TASK).tolist() == (LEARNED * 2).tolist()
+    save_checkpoint(path.with_name(name), TASK, LEARNED * 2, 10)
+    assert load_checkpoint(path.with_name(name), TASK).tolist() == (LEARNED * 2).tolist()
     assert names(path.parent) == sorted({path.name, name})
 
 
@@ -167,7 +167,7 @@ def test_a_damaged_checkpoint_is_never_read_as_another_one(path):
     for data in every:
         path.write_bytes(data)
         try:
-            found = load(path, TASK)
+            found = load_checkpoint(path, TASK)
         except QuestionError:
             continue
         assert found.tobytes() == LEARNED.tobytes()
@@ -192,7 +192,7 @@ def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
 def test_a_checkpoint_of_another_network_is_refused(path, task, said):
     """By its name, which is someone's text, and by how many parameters there are."""
     assert refused(path, task) == (said, f"give one of {task.name}, or none")
-    save(path, network("small\x1b[2J\n"), LEARNED, 1)
+    save_checkpoint(path, network("small\x1b[2J\n"), LEARNED, 1)
     assert "small\\x1b[2J\\n" in refused(path)[0]
 
 
@@ -201,12 +201,12 @@ def test_what_cannot_be_written_is_said(path, monkeypatch):
     (path.parent / "folder").mkdir()
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(SourceError, match=f"cannot write {path.parent}/folder: ") as error:
-        save(path.parent / "folder", TASK, LEARNED, 1)
+        save_checkpoint(path.parent / "folder", TASK, LEARNED, 1)
     assert error.value.diagnostics[0].hint
     for broken in ("fdopen", "fsync", "replace"):
         monkeypatch.setattr(os, broken, Mock(side_effect=full))
         with pytest.raises(SourceError, match="the disk is full"):
-            save(path, TASK, LEARNED * 2, 1)
+            save_checkpoint(path, TASK, LEARNED * 2, 1)
         monkeypatch.undo()
-    assert load(path, TASK).tolist() == LEARNED.tolist()
+    assert load_checkpoint(path, TASK).tolist() == LEARNED.tolist()
     assert names(path.parent) == ["folder", path.name]

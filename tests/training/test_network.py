@@ -13,7 +13,7 @@ from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.backends.fake.session import FakeSession
 from gpumap.errors import Unsupported
 from gpumap.training.network import Layer, Network, Replica, cross_entropy, outputs, reference
-from gpumap.training.transformer import Transformer
+from gpumap.training.tasks import Transformer
 
 SEED = 3
 EPS = 2.0**-23

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import got, opened, places, sent
 
-from gpumap.training.optimizers import (
+from gpumap.training.workers import (
     DECAY,
     EPSILON,
     FIRST,

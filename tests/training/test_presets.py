@@ -3,7 +3,7 @@
 import pytest
 from tables import table
 
-from gpumap.training.presets import PARAMETERS, nbytes
+from gpumap.training.network import PARAMETERS, nbytes
 
 NETWORKS = table(__file__)
 

@@ -7,8 +7,8 @@ import pytest
 
 from gpumap.errors import QuestionError
 from gpumap.launch.launch_config import is_model_class
-from gpumap.training.optimizers import Chosen
-from gpumap.training.session import train
+from gpumap.training.loop import train
+from gpumap.training.workers import Chosen
 
 BSP = Chosen("bsp", "parameters")
 CALLS = []

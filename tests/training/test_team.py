@@ -10,8 +10,7 @@ from sessions import REAL, got, opened, places, sent, skipped
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.local import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
-from gpumap.training.optimizers import Chosen, Mean, Meet, Optimizer, Push
-from gpumap.training.workers import LocalTeam, Worker
+from gpumap.training.workers import Chosen, LocalTeam, Mean, Meet, Optimizer, Push, Worker
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5

@@ -14,8 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from gpumap.extras import install
-from gpumap.report.charts.chart import Chart, ends, short
-from gpumap.report.charts.svg import INK, PAGE, RULE, SERIES, SOFT, TITLE, tidied
+from gpumap.report.charts import INK, PAGE, RULE, SERIES, SOFT, TITLE, Chart, ends, short, tidied
 from gpumap.text import label, printable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import SourceError
 from gpumap.extras import pip
 from gpumap.judge.ceilings import few
-from gpumap.report import Style, diagnoses, every, outcomes, plain, rows
+from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
 from gpumap.report.table import RIGHT, Table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from gpumap.model import Binding, Probe, Report
-    from gpumap.report.charts.chart import Chart
+    from gpumap.report.charts import Chart
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
@@ -77,7 +77,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         "report.html.j2",
         charts(report) if told else (),
         report=report,
-        diagnoses=diagnoses,
+        outcomes=outcomes,
         headline=next(plain.headline(report), f"{report.kind}: {report.status}"),
         color=color(report),
         doubts=doubts(report),
@@ -91,7 +91,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         plan=rows.plan(report) if report.plans else (),
         found=rows.figures(report) if told else (),
         method=rows.footer(report) if told else (),
-        every=every.table(report.measurements),
+        every=outcomes.every(report.measurements),
         checked=plain.lines(plain.check(report), None) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
         machine=_machine(report),

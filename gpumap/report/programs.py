@@ -1,6 +1,7 @@
-"""Traces as tables of text, and as events that Perfetto and chrome://tracing show.
+"""What programs did, as tables: traces, the use of devices, runs on fewer names, ranks of a job.
 
-The format of events: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+Traces are events too, which Perfetto and chrome://tracing show. Their format:
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 (Google, "Trace Event Format"); of it complete events (`ph` "X") and metadata ("M") are used.
 
 A context is a process, each of its devices a thread; the host and copies from one name to another
@@ -15,16 +16,28 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.judge.programs import HOST, TARGET, summary
-from gpumap.report.table import Table
+from gpumap.judge.programs import HOST, TARGET, WHY, seconds, shares, summary
+from gpumap.report.table import Table, estimate
 from gpumap.text import printable
+from gpumap.units import counted, ranges
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.judge.programs import Summary, Unasked
-    from gpumap.model import Busy, Ran, Report, Trace, TraceEvent
+    from gpumap.model import (
+        Busy,
+        Ran,
+        Rank,
+        Report,
+        Scaled,
+        Scaling,
+        Trace,
+        Use,
+        Utilisation,
+    )
+
 
 _HOST = "cpu"  # the target of what is in host memory
 _LEAF = json.JSONEncoder(allow_nan=False).encode
@@ -40,7 +53,7 @@ _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
 _NONE = "-"
 
 
-def render(traces: Iterable[Trace]) -> str:
+def perfetto(traces: Iterable[Trace]) -> str:
     """Return one JSON document for all traces; all of it is ASCII, each event on a line."""
     every = tuple(traces)
     lines = ",\n".join(_LEAF(event) for trace in every for event in _events(trace))
@@ -65,7 +78,13 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
                 "dur": (stop - start) / 1000,
                 "pid": trace.number,
                 "tid": threads[event.device],
-                "args": _arguments(event),
+                "args": {
+                    "bytes": event.nbytes,
+                    "shape": list(event.shape),
+                    "implicit": event.implicit,
+                    "device": printable(event.device),
+                    **({} if event.line is None else {"line": printable(event.line)}),
+                },
             }
 
 
@@ -94,21 +113,11 @@ def _perfetto_about(
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": told}
 
 
-def _arguments(event: TraceEvent) -> dict[str, Any]:
-    return {
-        "bytes": event.nbytes,
-        "shape": list(event.shape),
-        "implicit": event.implicit,
-        "device": printable(event.device),
-        **({} if event.line is None else {"line": printable(event.line)}),
-    }
-
-
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def tables(report: Report) -> Iterator[Table]:
+def traces(report: Report) -> Iterator[Table]:
     """Yield three tables for each context that a program opened, up to CONTEXTS of them."""
     count = len(report.traces)
     for trace in report.traces[:CONTEXTS]:
@@ -153,7 +162,7 @@ def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
     names = _NONE if busy.device == HOST else ", ".join(busy.names)
     if not busy.events:
         return device, names, "0", _NONE, _NONE
-    return device, names, str(busy.events), _duration(busy.seconds), _share(busy.share)
+    return device, names, str(busy.events), _duration(busy.seconds), _share_of(busy.share)
 
 
 def _about(trace: Trace) -> Iterator[str]:
@@ -181,7 +190,7 @@ def _times(found: Summary) -> Iterator[str]:
         whole = _duration(found.span)
         yield f"share: of {whole}, from the start of the first event to the end of the last one"
     if found.overlap is not None:
-        yield f"overlap of the devices, of operations: {_share(found.overlap)}"
+        yield f"overlap of the devices, of operations: {_share_of(found.overlap)}"
     if found.untimed:
         yield (
             f"{found.untimed} events have no times: their device cannot tell when its queue came "
@@ -195,7 +204,7 @@ def _duration(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else units.together((seconds,), "s")[0]
 
 
-def _share(share: float | None) -> str:
+def _share_of(share: float | None) -> str:
     return _UNKNOWN if share is None else f"{share:.0%}"
 
 
@@ -206,3 +215,109 @@ def _capped(
     if len(rows) <= MOST:
         return tuple(rows), ()
     return tuple(rows[:MOST]), (f"the first {MOST} of {len(rows)} rows; {_ALL}",)
+
+
+USES = (
+    "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
+    "longest idle", "kernels", "waits", "kernel time", "copy time",
+)  # fmt: skip
+_RIGHT = USES[3:]
+STEPS = ("names", "time", "speed-up", "busy", "memory", "n")
+_NOTABLE = 0.05  # of the time of cores that other programs had
+
+
+def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
+    """Return a row for each name, without columns of which nothing is known.
+
+    Args:
+        found: what was seen.
+        refs: the devices by their ids, as a map writes them.
+    """
+    rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
+    title = f"use of devices in {seconds(found.elapsed)}"
+    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full().printable()
+
+
+def _use(use: Use, device: str) -> tuple[str, ...]:
+    return (
+        use.name,
+        device,
+        {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
+        _used(use.busy),
+        _used(use.peak),
+        units.memory(use.memory),
+        units.memory(use.bytes_to_device),
+        units.memory(use.bytes_to_host),
+        _NONE if use.first is None else f"{use.first:.1f} s",
+        _NONE if use.idle is None else f"{use.idle:.1f} s",
+        _NONE if use.kernels is None else f"{use.kernels:,}",
+        _NONE if use.waits is None else f"{use.waits:,}",
+        _NONE if use.computing is None else seconds(use.computing),
+        _NONE if use.copying is None else seconds(use.copying),
+    )
+
+
+def _used(share: float | None) -> str:
+    return _NONE if share is None else f"{share:.0%}"
+
+
+def _uses_remarks(found: Utilisation) -> Iterator[str]:
+    where = "from outside" if found.command else "between samples"
+    yield (
+        f"{found.cpu:.1f} s of CPU time, {units.memory(found.memory)} of host memory at most; "
+        f"seen {where} at {counted(found.looks, 'look')}"
+    )
+    for use in found.uses:
+        if use.verdict == "unknown" and use.why:
+            yield f"{use.name}: cannot tell, {WHY[use.why]}"
+        if use.foreign is not None and use.foreign >= _NOTABLE:
+            yield f"{use.name}: other programs had {use.foreign:.0%} of its time"
+        if use.power is not None or use.throttle:
+            power = () if use.power is None else (f"{use.power:.0f} W at most",)
+            held = (f"limited by: {', '.join(use.throttle)}",) if use.throttle else ()
+            yield f"{use.name}: {'; '.join((*power, *held))}"
+    if found.unseen >= _NOTABLE:
+        yield f"{found.unseen:.2f} s of CPU time belong to no core: of threads between two looks"
+
+
+def scaled(found: Scaling) -> Table:
+    """Return a row for each number of names that a program was measured on."""
+    rows = tuple(map(_step, found.steps))
+    remarks = ("median of n runs [95 % interval]; busy: in the last of them, seen from outside",)
+    return Table("a program on so many names", STEPS, rows, remarks, right=STEPS[1:])
+
+
+def _step(step: Scaled) -> tuple[str, ...]:
+    failed = step.code is not None
+    return (
+        str(len(step.names)),
+        f"failed, code {step.code}" if failed and step.time is None else estimate(step.time),
+        estimate(step.speedup),
+        shares(step),
+        units.memory(max((run.memory for run in step.runs), default=None)),
+        str(len(step.runs)),
+    )
+
+
+RANKS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA", "cores")
+
+
+def ranks(report: Report) -> Iterator[Table]:
+    """Yield the table, where the process was one of several; all of its text is printable."""
+    if not report.ranks:
+        return
+    rows = tuple(tuple(map(printable, _rank(rank))) for rank in report.ranks)
+    hosts = len({rank.host for rank in report.ranks})
+    machines = "1 machine" if hosts == 1 else f"{hosts} machines"
+    yield Table(f"{len(rows)} ranks on {machines}", RANKS, rows, ())
+
+
+def _rank(rank: Rank) -> tuple[str, ...]:
+    process = (str(rank.number), str(rank.local), rank.host, str(rank.process))
+    if rank.binding is None:
+        return (*process, *[_NONE] * (len(RANKS) - len(process)))
+    device = rank.binding.device
+    node = _NONE if device.numa_node is None else str(device.numa_node)
+    cores = ranges(device.cores) or _NONE
+    identity = device.uuid or device.pci or _NONE
+    return (*process, rank.binding.name, str(device.ref), identity, node, cores)

@@ -1,6 +1,7 @@
-"""Limits: what they ask, what an interval says to them, and what that means for the exit code."""
+"""Many outcomes end in one exit code: of several, what a script must hear about first."""
 
 import math
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,13 @@ from gpumap import model
 from gpumap.bench.model import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Against, Terms
-from gpumap.judge.exit_status import STATUS, Gate, decided, gated, judged
+from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status
 from gpumap.judge.limits import Limit, early, verdicts, word
 from gpumap.judge.selectors import Selector
-from gpumap.model import replace
+from gpumap.model import BreakEven, Case, Work, replace
 from gpumap.model.figures import UNITS
 
+ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 TABLE = table(__file__)
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 ENDS = st.tuples(FLOATS, FLOATS).map(sorted)
@@ -26,6 +28,24 @@ OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<="}
 ABSENT = Diagnostic("absent", "b: cuda7 is not there", 2, hint="there is cuda0", name="b")
 LIMIT = "dot.many.speedup>=1.8"
 ID = "dot.many[backend=fake,names=a+b,size=64]"
+
+
+def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
+    """In whatever order, and however often, they came; that of a closed pipe no report tells."""
+    for first, second in combinations(ORDER, 2):
+        assert exit_code([second, first, second]) == exit_code([first, second]) == first
+    assert exit_code([]) == Exit.OK
+    assert set(ORDER) == set(Exit) - {Exit.CLOSED_PIPE} == set(STATUS)
+    assert [status(Exit(code), ()) for code in ORDER] == [
+        "internal", "error", "wrong-data", "interrupted", "timeout", "absent", "no",
+        "inconclusive", "ok",
+    ]  # fmt: skip
+
+
+def test_a_break_even_without_an_answer_leaves_a_run_inconclusive():
+    """Whatever the rows say, and only where nothing worse has happened."""
+    open_ = BreakEven(Case("transfer", "affine", {}, (), Work()), "x", "host", (), 0, "budget", {})
+    assert [status(code, (), (open_,)) for code in (Exit.OK, Exit.NO)] == ["inconclusive", "no"]
 
 
 def case(name="many", bench="dot", *names, **params):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
 from gpumap.judge.ceilings import few, founded
 from gpumap.model import Estimate
@@ -29,12 +30,12 @@ _BINDS = {
 
 def title(case: Case) -> str:
     """Return the title of a row's table."""
-    batch, count = int(case.params["batch"]), len(case.names)
-    if case.params["scaling"] == "weak":
-        scaling = f"weak scaling: {batch // count} examples for each device"
+    step = StepKey.of(case)
+    if step.scaling == "weak":
+        scaling = f"weak scaling: {step.batch // len(case.names)} examples for each device"
     else:
-        scaling = f"strong scaling: {batch} examples for all devices"
-    return f"train, {scaling}, {case.params['comm']}"
+        scaling = f"strong scaling: {step.batch} examples for all devices"
+    return f"train, {scaling}, {step.comm}"
 
 
 def _waited(row: Measurement, *phases: str) -> str:
@@ -83,11 +84,11 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
 
     There is none where one of the rows has too few samples for an interval.
     """
-    networks = list(dict.fromkeys(str(row.case.params["network"]) for row in rows))
+    networks = list(dict.fromkeys(StepKey.of(row.case).network for row in rows))
     steps = [row for row in rows if row.case.name == "step" and row.status == "ok"]
     pairs = [row for row in steps if len(row.case.names) <= 2]  # noqa: PLR2004 - a second device
     gains = {
-        str(row.case.params["network"]): row.metrics["speedup"]
+        StepKey.of(row.case).network: row.metrics["speedup"]
         for row in pairs
         if "speedup" in row.metrics
     }
@@ -105,10 +106,9 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
 
 def rule(case: Case) -> str:
     """Return how results are exchanged, in the words of a table."""
-    found = str(case.params.get("rule", "-"))
-    if case.params.get("average") == "parameters":
-        found += " of parameters"
-    return f"{found} {case.params['algorithm']}" if "algorithm" in case.params else found
+    step = StepKey.of(case)
+    average = " of parameters" if step.average == "parameters" else ""
+    return f"{step.rule}{average} {step.algorithm}".rstrip()
 
 
 def _what(row: Measurement) -> str:
@@ -132,7 +132,7 @@ def _moves(row: Measurement) -> bool:
 
 def _of_step(row: Measurement) -> str:
     """Return the time of one step: a round may hold several."""
-    time, steps = row.metrics.get("time"), int(row.case.params["steps"])
+    time, steps = row.metrics.get("time"), StepKey.of(row.case).steps
     if time is None or steps == 1:
         return spread(time)
     return spread(Estimate(time.value / steps, time.low / steps, time.high / steps, time.unit))

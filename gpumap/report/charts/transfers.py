@@ -1,4 +1,4 @@
-"""What copies and exchanges of every size take, with the model, and from where on a device pays."""
+"""Charts of copies and exchanges: what each size takes, its model, and pairs of devices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.report.charts import paper
-from gpumap.report.charts.chart import Chart, drawable, ends, short
-from gpumap.report.charts.svg import INK, RULE, SERIES
+from gpumap.bench.keys import BreakEvenKey, SizedKey
+from gpumap.bench.model import fit_id
+from gpumap.bench.registry import key
+from gpumap.report import copies
+from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
+from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
+from gpumap.text import label, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,27 +24,29 @@ if TYPE_CHECKING:
     from gpumap.model import BreakEven, Case, Estimate, Fit, Measurement, Report
 
     Points = Sequence[tuple[float, Estimate]]
+    from collections.abc import Sequence
+
+    from gpumap.report.copies import Pairs
+
 
 _CURVES = len(SERIES)
 _PAYING = 6  # break-evens of a chart
 _HIGH, _ROW, _BELOW, _BOTTOM = 230.0, 36.0, 46.0, 8.0  # pixels
 _LEFT = 52.0
 _PARTS = 48  # of a curve
-_ANY_SIZE = ("bytes", "size_name", "pattern")
 _FAR = 3.0  # times the extreme times: an interval that goes on is cut off
 _ROOM = 1.6  # times the largest and smallest that axes reach
 _ON = 1.5  # times the largest size that was looked at: a device that won there goes on
 _BESIDE = 1.1  # times a size: from one curve to the next
-_WORDS = ("memory", "mode", "comm", "wire")
 
 
-def charts(report: Report) -> Iterator[Chart]:
+def transfer(report: Report) -> Iterator[Chart]:
     """Yield a chart for each backend and names that have models; decisions are below the first."""
     points = _points(report.measurements)
     groups: dict[tuple[str, ...], list[Fit]] = {}
     for fit in report.fits:
         case = fit.case
-        if points.get(_key(case)):
+        if points.get(fit.id):
             groups.setdefault((case.bench, case.backend, named(case)), []).append(fit)
     for (bench, backend, names), fits in groups.items():
         pays = [
@@ -52,33 +58,27 @@ def charts(report: Report) -> Iterator[Chart]:
         yield _chart(title, fits, points, pays)
 
 
-def _key(case: Case) -> tuple[object, ...]:
-    params = sorted((k, str(v)) for k, v in case.params.items() if k not in _ANY_SIZE)
-    return case.bench, case.name, case.backend, case.names, tuple(params)
-
-
-def _points(rows: Sequence[Measurement]) -> dict[tuple[object, ...], list[tuple[float, Estimate]]]:
+def _points(rows: Sequence[Measurement]) -> dict[str, list[tuple[float, Estimate]]]:
     """Return what each size of a kind of copy took, one at a time."""
-    found: dict[tuple[object, ...], list[tuple[float, Estimate]]] = {}
+    found: dict[str, list[tuple[float, Estimate]]] = {}
     for row in rows:
-        size, time = row.case.params.get("bytes"), row.metrics.get("time")
-        alone = row.case.params.get("pattern") in ("ladder", "alone")
-        if alone and isinstance(size, int) and size > 0 and time is not None and drawable(time):
-            found.setdefault(_key(row.case), []).append((float(size), time))
-    return {key: sorted(points, key=lambda point: point[0]) for key, points in found.items()}
+        size, time = key(row.case), row.metrics.get("time")
+        if isinstance(size, SizedKey) and size.alone and time is not None and drawable(time):
+            found.setdefault(fit_id(row.case), []).append((float(size.bytes), time))
+    return {id_: sorted(points, key=lambda point: point[0]) for id_, points in found.items()}
 
 
 def _chart(
     title: str,
     fits: Sequence[Fit],
-    points: dict[tuple[object, ...], list[tuple[float, Estimate]]],
+    points: dict[str, list[tuple[float, Estimate]]],
     pays: Sequence[BreakEven],
 ) -> Chart:
     shown, paying = fits[:_CURVES], pays[:_PAYING]
     told = [_told(fit) for fit in shown] + [_pays(one) for one in paying]
     if len(fits) > len(shown) or len(pays) > len(paying):
         told.append("what is not drawn is in the tables")
-    curves = [(fit, points[_key(fit.case)]) for fit in shown]
+    curves = [(fit, points[fit.id]) for fit in shown]
     height = _head(shown) + _HIGH + _BELOW + (_ROW * len(paying)) + _BOTTOM
     return Chart(title, tuple(told), height, partial(_draw, curves, paying))
 
@@ -94,7 +94,8 @@ def _legend(fits: Sequence[Fit]) -> list[paper.Entry]:
 
 
 def _word(case: Case) -> str:
-    return " ".join((case.name, *(str(case.params[k]) for k in _WORDS if k in case.params)))
+    sized = key(case)
+    return " ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ())))
 
 
 def _told(fit: Fit) -> str:
@@ -118,7 +119,7 @@ def _pays(one: BreakEven) -> str:
 
 
 def _what(one: BreakEven) -> str:
-    place = "x resident" if one.case.params.get("resident") == "true" else "x moved"
+    place = "x resident" if BreakEvenKey.of(one.case).resident else "x moved"
     return f"{one.workload}, {place}"
 
 
@@ -207,3 +208,108 @@ def _decision(axes: Axes, row: int, one: BreakEven, sizes: tuple[float, float]) 
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
         for place, reach in ((low, 0.09), (high, 0.09), (found.value, 0.17)):
             axes.plot([place, place], [y - reach, y + reach], color=INK, linewidth=1.5)
+
+
+_NAMES_LEFT, _TOP, _UPRIGHT = 92.0, 24.0, 94.0  # pixels
+_TALLEST = 46.0  # pixels of a row
+_DARKEST = 0.5  # of the colour: text stays readable on it
+_WIDE = 8  # devices; of more the figures need a smaller text, without route and decimals
+_NAME = 12  # characters: upright they have room
+_PLAIN = 10.0  # from here on a short figure needs no decimals
+_TURNED = 5  # from here on names above stand upright
+
+
+def matrix(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each matrix that has a table."""
+    for title, pairs in copies.matrices(shown(report)):
+        if sum(_value(row) > 0.0 for row in pairs.values()) > 1:
+            yield _heat_map(f"From {title}", pairs)
+
+
+def _heat_map(title: str, pairs: Pairs) -> Chart:
+    names = copies.paired(pairs)
+    side = _side(len(names))
+    return Chart(title, tuple(_told_pairs(pairs)), _above(names) + side * len(names) + 8.0,
+                 partial(_draw_pairs, names, pairs))  # fmt: skip
+
+
+def _side(count: int) -> float:
+    return min(_TALLEST, (paper.WIDTH - _NAMES_LEFT - paper.EDGE) / count)
+
+
+def _above(names: Sequence[str]) -> float:
+    return _TOP if len(names) < _TURNED else _UPRIGHT
+
+
+def _told_pairs(pairs: Pairs) -> Iterator[str]:
+    """Yield the ends of what was seen, and what is not seen in colours."""
+    unit, _ = copies.pair_cells(pairs)
+    way = "from the name at the left to that above"
+    yield f"in the fields: {unit}, {way}; the colour goes from none at zero to the fastest"
+    known = {p: r for p, r in pairs.items() if drawable(r.metrics.get("bandwidth"))}
+    order = sorted(known, key=lambda pair: known[pair].metrics["bandwidth"].value)
+    for word, (a, b) in (("slowest", order[0]), ("fastest", order[-1])):
+        yield f"{word}: {a} to {b}, {estimate(known[a, b].metrics['bandwidth'])}"
+    routes = sorted({row.route for row in known.values() if row.route})
+    if routes:
+        yield f"routes: {', '.join(routes)}"
+    if len(known) < len(pairs):
+        yield f"{len(pairs) - len(known)} pairs have no figure: see the tables"
+
+
+def _draw_pairs(names: Sequence[str], pairs: Pairs, figure: Figure) -> None:
+    from matplotlib.patches import Rectangle
+
+    side, count, above = _side(len(names)), len(names), _above(names)
+    right = paper.EDGE
+    axes = paper.axes(figure, above, side * count, left=_NAMES_LEFT, right=right)
+    axes.set_xlim(0, count)
+    axes.set_ylim(count, 0)
+    axes.axis("off")
+    for pair, share in _shares(pairs).items():
+        hollow = not pairs[pair].metrics["bandwidth"].has_interval
+        x, y = names.index(pair[1]), names.index(pair[0])
+        axes.add_patch(
+            Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=SERIES[0],
+                      alpha=_DARKEST * share, edgecolor="none", fill=not hollow)
+        )  # fmt: skip
+    small = 9.0 if count > _WIDE else paper.SMALL
+    _, cells = copies.pair_cells(pairs)
+    mixed = len({row.route for row in pairs.values()}) > 1  # else the text beside it has the route
+    for (a, b), cell in cells.items():
+        text = _field(cell if mixed else cell.rstrip("PS="), count)
+        place = names.index(b) + 0.5, names.index(a) + 0.5
+        axes.text(*place, text, color=INK, ha="center", va="center", fontsize=small)
+    _heads(figure, names, side, above)
+
+
+def _field(text: str, count: int) -> str:
+    """Return the text of a field: shorter, where there are many."""
+    number = text.rstrip("PS=")
+    if count <= _WIDE or not number.replace(".", "", 1).isdigit():
+        return label(text, 9)
+    return f"{float(number):.0f}" if float(number) >= _PLAIN else number
+
+
+def _heads(figure: Figure, names: Sequence[str], side: float, above: float) -> None:
+    wide = (paper.WIDTH - _NAMES_LEFT - paper.EDGE) / len(names)
+    turned = len(names) >= _TURNED
+    for n, name in enumerate(names):
+        short = middle(name, _NAME if turned or len(names) < _TURNED - 1 else _NAME - 3)
+        paper.write(figure, _NAMES_LEFT - 8, above + side * (n + 0.5) + 4, short, SOFT, title=name,
+                    ha="right", fontsize=paper.SMALL)  # fmt: skip
+        how = {"rotation": 90, "ha": "center"} if turned else {"ha": "center"}
+        above_it = short if turned else f"to {short}"
+        paper.write(figure, _NAMES_LEFT + wide * (n + 0.5), above - 8, above_it, SOFT,
+                    title=name if short != name else "", fontsize=paper.SMALL, **how)  # fmt: skip
+
+
+def _shares(pairs: Pairs) -> dict[tuple[str, str], float]:
+    """Return how far up between zero and the fastest each pair is."""
+    values = {pair: _value(row) for pair, row in pairs.items() if _value(row) > 0.0}
+    return {pair: value / max(values.values()) for pair, value in values.items()}
+
+
+def _value(row: Measurement) -> float:
+    found = row.metrics.get("bandwidth")
+    return found.value if found is not None and drawable(found) else 0.0

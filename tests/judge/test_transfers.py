@@ -1,15 +1,25 @@
 """What copies at once gain, held against each by itself: one cause where it is too little."""
 
+from itertools import product
+
 import pytest
-from copy_rows import MB, copy, core, gpu, named, nowhere, only
+from copy_rows import MB, copy, core, exactly, gpu, named, nowhere, only
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
-from gpumap.judge.transfers import copies_explained
+from gpumap.judge.transfers import copies_explained, odd_pairs
 from gpumap.model import Around, Estimate, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone
 NOTHING = LinkState()
+GB = 1e9
+PCIE4 = {"max_link_generation": 4, "max_link_width": 16}
+PCIE3 = {"max_link_generation": 3, "max_link_width": 16}
+TABLE = table(__file__)
+GEN5 = {"speed": 32e9, "max_speed": 32e9, "width": 16, "max_width": 16}
+FINE = LinkState(node=0, nodes=(0,), core_node=0, translated=False, translated_by="seen", **GEN5)
+HEAD = "less than 30% of PCIe 5 x16. "
 
 
 def seeing(**states):
@@ -211,3 +221,166 @@ def test_on_a_busy_machine_no_pair_is_odd(foreign, cause):
     pairs = [copy("d2d", (cores[n], cores[n + 1]), T * (1 + n // 2)) for n in range(3)]
     found = copies_explained([replace(p, around=Around(foreign, 0.0)) for p in pairs], seeing())
     assert [row.explanation and row.explanation.cause for row in found] == [None, None, cause]
+
+
+def pairs(*rates, devices=None, route="peer", spread=0.001, **more):
+    every = named(*(devices or [gpu(n) for n in range(len(rates) + 1)]))
+    return [
+        copy("d2d", (every[0], other), MB / (rate * GB), memory="device", route=route,
+             spread=spread, **more)
+        for other, rate in zip(every[1:], rates, strict=True)
+    ]  # fmt: skip
+
+
+def odd(rows):
+    found = odd_pairs(rows)
+    return {"->".join(r.case.names): found[r.case.id].text for r in rows if r.case.id in found}
+
+
+@pytest.mark.parametrize(("rates", "expected"), [
+    ((20, 5), {}),  # nobody can tell which
+    ((20, 20, 5), {"a->d": "a->d: 5.00 GB/s, its group 20.0 GB/s"}),
+    ((24.8, 24.7, 6.1, 24.9, 24.8), {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}),
+    ((20, 20, 20, 25), {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}),
+    *(((20, 20, rate), {}) for rate in (18, 20, 22.1)),  # 90 % to 111 % of the median
+    ((27, 27, 30), {}),
+])  # fmt: skip
+def test_a_pair_far_from_the_median_of_its_group_is_odd(rates, expected):
+    assert odd(pairs(*rates, spread=0.0)) == expected
+
+
+@pytest.mark.parametrize(("spread", "n", "out"), [(0.02, 6, 1), (0.03, 6, 0), (0.0, 5, 0)])
+def test_the_whole_interval_must_be_outside(spread, n, out):
+    """Under six samples it is none; the row has its own bandwidth and its group's median."""
+    rows = [*pairs(20, 20, spread=0.0, n=n), *pairs(1, 1, 17.6, spread=spread, n=n)[2:]]
+    found = [row.explanation for row in copies_explained(rows, nowhere)]
+    assert [why is not None for why in found] == [False, False, bool(out)]
+    if out:
+        assert (found[2].cause, found[2].figures["group"]) == ("odd-pair", exactly(20 * GB, "B/s"))
+        assert found[2].figures["pair"] == rows[2].metrics["bandwidth"]
+
+
+def test_pairs_of_another_route_mode_size_or_link_are_another_group():
+    """A staged copy is slower, and nothing is wrong with it; rows without figures are no pairs."""
+    every = [gpu(n, facts=PCIE4) for n in range(4)]
+    old = [replace(device, facts=PCIE3) for device in every]
+    others = [{"mode": "queued"}, {"nbytes": 400}, {"pattern": "ladder"}, {"route": "staged"}]
+    good = pairs(20, 20, 5)
+    for other in others:
+        assert odd([*pairs(20, 20, 20), *pairs(5, 5, 5, **other)]) == {}
+    assert odd([*pairs(20, 20, 20, devices=every), *pairs(9, 9, 9, devices=old)]) == {}
+    # either way is one kind of link: from a new card to an old one as back
+    a, b, c, d = named(every[0], *(replace(gpu(n), facts=PCIE3) for n in (1, 2, 3)))
+    ends = [((a, b), 10), ((c, a), 10), ((a, d), 3)]
+    rows = [copy("d2d", each, MB / (rate * GB), memory="device") for each, rate in ends]
+    assert list(odd(rows)) == ["a->d"]
+    assert odd([replace(row, status="failed", metrics={}) for row in good]) == {}
+    assert odd([copy("h2d", row.case.bindings, 1.0) for row in good]) == {}
+
+
+def test_numa_nodes_are_said_where_they_differ():
+    rows = pairs(20, 20, 8, devices=[gpu(n, numa_node=n // 3) for n in range(4)])
+    a, b = rows[2].case.bindings
+    evil = replace(rows[2].case, bindings=(a, replace(b, name="\x1b[2J")))
+    (text,) = odd([*rows[:2], replace(rows[2], case=evil)]).values()
+    assert text.startswith("a->\\x1b[2J: ")
+    assert text.endswith("(across NUMA nodes 0 and 1)")
+    (text,) = odd(pairs(20, 20, 8, devices=[gpu(n, numa_node=1) for n in range(4)])).values()
+    assert text.endswith("its group 20.0 GB/s")
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=7), st.floats(1e-3, 1e3))
+def test_the_unit_makes_no_pair_odd(rates, factor):
+    """Only ratios count: as fast a machine as may be has the same odd pairs, or next to."""
+    here = pairs(*rates, spread=0.0)
+    there = pairs(*(rate * factor for rate in rates), spread=0.0)
+    middle = sorted(rates)[len(rates) // 2]
+    clear = all(abs(rate / middle - edge) > 1e-6 for rate in rates for edge in (0.9, 1 / 0.9))
+    assert not clear or len(rates) % 2 == 0 or set(odd(here)) == set(odd(there))
+
+
+@given(st.permutations([20, 20.1, 19.9, 20.2, 5, 40]))
+def test_the_order_of_pairs_makes_no_difference(rates):
+    named_ = {text.partition(": ")[2].split()[0] for text in odd(pairs(*rates)).values()}
+    assert named_ == {"5.00", "40.0"}
+
+
+def told(state, *, case="h2d", memory="pinned", share=0.2, seconds=MB / 12.6e9, **more):
+    row = copy(case, named(gpu(0)), seconds, memory=memory, share=share, **more)
+    why = only([row], lambda devices: {device.id: state for device in devices})
+    assert why is None or why.cause == "slow-link"
+    return why
+
+
+def findings(state, **more):
+    text = told(state, **more).text
+    assert text.startswith(HEAD)
+    parts = [part.partition(": ") for part in text.removeprefix(HEAD).split("; ")]
+    return {topic: said for topic, _, said in parts}
+
+
+@pytest.mark.parametrize(("more", "slow"), [
+    ({"share": 0.29}, True), ({"share": 0.3}, False), ({"nbytes": MB}, True),
+    ({"nbytes": MB - 1}, False),  # of less than 1 MiB latency takes its part
+    ({"n": 5}, False),  # their range is no interval
+    ({"n": 6}, True),
+])  # fmt: skip
+def test_below_thirty_percent_a_large_copy_is_slow(more, slow):
+    assert (told(FINE, **more) is not None) == slow
+    assert only([copy("h2d", named(gpu(0)), 1.0)], nowhere) is None
+
+
+def test_the_figures():
+    figures = {k: v.value for k, v in told(FINE, share=0.2, seconds=MB / 12e9).figures.items()}
+    assert figures == pytest.approx({"bandwidth": 12e9, "ceiling": 60e9, "share": 0.2})
+    assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
+
+
+@pytest.mark.parametrize(("topic", "state", "said"), TABLE["reasons"])
+def test_a_reason_is_checked_or_cannot_be(topic, state, said):
+    assert findings(LinkState(**(state or {})))[topic].startswith(said)
+
+
+@pytest.mark.parametrize(("ways", "rate", "said"), [
+    (1, 3.3e9, "right after the copies"), (1, 5e9, "right after the copies"),
+    (1, 12e9, "but only when idle"), (2, 6.6e9, "right after the copies"),
+    (2, 12e9, "but only when idle"),
+])  # fmt: skip
+def test_a_link_that_idles_is_not_slow(ways, rate, said):
+    """Lanes of 2.5 GT/s cannot carry 12 GB/s: it slowed down when the copies had ended."""
+    state = LinkState(width=16, max_width=16, speed=2.5e9, max_speed=32e9)
+    found = findings(state, case="bidir" if ways == 2 else "h2d", seconds=ways * MB / rate)
+    assert found["link speed"] == f"checked: 2.5 of 32 GT/s, {said}"
+
+
+@pytest.mark.parametrize(("node", "width", "translated", "memory"), [
+    *product((0, 1, None), (8, 16, None), (True, False, None), ("pinned", "pageable")),
+])  # fmt: skip
+def test_what_holds_comes_first_and_what_does_not_last(node, width, translated, memory):
+    nodes = {"node": node, "nodes": (0,), "core_node": 0}
+    state = LinkState(**nodes, width=width, max_width=16, translated=translated, translated_by="x")
+    cleared = ("it is pinned", "are on node", "all of", "does not translate")
+    said = list(findings(state, memory=memory).values())
+    ranks = [
+        1 if s.startswith("cannot") else 2 if any(c in s for c in cleared) else 0 for s in said
+    ]
+    assert ranks == sorted(ranks)
+    assert len(said) == 5
+
+
+BOTH = named(gpu(0), gpu(1))
+ALONE = [copy("h2d", [b], 1e-3, mode=mode) for b in BOTH for mode in ("sync", "queued")]
+
+
+def test_of_several_devices_each_is_looked_at():
+    row = copy("h2d", BOTH, 1e-3, pattern="together", speedup=2.0, share=0.1)
+    states = {"cuda:0": FINE, "cuda:1": LinkState(width=4, max_width=16)}
+    text = only([*ALONE, row], lambda _: states).text
+    assert text.startswith(f"{HEAD}link width of b: checked: x4 of x16")
+    assert text.count("pageable memory") == 1
+    assert "link width of a: checked: all of x16" in text
+
+
+def test_a_shared_link_is_the_better_reason():
+    row = copy("h2d", BOTH, 2e-3, pattern="together", speedup=1.0, share=0.1)
+    assert only([*ALONE, row], lambda _: {}).cause == "shared-link"

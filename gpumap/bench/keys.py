@@ -1,0 +1,131 @@
+"""Keys of rows: the parameters that a benchmark gives its cases, typed.
+
+Reports hold them as words and numbers. What other parts of gpumap need of a row, they read here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct, convert
+from msgspec.structs import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Case
+
+_TYPES = {int: "it is a whole number", str: "it is text"}
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """Parameters of a benchmark's rows; those without a default are in each of them."""
+
+    @classmethod
+    def of(cls, case: Case) -> Self:
+        """Return those of a case."""
+        return convert(case.params, cls, strict=False)
+
+    @classmethod
+    def faults(cls, row: Any) -> Iterator[tuple[str, str]]:
+        """Yield what a saved row lacks, or has of another type, and the rule that it breaks."""
+        for field in fields(cls):
+            if field.name not in row.params:
+                if field.required:
+                    yield field.name, f"a row of {row.bench} has one"
+            elif type(row.params[field.name]) is not field.type:
+                yield field.name, _TYPES[field.type]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return how a row's work is done, in the words of the reasons for which it was not."""
+        return ()
+
+
+class ProductKey(Key, frozen=True):
+    """Of products of square matrices."""
+
+    size: int
+    dtype: str
+
+
+class ControlKey(ProductKey, frozen=True):
+    """Of the control product; `beside` is the size of what it is measured with."""
+
+    beside: str
+
+
+class ChainKey(Key, frozen=True):
+    """Of a chain of operations."""
+
+    rows: int
+    dtype: str
+
+
+class SizedKey(Key, frozen=True):
+    """Of what moves bytes: alone, several at once, or as a size of a sweep."""
+
+    bytes: int
+    pattern: str
+
+    @property
+    def alone(self) -> bool:
+        """Return whether it moves some bytes one at a time, as those of a size sweep do."""
+        return self.bytes > 0 and self.pattern in ("ladder", "alone")
+
+    @property
+    def way(self) -> tuple[str, ...]:
+        """Return what tells its size sweep from others."""
+        return self.words
+
+
+class CopyKey(SizedKey, frozen=True):
+    """Of copies between the host and devices, and between devices."""
+
+    memory: str
+    mode: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the kind of memory, and whether each copy is waited for."""
+        return self.memory, self.mode
+
+
+class ExchangeKey(SizedKey, frozen=True):
+    """Of an exchange between devices."""
+
+    comm: str
+    wire: str
+    fused: str = ""
+    buffers: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return whether its tensors go as one, and whether its buffers are in no cache."""
+        fused = {"yes": ("fused",), "no": ("apart",)}.get(self.fused, ())
+        return (*fused, "cold") if self.buffers == "cold" else fused
+
+    @property
+    def way(self) -> tuple[str, ...]:
+        """Return the transport, and the type of what is sent."""
+        return self.comm, self.wire
+
+
+class StepKey(Key, frozen=True):
+    """Of steps of training; `rule`, `algorithm` and `average` tell how results are exchanged."""
+
+    network: str
+    scaling: str
+    batch: int
+    comm: str
+    input: str
+    steps: int
+    rule: str = "-"
+    algorithm: str = ""
+    average: str = ""
+
+
+class BreakEvenKey(Key, frozen=True):
+    """Of a break-even: whether the data of a call are on the device already."""
+
+    resident: bool
