@@ -28,10 +28,9 @@ from benchmarks import around, children
 from benchmarks.contest import table
 from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.base import Settings
-from gpumap.bench.crossing import CLOSE, Point, seen
-from gpumap.bench.figures import Figures, located
+from gpumap.bench.estimates import Figures, located
 from gpumap.bench.stopping import EARLY_LOOKS, Standing, done, unstable
-from gpumap.fit import fitted, intervals
+from gpumap.fit import CLOSE, Point, fitted, intervals, seen
 from gpumap.judge.compare import compare
 from gpumap.model import (
     Binding,

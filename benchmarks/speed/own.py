@@ -16,7 +16,7 @@ import gpumap
 from benchmarks.contest import Contest, looped, sampled
 from gpumap.backends.base import Clock
 from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.app import interrupts
 from gpumap.app.benchmark import Opened
 from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
+from gpumap.app.program import leave_signals
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.mpi import load
 from gpumap.distributed.ranks import Seat, Signs, Watch, state, stopped_beside
@@ -130,7 +130,7 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: Works
 
     `where` are the map, its file and the backend, as the command line has them.
     """
-    interrupts.leave()
+    leave_signals()
     first: list[Seat] = []
 
     def late() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.app import interrupts
+from gpumap.app.program import ENDING
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.judge.compare import Terms
 from gpumap.text import printable
@@ -89,7 +89,7 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
 
 def _reference(report: Report, bench: str) -> list[str]:
     """Return the option that keeps the reference, whatever it was chosen by; none without one."""
-    from gpumap.bench.pilot import reference_of
+    from gpumap.bench.sampling import reference_of
 
     names = [reference_of(report, bench, bound.device.backend) for bound in report.bindings[:1]]
     return [f"--reference={name}" for name in names if name is not None]
@@ -171,7 +171,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
     came: list[int] = []
 
     def once(number: int, _: object) -> None:

@@ -235,7 +235,7 @@ class Exchanging(Shared):
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
         """Let the size sweep be fitted."""
-        from gpumap.bench.model import fits
+        from gpumap.bench.estimates import fits
 
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 

@@ -20,15 +20,14 @@ import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
 from gpumap.bench.base import Round, Settings
-from gpumap.bench.calls import DeviceCall, HostCall, Placed
+from gpumap.bench.breakeven import CALLS, Search, World
+from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
 from gpumap.bench.chain_work import Data, HostRound, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
-from gpumap.bench.crossing import seen
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.bench.search import CALLS, Search, World
-from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.evidence import Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
+from gpumap.fit import seen
 from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Estimate, Example, Reason
 

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.operands import HOLDS, hollow_array, is_hollow, lighten, played
+from gpumap.bench.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.algorithms import split
 from gpumap.distributed.local import exchange
 from gpumap.dtypes import Array, np
