@@ -15,10 +15,10 @@ def main() -> int:
             _signal.signal(number, lambda *_: os._exit(_INTERRUPTED))
     try:
         from gpumap import cli
-        from gpumap.app.interrupts import raised
+        from gpumap.app.program import interrupted
 
         code = cli.main()
-        if raised():
+        if interrupted():
             os._exit(code)  # what was cut short must not keep the process
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.app import interrupts
-from gpumap.app.program import Ended, Program, columns, lacking, silence
+from gpumap.app.program import (
+    ENDING,
+    Ended,
+    Program,
+    columns,
+    hear_signals,
+    interrupted,
+    lacking,
+    silence,
+)
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -28,13 +36,13 @@ if TYPE_CHECKING:
 COMMANDS = {
     "check": ("Map", "gpumap.commands.check:check",
               "Check that every name of a map is a device that works."),
-    "check-files": ("Map", "gpumap.commands.check_files:check_files",
+    "check-files": ("Map", "gpumap.commands.check:check_files",
                     "Check the maps that stand in files, by their syntax alone."),
-    "devices": ("Map", "gpumap.commands.devices:devices",
+    "devices": ("Map", "gpumap.commands.check:devices",
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.doctor:doctor",
                "Say for each name whether its device is used, and if not, why."),
-    "env": ("Map", "gpumap.commands.env:env",
+    "env": ("Map", "gpumap.commands.doctor:env",
             "Print a block for an issue: versions, devices, topology, the map and variables."),
     "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
@@ -134,8 +142,8 @@ def parameters(command: Sequence[str]) -> dict[str, click.Parameter]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
-    interrupts.hear()
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    hear_signals()
     try:
         return _main(arguments)
     finally:
@@ -406,7 +414,7 @@ def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
     from gpumap.errors import Exit, GpumapError
 
-    if interrupts.raised():  # what was cut short made an error of it
+    if interrupted():  # what was cut short made an error of it
         return Exit.INTERRUPTED
     if isinstance(found := lacking(error), GpumapError):
         return Exit(_refused(found, []))

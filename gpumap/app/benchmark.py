@@ -95,7 +95,7 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
     devices = {binding.name: binding.device for binding in resolution.bindings}
     inventory.attempt(list(devices.values()))
     with ExitStack() as stack:
-        from gpumap.bench.operands import lighten
+        from gpumap.bench.verify import lighten
 
         def session(name: str) -> Session:
             made = stack.enter_context(inventory.open(devices[name], clock))
@@ -212,7 +212,7 @@ class BenchmarkRun:
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
-            from gpumap.app.idle import require_idle
+            from gpumap.bench.sizes import require_idle
 
             require_idle(turn.hardware)
         from gpumap.machine.state import Look
@@ -317,7 +317,7 @@ class BenchmarkRun:
         seen = self._draft.before.others if self._draft.before else None
         if seen is None:
             return
-        from gpumap.app.idle import disturbing
+        from gpumap.bench.sizes import disturbing
 
         cores = len(turn.inventory.host.topology.cpus)
         warning = disturbing(seen, turn.resolution.bindings, cores)
@@ -380,7 +380,7 @@ def _judged(report: Report, request: Request) -> Report:
 
 def _controlled(task: Task, turn: Turn) -> Task:
     """Return the same benchmark with the control product beside it."""
-    from gpumap.bench.control import Controlled, controlled
+    from gpumap.bench.products import Controlled, controlled
 
     bindings = turn.resolution.bindings
     plan = controlled(task.plan, bindings)

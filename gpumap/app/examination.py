@@ -1,26 +1,29 @@
-"""Doctor's run: read what decides placement, use each device, and judge both."""
+"""Doctor's run: read what decides placement, use each device, and judge both; `gpumap env`."""
 
 from __future__ import annotations
 
+import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
-from gpumap.errors import Diagnostic, MapError, SourceError
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
+from gpumap.machine import process_control
 from gpumap.model import replace
-from gpumap.text import printable
+from gpumap.text import chosen, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.app.frameworks import Answers
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.doctor.evidence import Evidence, Measured, Together
+    from gpumap.doctor.evidence import Evidence, Measured, Nvidia, Together
     from gpumap.doctor.gather import Place
-    from gpumap.model import ContextMap, Diagnosis
+    from gpumap.doctor.interpreter import Interpreter
+    from gpumap.model import Binding, ContextMap, Diagnosis
     from gpumap.resolve import Inventory
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
@@ -95,7 +98,6 @@ class _Examination:
             self._conclude_libraries()
 
     def _ask_libraries(self) -> None:
-        from gpumap.app.frameworks import ask
 
         self._record.limit.doing, asked = "asking the interpreter", self._asked
         limit = (self._end - time.monotonic()) * (_WITH_MAP if asked.for_map() else 1.0)
@@ -235,3 +237,160 @@ def _with(known: Evidence, found: Mapping[str, Measured], together: Together | N
 
 def _word(verdict: str) -> str:
     return "partly used" if verdict == "partly" else verdict
+
+
+# --- frameworks: the user's interpreter is asked, and its answers judged
+
+_DRIVER = 8.0  # seconds for the driver and nvidia-smi
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What an interpreter, its libraries and the driver said."""
+
+    interpreter: Interpreter
+    seen: str  # the interpreter as the user named it
+    facts: dict[str, dict[str, Any]]
+    nvidia: Nvidia
+    env: Mapping[str, str]
+
+    def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
+        """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
+        from gpumap.doctor.diagnose import diagnosis, seats
+
+        visible = self.nvidia.driver.devices if self.nvidia.driver else ()
+        found = []
+        for name, raw in self.facts.items():
+            told = [each for each in raw.get("devices") or () if isinstance(each, dict)]
+            known = {**raw, "driver_devices": len(visible)}
+            commands = self.interpreter.commands(name, self.env)
+            found.append(diagnosis(known, commands, self.seen, seats(told, visible, bindings)))
+        return tuple(found)
+
+
+def ask(program: Program, python: str | None, names: str | None, limit: float) -> Answers:
+    """Ask libraries by name, or all that are installed, of an interpreter: else the active one's.
+
+    Raises:
+        SourceError: the interpreter cannot be asked.
+        AbsentError: it has none of the frameworks.
+    """
+    from gpumap.doctor import interpreter as asking
+    from gpumap.doctor.facts import FRAMEWORKS
+    from gpumap.doctor.gather import ask as ask_driver
+    from gpumap.doctor.gather import denied
+    from gpumap.machine.tree import Tree
+
+    process_control.keep_orphans()  # what a library leaves behind ends with this process
+    active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
+    seen = python or (f"{active}/bin/python" if active else "python3")
+    found = asking.interpreter(seen, program.env, program.cwd)
+    there = asking.frameworks(found)
+    wanted = there if names is None else chosen(names, FRAMEWORKS, "framework", "--framework")
+    if not wanted:
+        message = f"none of {', '.join(FRAMEWORKS)} is installed for {printable(seen)}"
+        raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
+    patience = min(limit, _DRIVER)
+    with ThreadPoolExecutor(2) as pool:
+        driver = pool.submit(ask_driver, program.env, patience)
+        smi = pool.submit(asking.of_smi, program.env, patience)
+        ready = [name for name in wanted if name in there]
+        words = asking.answers(found, ready, program.env, limit)
+    tree = Tree(Path("/"))
+    machine = asking.facts(tree, program.env, denied(tree)) | smi.result()
+    machine |= asking.of_driver(driver.result())
+    machine = {key: value for key, value in machine.items() if value is not None}
+    every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
+    return Answers(found, seen, every, driver.result(), program.env)
+
+
+# --- a block about this machine to paste into an issue: what decides placement, and no secrets
+#
+# Variables are an allow-list. The home folder and the user's name are replaced wherever they stand.
+
+_PATIENCE = 10.0  # seconds for each driver
+_SHORTEST = 3  # letters of a user's name that are looked for
+_LONGEST = 300  # characters of a line
+_LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
+
+
+def environment(program: Program, python: str | None) -> str:
+    """Return the block, as Markdown."""
+    from gpumap.resolve import Inventory
+
+    inventory = Inventory(program.host(patience=_PATIENCE), None)
+    rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
+    rows += _packages(program, python) if python else ()
+    width = max(len(name) for name, _ in rows)
+    texts = (f"{name:{width}}  {_clean(text, program.env)}" for name, text in rows)
+    lines = (printable(line)[:_LONGEST].replace("```", "'''") for line in texts)
+    return "\n".join(("```text", *lines, "```", ""))
+
+
+def _clean(text: str, env: Mapping[str, str]) -> str:
+    """Return a text without the home folder and the user's name."""
+    home = env.get("HOME", "").rstrip("/")
+    text = re.sub(r"/(home|Users)/[^/:;\s]+", "~", text.replace(home, "~") if home else text)
+    names = {env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")} - {"root"}
+    words = "|".join(re.escape(name) for name in names if len(name) >= _SHORTEST)
+    return re.sub(rf"(?<![^\W_])({words})(?![^\W\d_])", "USER", text) if words else text
+
+
+def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    import platform
+
+    from gpumap.doctor.interpreter import facts
+    from gpumap.machine.tree import Tree
+    from gpumap.version import __version__
+
+    topology = inventory.host.topology
+    known = facts(Tree(Path("/")), inventory.host.env, ())
+    marks = [name for name in ("container", "wsl", "secure_boot") if known[name]]
+    module = known["kernel_module_version"]
+    yield "gpumap", f"{__version__}, Python {platform.python_version()}"
+    yield "system", ", ".join((f"{platform.system()} {platform.release()}", *marks))
+    cores = f"{len(topology.physical)} cores, {len(topology.cpus)} processors"
+    yield "processor", f"{topology.model}, {cores}, quota {topology.quota or 'none'}"
+    yield "memory", f"{topology.memory_total / 2**30:.0f} GiB"
+    yield "NUMA nodes", str(len({cpu.numa_node for cpu in topology.cpus}))
+    yield "NVIDIA", f"module {module}" if module else "no module is loaded"
+    yield "GPUs on PCI", ", ".join(known["pci_gpus"] or ()) or "none"
+
+
+def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    from gpumap.backends import REGISTRY
+
+    for name in (name for name in REGISTRY if name != "fake"):
+        probe = inventory.probe(name)
+        yield name, probe.version or "usable" if probe.usable else f"no: {probe.reason}"
+        for each in probe.devices:
+            yield f"  {each.ref}", ", ".join(filter(None, (each.name, each.pci, each.uuid)))
+
+
+def _map(program: Program) -> Iterator[tuple[str, str]]:
+    from gpumap import sources
+
+    try:
+        found = sources.find(
+            argument=None, option=None, map_file=None, env=program.env, cwd=program.cwd
+        )
+        yield "map", f"{found.text} ({found.origin})" if found else "none"
+    except GpumapError as error:
+        yield "map", str(error.diagnostics[0].message)
+
+
+def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    from gpumap.doctor.interpreter import VARIABLES
+    from gpumap.machine import fingerprint
+
+    known = sorted({*fingerprint.VARIABLES, *VARIABLES, "GPUMAP_BACKEND"})
+    yield from ((name, f'"{env[name]}"') for name in known if name in env)
+
+
+def _packages(program: Program, python: str) -> Iterator[tuple[str, str]]:
+    from gpumap.doctor.interpreter import interpreter
+
+    found = interpreter(python, program.env, program.cwd)
+    yield "python", f"{found.about.get('python')} ({python})"
+    names = sorted(name for name in found.packages if _LIBRARIES.match(name))
+    yield from ((f"  {name}", found.packages[name].version) for name in names)

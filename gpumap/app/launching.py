@@ -10,12 +10,12 @@ import os
 import signal
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
-from gpumap.backends.numpy.devices import NAME, cores
+from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
 from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
@@ -29,7 +29,7 @@ from gpumap.text import printable, width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.app.program import Program
     from gpumap.launch.placement import MpiContext, Place
@@ -90,6 +90,13 @@ class Launching:
         self._quiet = quiet
         self._files: list[int] = []
         self._outputs: list[tuple[Output | None, Output | None]] = []
+
+    def add(self, variables: Mapping[str, str]) -> None:
+        """Give each process more variables."""
+        self._jobs = [
+            replace(job, order=replace(job.order, env={**job.order.env, **variables}))
+            for job in self._jobs
+        ]
 
     def to_our_streams(self) -> None:
         """Let each process have the streams of this one, as a program in a shell has them."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.base import Settings
-    from gpumap.bench.selftest import SelfTest as SelfTestBench
+    from gpumap.bench.products import SelfTest as SelfTestBench
     from gpumap.model import Alarms, Binding
     from gpumap.resolve import Inventory
 
@@ -90,7 +90,7 @@ class Chains(NamedTuple):
 def measure_chains(request: Request, asked: Chains) -> None:
     """Measure chains of elementwise operations on the devices of this process."""
     from gpumap.bench import chain
-    from gpumap.bench.search import World
+    from gpumap.bench.breakeven import World
     from gpumap.bench.sizes import check_features, named, squares
     from gpumap.machine.blas import Cores
 
@@ -133,7 +133,7 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
     """Return what chooses the reference: the given one, or one by a look at the devices."""
 
     def choose(bindings: Sequence[Binding], devices: Opened, params: Any, pilot: Pilot) -> Binding:
-        from gpumap.bench.pilot import patience, reference, reference_of
+        from gpumap.bench.sampling import patience, reference, reference_of
 
         def look(some: Sequence[Binding]) -> Mapping[str, float]:
             most = patience(request.settings.budget)
@@ -161,7 +161,7 @@ class Copies(NamedTuple):
 
 def measure_copies(request: Request, asked: Copies) -> None:
     """Measure copies between the host and the devices of this process; fit, and decide on them."""
-    from gpumap.bench.model import fits
+    from gpumap.bench.estimates import fits
     from gpumap.bench.transfer import needs
 
     settings = request.settings
@@ -189,8 +189,7 @@ def _decider(turn: Turn, params: TransferParams, request: Request) -> Any:
     """Return what decides from which size a device pays."""
 
     def decide(devices: Opened, rows: Sequence[Measurement], end: float) -> Iterator[BreakEven]:
-        from gpumap.bench.breakeven import break_evens
-        from gpumap.bench.search import World
+        from gpumap.bench.breakeven import World, break_evens
         from gpumap.machine.blas import Cores
 
         cores = Cores(len(turn.inventory.host.topology.cpus))
@@ -209,9 +208,9 @@ def _afterwards(workloads: Sequence[str]) -> Diagnostic:
 
 
 def _transfer_params(asked: Copies, seed: int) -> TransferParams:
+    from gpumap.bench.calls import WORKLOADS
     from gpumap.bench.sizes import transfers
     from gpumap.bench.transfer import CASES, Params
-    from gpumap.bench.workloads import WORKLOADS
 
     wanted = CASES if asked.cases is None else chosen(asked.cases, CASES, "case", "--cases")
     sweep = asked.sizes.strip() == "sweep"
@@ -276,7 +275,7 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
     """Measure A against A on every device of the map, and judge it."""
-    from gpumap.bench.selftest import RUNS, SHORTEST, SIZES, plan
+    from gpumap.bench.products import RUNS, SHORTEST, SIZES, selftest_plan
 
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
     if draft.selftest is not None and any(t.reason for t in draft.selftest.round_trips):
@@ -285,7 +284,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
         # a scripted clock may never come to the end of a budget
         settings = replace(settings, blocks=RUNS * SHORTEST // 2)
     settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
-    first = plan(bindings, {b.name: SIZES[0] for b in bindings})
+    first = selftest_plan(bindings, {b.name: SIZES[0] for b in bindings})
     task = Task(first, _maker(bindings, settings), control=False)
     BenchmarkRun(record, request._replace(settings=settings)).run(turn, task)
     if draft.selftest is not None:
@@ -297,9 +296,9 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
     def make(devices: Opened) -> SelfTestBench:
         from gpumap.bench.dot import Params, pilot
-        from gpumap.bench.operands import one_of_each
-        from gpumap.bench.pilot import patience
-        from gpumap.bench.selftest import PILOT, SelfTest, fitting
+        from gpumap.bench.products import PILOT, SelfTest, fitting
+        from gpumap.bench.sampling import patience
+        from gpumap.bench.verify import one_of_each
 
         chosen = one_of_each(bindings)
         params = Params((PILOT,), seed=settings.seed)
@@ -315,8 +314,8 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
 def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
     """Judge B against A on each device, run by run."""
-    from gpumap.bench.figures import by_block
-    from gpumap.bench.selftest import false_alarms
+    from gpumap.bench.estimates import by_block
+    from gpumap.bench.products import false_alarms
 
     assert draft.selftest is not None
     done = {row.case.id: row for row in rows if row.status == "ok"}

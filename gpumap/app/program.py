@@ -1,15 +1,26 @@
-"""The program's surroundings, read once by `cli` and handed to every command."""
+"""The program's surroundings, read once by `cli`; the signals and the time limit that end it."""
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
+import signal
+import sys
+import threading
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import CodeType, FrameType
+
     from gpumap.backends.base import Host
+    from gpumap.errors import Diagnostic
     from gpumap.machine.topology import Topology
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Program:
@@ -43,7 +54,7 @@ class Program:
         from dataclasses import replace
 
         from gpumap.backends.base import Host
-        from gpumap.backends.pyopencl.vendors import register
+        from gpumap.backends.opencl_vendors import register
         from gpumap.machine.topology import read
 
         variables, notes = register(self.env)
@@ -91,3 +102,163 @@ def silence(stream: TextIO) -> None:
         if devnull != stream.fileno():
             os.dup2(devnull, stream.fileno())
             os.close(devnull)
+
+
+# --- what ends a run before its time: SIGINT, SIGTERM and SIGHUP, a time limit; and its end, once
+#
+# A signal interrupts a run once, and not while its report is written.
+#
+# Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak
+# reference (every import has one), in a finaliser, or in a library whose C code clears errors it is
+# lost there, and a run that waits for a device would wait to its time limit. A second one would
+# meet what cleans up behind the first: a lock that is released twice, or never.
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
+_AGAIN = 0.1  # seconds between two looks at what became of an interrupt
+_last: set[CodeType] = set()
+_raised = False
+
+
+def hear_signals() -> None:
+    """Take signals that end a job as Ctrl-C, except ignored ones (nohup)."""
+    global _raised
+    _raised = False
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
+
+
+def interrupted() -> bool:
+    """Return whether an interrupt was raised: an error behind it may be what came of it."""
+    return _raised
+
+
+def leave_signals() -> None:
+    """Let SIGTERM and SIGHUP end this process as they end any other."""
+    for number in ENDING[1:]:
+        if signal.getsignal(number) is _interrupted:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def to_the_end(function: F) -> F:
+    """Let no interrupt be raised in `function`, nor in what it calls: it ends a run."""
+    _last.add(function.__code__)
+    return function
+
+
+def watch_signals(limit: float | None) -> None:
+    """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever.
+
+    Without a limit, in seconds, a script of the user's runs: what it makes of Ctrl-C is its own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    global _raised
+    _raised = False
+    handler = signal.default_int_handler if limit is None else _interrupted
+    for number in ENDING:
+        if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, handler)
+    if limit is not None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+
+
+def ignore_signals() -> None:
+    """From here on the run only says what it has; other threads may not set signals."""
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)  # no driver is waited for any more
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Interrupt the main thread, and see to it that it takes notice."""
+    global _raised
+    if _raised or _ending(frame):
+        return
+    _raised = True
+    sys.unraisablehook = _tell_lost
+    with suppress(RuntimeError):  # no thread is left: as Python itself does it, then
+        _thread.start_new_thread(_insist, (number,))  # takes no lock that is held here already
+    raise KeyboardInterrupt
+
+
+def _ending(frame: FrameType | None) -> bool:
+    """Return whether the main thread is in a function that is the last of a run."""
+    while frame is not None and frame.f_code not in _last:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _tell_lost(lost: sys.UnraisableHookArgs) -> None:
+    """Say what Python could not raise, but of an interrupt, which comes again."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+
+
+def _insist(number: int) -> None:
+    """Send a signal again, if it was lost before anyone could act on it."""
+    global _raised
+    while True:
+        time.sleep(_AGAIN)
+        if signal.getsignal(number) is not _interrupted:
+            return  # the run makes its report, or has ended
+        if not _in_flight():
+            _raised = False
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            return  # who handles it looks after it
+
+
+def _in_flight() -> bool:
+    """Return whether the main thread is on its way out, in whatever cleans up behind it."""
+    found = sys._current_exceptions().get(threading.main_thread().ident or 0)  # noqa: SLF001 - public by its documentation
+    error = found[1] if isinstance(found, tuple) else found  # a tuple before Python 3.12
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+class Ending:
+    """The end of a process: whichever thread comes first makes it; a fork has none of its own."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.broken = False  # the process must not wait for others when it ends
+
+
+class TimeLimit:
+    """Ends a run that takes too long, from a thread: its main one may never come back."""
+
+    def __init__(self, seconds: float | None, expired: Callable[[Diagnostic], None]) -> None:
+        """Allow a run so many seconds, or as many as it takes; `expired` ends the process."""
+        self.seconds = seconds
+        self.doing = ""  # what it would cut short
+        self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
+        self._expired = expired
+        self._watchdog = threading.Timer(seconds or 0.0, self._expire)
+        self._watchdog.daemon = True
+
+    def watch(self) -> None:
+        """Take signals as this run needs them."""
+        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
+
+    def start(self) -> None:
+        """Let the time run."""
+        self._watchdog.start()
+
+    def cancel(self) -> None:
+        """Cancel the alarm: the run ends in its own time."""
+        self._watchdog.cancel()
+
+    def _expire(self) -> None:
+        from gpumap.errors import Diagnostic
+
+        where = f" while {self.doing}" if self.doing else ""
+        message = f"the time limit of {self.seconds:g} s was reached{where}"
+        hint = "raise --timeout, or ask for less"
+        if silent := ", ".join(self.silent()):
+            message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
+        self._expired(Diagnostic("timeout", message, hint=hint))

@@ -10,9 +10,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap import sources
-from gpumap.app import interrupts
 from gpumap.app.output import IN_RESULT, apart, emit, say
-from gpumap.app.program import Ended, lacking
+from gpumap.app.program import (
+    Ended,
+    Ending,
+    TimeLimit,
+    ignore_signals,
+    interrupted,
+    lacking,
+    to_the_end,
+)
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_status import exit_code, status
 from gpumap.judge.headline import headline
@@ -53,8 +60,8 @@ class Recording:
         time_limit: float | None,
     ) -> None:
         self.draft = Draft(kind, program, settings or {})
-        self.limit = interrupts.TimeLimit(time_limit, self._expired)
-        self.ending = interrupts.Ending()
+        self.limit = TimeLimit(time_limit, self._expired)
+        self.ending = Ending()
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.deliver: Callable[[Report], int] | None = None  # to who reports for several processes
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
@@ -101,7 +108,7 @@ class Recording:
             self.limit.start()
         return self
 
-    @interrupts.last
+    @to_the_end
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -110,12 +117,12 @@ class Recording:
     ) -> None:
         if self.ending.process != os.getpid():
             return
-        interrupts.ignore()  # a second Ctrl-C must not cost the report
+        ignore_signals()  # a second Ctrl-C must not cost the report
         error = lacking(error)
         self.limit.cancel()
         with self.ending.lock:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
-            stopped = stopped or (error is not None and interrupts.raised())
+            stopped = stopped or (error is not None and interrupted())
             self.draft.account(error, stopped=stopped)
             ended: model.Why = "interrupted" if stopped else "error"
             code = self._conclude("dry run" if self.draft.plans and not stopped else ended)

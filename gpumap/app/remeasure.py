@@ -13,12 +13,13 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpumap.app import interrupts
+from gpumap.app.program import ENDING
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.judge.compare import Terms
 from gpumap.text import printable
@@ -89,7 +90,7 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
 
 def _reference(report: Report, bench: str) -> list[str]:
     """Return the option that keeps the reference, whatever it was chosen by; none without one."""
-    from gpumap.bench.pilot import reference_of
+    from gpumap.bench.sampling import reference_of
 
     names = [reference_of(report, bench, bound.device.backend) for bound in report.bindings[:1]]
     return [f"--reference={name}" for name in names if name is not None]
@@ -160,9 +161,15 @@ def _run(
 
 
 def last_lines(stderr: bytes) -> str | None:
-    """Return the last lines of what a process said, in one; None where it said nothing."""
-    said = stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
-    return printable(" ".join(line.strip() for line in said)) or None
+    """Return the first error of what gpumap printed, or its last lines; None if it printed none."""
+    lines = [line.strip() for line in stderr.decode(errors="replace").strip().splitlines()]
+    first = next((n for n, line in enumerate(lines) if line.startswith("error")), None)
+    if first is None:
+        shown = lines[-_LINES:]
+    else:  # without the map and the carets under it
+        below = takewhile(lambda line: not line.startswith("error"), lines[first + 1 :])
+        shown = [lines[first], *(line for line in below if line.startswith("fix:"))]
+    return printable("; ".join(shown)) or None
 
 
 @contextmanager
@@ -171,7 +178,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
     came: list[int] = []
 
     def once(number: int, _: object) -> None:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.app.launching import Job, Launching, ended, found_program, inventory, tell
+from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
-from gpumap.bench.figures import located, ratio
+from gpumap.bench.estimates import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
 from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
@@ -91,12 +92,24 @@ def run_watched(
     watch = Watch(resolution.bindings)
     if shown.live and program.stderr.isatty():
         _Live(program, watch, resolution.bindings)
-    try:
-        code = launching.go(*settings, watch)
-    finally:
-        watch.hide()
-    found = watch.found(program.command or (), None)
+    live = watch.show
+
+    def show() -> None:
+        inside.look(watch.processes)
+        if live is not None:
+            live()
+
+    watch.show = show
+    with Inside([binding.device for binding in resolution.bindings], times=False) as inside:
+        launching.add(inside.variables(program.env))
+        try:
+            code = launching.go(*settings, watch)
+        finally:
+            watch.hide()
+        counts, complete, notes = inside.counted()
+    found = watch.found(program.command or (), None).counted(counts, complete=complete)
     if not shown.quiet:
+        say(notes, program)
         _, text = sentences(found)
         tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
     unused = _unused(found) if shown.expect_used and not code else None

@@ -11,7 +11,7 @@ size in bytes of float32:
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
 copied into and back. Between cores the largest size is measured with cold buffers too, everything
 else with warm ones alone. Besides the requested sizes a size sweep is measured, for the model of
-`gpumap.bench.model`. Results are compared bit for bit (`gpumap.bench.exchanges`).
+`gpumap.bench.estimates`. Results are compared bit for bit (`gpumap.bench.exchanges`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.base import COMPARABLE, Benchmark
+from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
-from gpumap.bench.figures import by_block, per_time, ratio, time_of
 from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told

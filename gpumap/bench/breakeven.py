@@ -7,26 +7,31 @@ of what the product takes on the device alone. The prediction never sees a whole
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.bench.calls import DeviceCall, Placed
-from gpumap.bench.crossing import curve, predicted, ranges, seen
-from gpumap.bench.operands import one_of_each
-from gpumap.bench.search import TIMED, Search
+from gpumap.backends.base import Clock, Session
+from gpumap.bench.base import Round, Settings, wrong
+from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
+from gpumap.bench.estimates import located
+from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.bench.transfer import KEY
-from gpumap.bench.workloads import WORKLOADS
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.bench.verify import is_hollow, one_of_each, played, worse
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
+from gpumap.fit import CLOSE, Point, curve, predicted, ranges, seen
 from gpumap.judge.ceilings import few
-from gpumap.model import BreakEven, Case, Estimate, Work
+from gpumap.machine.blas import Cores
+from gpumap.model import BreakEven, Case, Estimate, Reason, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from gpumap.bench.crossing import Curve, Point
-    from gpumap.bench.search import Looked, World
-    from gpumap.bench.workloads import Problem
-    from gpumap.model import Binding, Measurement
+    from gpumap.bench.calls import Workload
+    from gpumap.fit import Curve
+    from gpumap.model import Binding, Check, Measurement, Shares
 
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 6  # all values together are an interval of 95 % of their median
@@ -181,3 +186,206 @@ def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> floa
     spent = world.clock.now() - start
     session.close()
     return max(spent - median(looked.times[timed]), 0.0)
+
+
+# --- search: calls of one workload on one device and on the host, size by size
+#
+# The size sweep comes first, then the requested sizes; then the size at which an interpolation
+# between two sizes puts the crossing, twice at most. At a size the host's call and the device's are
+# timed in turn, block by block, as any benchmark is, and each is proved before and behind that.
+
+CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
+TIMED = ("moved", "resident")  # calls for which x is moved, or is there
+_BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
+_COMPILED = 2  # sizes of the ladder: the smallest may have a kernel of its own, the next has all's
+_FIRST = 0.1  # seconds that must be left for the first look, of which nothing is known
+_FIXED = 0.05  # seconds of a look, however small it is
+_PER_BYTE = 5e-8  # seconds of making and proving the data of a look
+_REFINED = 2  # looks at most at a crossing that is interpolated: the second is close to it
+_UNTIMED = 3  # rounds of a look, beside its blocks
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is compared with the host; `again` opens one more session on the device of a name."""
+
+    sessions: Mapping[str, Session]
+    clock: Clock
+    again: Callable[[str], Session]
+    cores: Cores
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What calls of one size took: seconds, block by block."""
+
+    rows: int
+    nbytes: int
+    times: Mapping[str, Sequence[float]]  # of host, moved, resident and compute
+
+    def point(self, timed: str, confidence: float) -> Point:
+        """Return how many times as fast as the host a device's call is."""
+        pairs = zip(self.times["host"], self.times[timed], strict=True)
+        return Point(self.nbytes, located([a / b for a, b in pairs], "1", confidence))
+
+    def gain(self, timed: str) -> float:
+        """Return the seconds that a call on the device saves."""
+        return median(self.times["host"]) - median(self.times[timed])
+
+
+class _Wrong(Exception):
+    """An answer was wrong: `check` says how. It never leaves this file."""
+
+    def __init__(self, check: Check) -> None:
+        super().__init__()
+        self.check = check
+
+
+class Search:
+    """The sizes of one workload on one device, looked at one by one."""
+
+    def __init__(self, world: World, binding: Binding, workload: Workload, end: float) -> None:
+        self.world = world
+        self.binding = binding
+        self.workload = workload
+        self._end = end
+        self.looked: dict[int, Looked] = {}
+        self.shares: dict[int, Shares] = {}
+        self.why = "largest"
+        self.reason: Reason | None = None
+        self.check: Check | None = None
+
+    def compile(self) -> None:
+        """Let the device compile what small and larger sizes take; what fails, `run` will tell."""
+        with suppress(DeviceError, Unsupported, OutOfMemory):
+            for rows in self.workload.ladder[:_COMPILED] if self.left > 0.0 else ():
+                DeviceCall(Placed(self.problem(rows), self._session), upload=False).queue()
+            self._session.synchronize()
+
+    def run(self, sizes: Sequence[int]) -> None:
+        """Search the size sweep and the requested size for where the device begins to win."""
+        try:
+            self._climb()
+            self._take_apart(sizes)
+            self._refine()
+        except _Wrong as failed:
+            self.check = failed.check
+            self._lost(wrong(failed.check))
+        except OutOfMemory:
+            self.why = "memory"
+        except (DeviceError, Unsupported, WrongDataError) as error:
+            self._lost(Reason(error.code, str(error)))
+
+    def _climb(self) -> None:
+        for rows in self.workload.ladder:
+            if not self._time_for(rows):
+                self.why = "budget"
+                return
+            self._look(rows)
+
+    def _refine(self) -> None:
+        """Look where the device begins to win, as far as it is interpolated."""
+        for timed in TIMED:
+            for _ in range(_REFINED):
+                size = seen(self.points(timed)).value
+                known = [looked.nbytes for looked in self.looked.values()]
+                if not math.isfinite(size) or any(1 / CLOSE < size / n < CLOSE for n in known):
+                    break
+                rows = round(self.workload.rows(size))
+                if not self._time_for(rows):
+                    self.why = "budget"
+                    return
+                self._look(rows)
+
+    def _take_apart(self, sizes: Sequence[int]) -> None:
+        for nbytes in sizes:
+            rows = round(self.workload.rows(nbytes))
+            if rows and self._time_for(rows, CALLS):
+                problem = self.problem(rows)
+                placed = Placed(problem, self._session)
+                host = HostCall(problem, self.world.clock, self.world.cores)
+                self._proved(self._played(DeviceCall(placed, upload=True)))
+                self.shares[nbytes] = shares(placed, host, CALLS, self.world.clock)
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until it has to come to an end."""
+        return self._end - self.world.clock.now()
+
+    @property
+    def _session(self) -> Session:
+        return self.world.sessions[self.binding.name]
+
+    def problem(self, rows: int) -> Problem:
+        """Return the data of a size; where the device holds so much of none, hollow ones."""
+        hollow = is_hollow(self._session, int(self.workload.nbytes(rows)))
+        return Problem(self.workload, rows, self.world.settings.seed, hollow=hollow)
+
+    def _played(self, call: DeviceCall | HostCall) -> Round:
+        return played(call, self._session, int(self.workload.nbytes(call.problem.size)))
+
+    def _look(self, rows: int) -> None:
+        """Time the call of a size on the host and on the device, in turn."""
+        calls = self._calls(self.problem(rows))
+        rounds = {name: self._played(call) for name, call in calls.items()}
+        series = {name: Series(work) for name, work in rounds.items()}
+        for each in series.values():
+            self._proved(each.round)
+            calibrate(each, self.world.clock, most=CALLS)
+        times = self._times(series)
+        for work in rounds.values():
+            self._right(work.check())
+        nbytes = int(self.workload.nbytes(rows))
+        self.looked[rows] = Looked(rows, nbytes, times)
+
+    def _calls(self, problem: Problem) -> dict[str, DeviceCall | HostCall]:
+        placed = Placed(problem, self._session)
+        return {
+            "host": HostCall(problem, self.world.clock, self.world.cores),
+            "moved": DeviceCall(placed, upload=True),
+            "resident": DeviceCall(placed, upload=False),
+            "compute": DeviceCall(placed, upload=False, download=False),
+        }
+
+    def _times(self, series: Mapping[str, Series]) -> dict[str, list[float]]:
+        """Return the seconds of a call, in blocks that hold each once, there and back."""
+        times: dict[str, list[float]] = {name: [] for name in series}
+        order = list(series)
+        for _ in range(_BLOCKS):
+            for name in order:
+                times[name].append(sample(series[name], self.world.clock).seconds)
+            order.reverse()
+        return times
+
+    def _proved(self, call: Round) -> None:
+        """Run a call once, on wrong destinations, and raise _Wrong unless it is right."""
+        call.poison()
+        call.queue()
+        self._right(call.check())
+
+    def _right(self, check: Check) -> None:
+        if not check.passed:
+            raise _Wrong(check)
+        self.check = check if self.check is None else worse(self.check, check)
+
+    def _time_for(self, rows: int, calls: int = 0) -> bool:
+        """Return whether a look at a size, or so many calls, will end in time, by the last look."""
+        left = self.left
+        if not self.looked:
+            return left > _FIRST
+        last = self.looked[max(self.looked)]
+        grown = self.workload.operations(rows) / self.workload.operations(last.rows)
+        each = {name: grown * median(times) for name, times in last.times.items()}
+        if calls:
+            return calls * (each["host"] + each["moved"]) < left
+        proving = _FIXED + _PER_BYTE * self.workload.nbytes(rows)
+        return proving + (_BLOCKS + _UNTIMED) * sum(each.values()) < left
+
+    def _lost(self, reason: Reason) -> None:
+        self.why, self.reason = reason.code, reason
+
+    def points(self, timed: str) -> list[Point]:
+        """Return how the device stands against the host at each size, smallest first."""
+        confidence = self.world.settings.confidence
+        return [self.looked[rows].point(timed, confidence) for rows in sorted(self.looked)]

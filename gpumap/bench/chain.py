@@ -36,12 +36,12 @@ from gpumap.bench.chain_work import (
     Placed,
     operations,
 )
-from gpumap.bench.figures import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.estimates import Figures, by_block, device_time, difference, ratio, time_and_rate
 from gpumap.bench.keys import ChainKey
-from gpumap.bench.operands import played
-from gpumap.bench.pilot import BUSY, times
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.sampling import BUSY, times
 from gpumap.bench.sizes import check_names, one_device
+from gpumap.bench.verify import played
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Round
-    from gpumap.bench.search import World
+    from gpumap.bench.breakeven import World
     from gpumap.model import Headline, Measurement, Param, Report, Samples
 
 KEY = "chain"

@@ -20,8 +20,7 @@ from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.bench.base import Round
-from gpumap.bench.operands import hollow_array, is_hollow, moved
-from gpumap.bench.verify import METHOD, judged, largest, worse
+from gpumap.bench.verify import METHOD, hollow_array, is_hollow, judged, largest, moved, worse
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 
 if TYPE_CHECKING:

@@ -1,21 +1,53 @@
 """Copies that can be proved: rounds of them, from a source that is known to a place that is wrong.
 
-Whose copy came last to a destination, `gpumap.bench.ends` knows: a check that finds another's there
-copies once more before it looks.
+All cases of a group use the same memory, the first bytes of it: what is allocated anew each time is
+slow the first time it is touched. Sources are written once, and by no copy. A destination knows
+whose copy came last (`holders`): a check that finds another's there copies once more before it
+looks.
+
+Where a device has kernels, what was uploaded is compared there: four bytes come back instead of
+all. That a wrong copy cannot pass, whatever is broken, rests on these steps:
+
+1. `kept`, the device's own copy of the source, is proved once: downloaded over a landing in which
+   every byte is wrong, and compared on the host. An upload that is always wrong at the same place
+   would make `kept` and `buffer` equally wrong; here it shows.
+2. The poison is made from `kept`: `shift` adds to each byte what is not 0, also to the byte behind
+   the end. `differ` must then count all of them. So each of them really is wrong, and `differ`
+   sees each of them: a `shift` that does nothing, or a part, leaves right bytes and counts fewer; a
+   `differ` that looks at a part, or always answers the same, counts something else.
+3. After the copy, `differ` must count exactly one: the byte behind the end, which no copy writes. A
+   `differ` that does not run leaves 0, a counter that is not zeroed too many, and an answer that
+   does not come back differs from every count.
+
+What is left is a `differ` that has just seen every byte, now misses the one behind the end, and a
+copy that is wrong in exactly one byte.
+
+Whatever else is found, in any of the three, proves nothing, and the host does it all: it uploads
+the poison, fetches all bytes and names the first that is wrong. It has the last word.
+
+Of a copy from another device every byte is fetched, once the other's `kept` is proved: a way that
+is wrong twice at one place, up and down, would make it right again. What it should be is on no
+buffer here. It is poisoned in the same way, and the last byte, which is wrong for certain, is
+looked at: where the kernel did nothing there would be that of an earlier copy. Of the others one in
+256 is right by chance.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Round
-from gpumap.bench.verify import compared
+from gpumap.bench.verify import compared, is_hollow
+from gpumap.dtypes import np
+from gpumap.errors import NoHostMemory, OutOfMemory
+from gpumap.kernels import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from gpumap.backends.base import HostMemory, Session
     from gpumap.bench.base import Spans
-    from gpumap.bench.ends import Cut
     from gpumap.model import Check
 
 
@@ -167,3 +199,188 @@ class PairCopy(Copies):
 def _together(checks: Sequence[Check]) -> Check:
     bad = next((check for check in checks if not check.passed), None)
     return bad or compared(sum(check.nbytes or 0 for check in checks), None)
+
+
+# --- both ends of a copy
+
+_PART = 1 << 20  # bytes of a buffer that are made or compared at a time
+_BYTE = 256
+_SHIFTS = (0x55, 0xAA)  # what is added to a byte to make it wrong, unless that would make it right
+_NO_COUNT = 2 * COUNTS - 1  # 32 bits that no count can be
+
+
+class Ends:
+    """Random bytes on the host and on a device, and room for them on both.
+
+    Raises:
+        NoHostMemory: there is none of a special kind; never another kind in its place.
+    """
+
+    def __init__(
+        self, name: str, session: Session, nbytes: int, memory: HostMemory, seed: tuple[int, int]
+    ) -> None:
+        self.name = name
+        self.session = session
+        nbytes += 1  # the last one is only poisoned: by a copy, which may be one byte short
+        self.source = _host(session, nbytes, memory)
+        self.landing = _host(session, nbytes, memory)
+        self.kept = session.empty((nbytes,), "uint8")
+        self.buffer = session.empty((nbytes,), "uint8")
+        self.holders: dict[str, object] = {}  # destination -> the mark of who moved something there
+        hollow = is_hollow(session, nbytes)  # then there is nothing to draw, nor to count
+        if not hollow:
+            _draw(self.source, seed)
+        session.upload(self.source, self.kept)
+        session.synchronize()
+        kernels = "kernels" in session.features and not hollow
+        self.counter = Counter(session) if kernels else None
+        self.proved = self.counter is not None and self.wrong_at is None
+
+    def cut(self, nbytes: int) -> Cut:
+        """Return the first bytes of all of them."""
+        return Cut(self, nbytes)
+
+    def spoil_landing(self, right: Any) -> None:
+        """Make the landing's first bytes differ from what will be right; no round holds it then."""
+        self.holders["landing"] = None
+        np.invert(right, out=self.landing[: right.size])
+
+    @cached_property
+    def wrong_at(self) -> int | None:
+        """Return the first byte of `kept` that is another than the source's; None: all arrived."""
+        self.spoil_landing(self.source)
+        self.session.download(self.kept, self.landing)
+        self.session.synchronize()
+        return _first_difference(self.landing, self.source)
+
+
+class Cut:
+    """The first bytes of both ends of a copy."""
+
+    def __init__(self, ends: Ends, nbytes: int) -> None:
+        self.ends = ends
+        self.name = ends.name
+        self.session = ends.session
+        self.source = ends.source[:nbytes]
+        self.kept = ends.kept[:nbytes]
+        self.buffer = ends.buffer[:nbytes]
+        self.landing = ends.landing[:nbytes]
+        self._behind = nbytes + 1  # bytes with the one behind the end
+        self._planted = False  # that byte is wrong, and the kernels were seen to work
+
+    def spoil(self, right: Any) -> None:
+        """Make the device's bytes wrong, the last one for certain."""
+        self._planted = self._shifted(right)
+        if not self._planted:
+            self._overwrite(right)
+
+    def spoil_landing(self, right: Any) -> None:
+        """Make every byte of the landing differ from what will be right."""
+        self.ends.spoil_landing(right)
+
+    def uploaded(self) -> Check:
+        """Compare what is on the device with the source: there, if nothing speaks against it."""
+        if self._planted and self._differing() == 1:
+            return compared(self.source.nbytes, None)
+        return self.fetched(self.source)
+
+    def fetched(self, right: Any) -> Check:
+        """Bring what is on the device to the host, and compare."""
+        self.spoil_landing(right)
+        self.session.download(self.buffer, self.landing)
+        self.session.synchronize()
+        return self.landed(right)
+
+    def landed(self, right: Any) -> Check:
+        """Compare the landing with what is right, byte for byte."""
+        first = _first_difference(self.landing, right)
+        return compared(self.source.nbytes, first)
+
+    def _shifted(self, right: Any) -> bool:
+        """Make every byte another than in `kept`, by a kernel; return whether that is proved."""
+        if not self.ends.proved:
+            return False
+        last = int(self.source[-1])
+        value = next(value for value in _SHIFTS if (last + value) % _BYTE != int(right[-1]))
+        whole = slice(self._behind)
+        to, origin = self.ends.buffer[whole], self.ends.kept[whole]
+        self.session.run("shift", to, origin, float(value), size=self._behind)
+        return self._differing() == self._behind and self._last_is((last + value) % _BYTE)
+
+    def _overwrite(self, right: Any) -> None:
+        """Make every byte the opposite of what is right, by an upload.
+
+        It may be broken as the copy is, so a kernel comes before it where there is one: of a
+        constant one byte in 256 is right by chance.
+        """
+        self.spoil_landing(right)
+        if "kernels" in self.session.features:
+            size = self.landing.size
+            self.session.run("fill", self.buffer, float(self.landing[-1]), size=size)
+        whole = slice(self._behind)
+        self.session.upload(self.ends.landing[whole], self.ends.buffer[whole])
+        self.session.synchronize()
+
+    def _differing(self) -> int:
+        assert self.ends.counter is not None
+        return self.ends.counter.count(self.ends.kept, self.ends.buffer, self._behind)
+
+    def _last_is(self, value: int) -> bool:
+        landed = np.array([_BYTE - 1 - value], np.uint8)  # its opposite, if nothing comes
+        self.session.download(self.buffer[self.landing.size - 1 :], landed)
+        self.session.synchronize()
+        return int(landed[0]) == value
+
+
+class Counter:
+    """Counts on a device in how many bytes two buffers differ."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._counter = session.empty((1,), "uint32")
+        self._zero = np.zeros(1, np.uint32)
+        self._landed = np.empty(1, np.uint32)
+
+    def count(self, a: Any, b: Any, size: int) -> int:
+        """Return how many of the first `size` bytes differ; -1 if an answer did not come back."""
+        parts = (slice(at, min(at + COUNTS, size)) for at in range(0, size, COUNTS))
+        found = [self._part(a[part], b[part]) for part in parts]
+        return -1 if _NO_COUNT in found else sum(found)
+
+    def _part(self, a: Any, b: Any) -> int:
+        self._landed[0] = _NO_COUNT
+        self._session.upload(self._zero, self._counter)  # one kernel less to compile
+        self._session.run("differ", a, b, self._counter, size=a.nbytes)
+        self._session.download(self._counter, self._landed)
+        self._session.synchronize()
+        return int(self._landed[0])
+
+
+def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
+    try:
+        return session.host((nbytes,), "uint8", memory)
+    except OutOfMemory as error:
+        if memory == "pageable":
+            raise
+        message = f"no {memory} host memory for {nbytes} bytes: {error}"
+        hint = "choose a smaller size, or allow more locked memory (ulimit -l)"
+        raise NoHostMemory(message, hint) from error
+
+
+def _draw(source: Any, seed: tuple[int, int]) -> None:
+    rng = np.random.default_rng(seed)
+    for part in _parts(source.size):
+        source[part] = rng.integers(0, _BYTE, source[part].size, dtype=np.uint8)
+
+
+def _first_difference(found: Any, right: Any) -> int | None:
+    for part in _parts(found.size):
+        wrong = found[part] != right[part]
+        if wrong.any():
+            return int(part.start + wrong.argmax())
+    return None
+
+
+def _parts(nbytes: int) -> Iterable[slice]:
+    """Yield bytes in parts, so that looking at them takes no memory to speak of."""
+    return (slice(start, start + _PART) for start in range(0, nbytes, _PART))

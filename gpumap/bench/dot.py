@@ -8,36 +8,56 @@ Cases, each at every size:
     one+fetch, many+fetch each result fetched to the host too, from one thread
     many+fetch+threads    the same with one host thread for each device
 
-What several devices gain, and what they could, is in `gpumap.bench.figures`.
+What several devices gain, and what they could, is in `gpumap.bench.estimates`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
-from gpumap.bench.dot_headline import headline
-from gpumap.bench.figures import Figures
+from gpumap.bench.estimates import Figures
 from gpumap.bench.keys import ProductKey
-from gpumap.bench.operands import hollow_array, is_hollow, moved, played, prove
-from gpumap.bench.pilot import BUSY, times
+from gpumap.bench.products import Pair, Product, multiplied
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
+from gpumap.bench.sampling import BUSY, times
 from gpumap.bench.sizes import one_device
-from gpumap.bench.verify import ROWS, Expected, Matrix, host_bytes, worse
-from gpumap.dtypes import ITEMSIZE, Arithmetic, np, numpy_dtype, storage
+from gpumap.bench.verify import (
+    host_bytes,
+)
+from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.ceilings import hardware_groups
-from gpumap.model import Binding, Case, Group, Kind, Limit, LimitOrigin, Plan, Work
+from gpumap.judge.ceilings import ENOUGH, hardware_groups
+from gpumap.judge.doubts import (
+    about,
+    alone,
+    because,
+    doubtful,
+    largest,
+    thin_others,
+    unsupported,
+)
+from gpumap.judge.phrases import interval, names, said, value
+from gpumap.model import (
+    Binding,
+    Case,
+    Estimate,
+    Group,
+    Limit,
+    LimitOrigin,
+    Plan,
+    Work,
+    replace,
+)
+from gpumap.text import middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.bench.base import Spans
-    from gpumap.model import Check, Estimate, Samples
+    from gpumap.model import Headline, Measurement, Report, Samples
 
 KEY = "dot"
 _CASES = (
@@ -60,7 +80,6 @@ REFERENCES = {
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
 _FIRST = 2  # of them, whose speed-up is known before the rest takes its time
 _BUFFERS = 3  # a, b and out
-_AT_ONCE = 16  # products of a device before the next one's turn: each call takes the host's time
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
@@ -165,129 +184,6 @@ class Dot(Benchmark):
         return self._products[whose, where]
 
 
-class Pair:
-    """Two random matrices that belong to a name, wherever they are multiplied."""
-
-    def __init__(self, seed: tuple[int, int], size: int, dtype: Arithmetic) -> None:
-        self.shape = (size, size)
-        self.dtype = storage(dtype)
-        self.tf32 = dtype == "tf32"
-        self.left = Matrix((*seed, 0), size, dtype)
-        self.right = Matrix((*seed, 1), size, dtype)
-
-    @cached_property
-    def expected(self) -> Expected:
-        """What their product must be."""
-        return Expected(self.left, self.right)
-
-    @cached_property
-    def landing(self) -> Any:
-        """Room on the host for their product, whichever case fetches it."""
-        return np.empty(self.shape, numpy_dtype(self.dtype))
-
-    @property
-    def nbytes(self) -> int:
-        """The size of each matrix, and of their product."""
-        return self.shape[0] * self.shape[1] * ITEMSIZE[self.dtype]
-
-
-class Product:
-    """A pair of matrices on a device, and room for their product."""
-
-    def __init__(self, name: str, session: Session, pair: Pair) -> None:
-        self.name = name
-        self.session = session
-        self.pair = pair
-        self._hollow = None
-        if is_hollow(session, pair.nbytes):
-            self._hollow = hollow_array(pair.shape, numpy_dtype(pair.dtype))
-        self._a, self._b = (
-            _uploaded(matrix, session) if self._hollow is None else moved(self._hollow, session)
-            for matrix in (pair.left, pair.right)
-        )
-        self.out = session.empty(pair.shape, pair.dtype)
-
-    @property
-    def landing(self) -> Any:
-        """Room for the result on the host."""
-        return self.pair.landing if self._hollow is None else self._hollow
-
-    def poison(self) -> None:
-        """Fill the result with NaN."""
-        rows = np.full((min(ROWS, self.out.shape[0]), self.out.shape[1]), np.nan, self.out.dtype)
-        for start in range(0, self.out.shape[0], ROWS):
-            target = self.out[start : start + ROWS]
-            self.session.upload(rows[: target.shape[0]], target)
-        self.session.synchronize()
-
-    def queue(self, spans: Spans | None = None, repeat: int = 1) -> None:
-        """Queue the product `repeat` times, between two marks where its span is wanted."""
-        if spans is not None:
-            spans.begin(self.name, self.session)
-        self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32, repeat=repeat)
-        if spans is not None:
-            spans.end(self.name, self.session)
-
-    def fetch(self) -> None:
-        """Copy the result to the host, and wait for it as a program would."""
-        self.session.download(self.out, self.landing)
-        self.session.synchronize()
-
-    def check(self, *, fetched: bool) -> Check:
-        """Return whether the result, on the device or as it landed on the host, is right."""
-        return self.pair.expected.check(self.landing if fetched else self.out)
-
-
-class DotRound(Round):
-    """One round of a case: its products, fetched or not, from one thread or from several."""
-
-    def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
-        self._products = products
-        self._threads = threads
-        self._fetched = fetched
-        self._sessions = {product.name: product.session for product in products}
-        cuda = all(session.device.kind is Kind.CUDA for session in self._sessions.values())
-        self.launched = cuda and not fetched
-
-    def poison(self) -> None:
-        """Make every result wrong, on the devices and on the host."""
-        for product in self._products:
-            product.poison()
-            if self._fetched:
-                product.landing.fill(float("nan"))
-
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Queue the products; where results are fetched, all are queued before the first fetch."""
-        if self._threads is None and not self._fetched:
-            for start in range(0, rounds, _AT_ONCE):
-                for product in self._products:
-                    product.queue(spans, min(_AT_ONCE, rounds - start))
-            return
-        for _ in range(rounds):
-            if self._threads is not None:
-                self._threads.together([partial(_alone, p, spans) for p in self._products])
-                continue
-            for product in self._products:
-                product.queue(spans)
-            for product in self._products:
-                product.fetch()
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for session in self._sessions.values():
-            session.synchronize()
-
-    def check(self) -> Check:
-        """Return the worst of the products' checks."""
-        return reduce(worse, (p.check(fetched=self._fetched) for p in self._products))
-
-
-def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool) -> Round:
-    """Return the round of some products; of hollow ones it is scripted what comes of them."""
-    work = DotRound(products, threads, fetched=fetched)
-    return played(work, products[0].session, products[0].pair.nbytes)
-
-
 def pilot(
     bindings: Sequence[Binding],
     sessions: Mapping[str, Session],
@@ -309,21 +205,6 @@ def pilot(
         return job
 
     return times(bindings, clock, prepare, most)
-
-
-def _alone(product: Product, spans: Spans | None) -> None:
-    """Do what one host thread does for its device."""
-    product.queue(spans)
-    product.fetch()
-
-
-def _uploaded(matrix: Matrix, session: Session) -> Any:
-    buffer = session.empty((matrix.size, matrix.size), storage(matrix.arithmetic))
-    for rows, block in matrix.blocks():
-        session.upload(block, buffer[rows])
-        session.synchronize()  # the block ends with this turn of the loop
-        prove(block, buffer[rows])
-    return buffer
 
 
 def _with_references(cases: Sequence[str]) -> tuple[str, ...]:
@@ -381,6 +262,89 @@ def _memory(
     fetch = len(bindings) * matrix if any("fetch" in case for case in wanted) else 0
     memory["host"] = fetch + len(bindings) * host_bytes(size)
     return memory
+
+
+# --- headline
+
+_SEVERAL = ("many", "many+fetch", "many+fetch+threads")
+_SHARED = "shared-hardware"  # the ideal is that of one device
+_MORE = 1.01  # times as fast: a better split is worth a word
+
+
+def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
+    """Return what several devices gain, by `many` at the largest size; or what one device does."""
+    if (nothing := unsupported(report, rows)) is not None:
+        return nothing
+    rows, end = largest(rows)
+    several = [row for name in _SEVERAL for row in rows if row.case.name == name]
+    many = next((row for row in several if not _one_device(row)), None)
+    if many is None:
+        return _single(report, rows, end)
+    if (doubt := doubtful(report, many, "speedup", end)) is not None:
+        return doubt
+    return _gain(report, rows, many, end)
+
+
+def _one_device(row: Measurement) -> bool:
+    return row.reason is not None and row.reason.code == "one-device"
+
+
+def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: str) -> Headline:
+    gain, subject = many.metrics["speedup"], about(many, "speedup")
+    ideal = many.metrics["ideal"].value if "ideal" in many.metrics else len(many.case.bindings)
+    one = next((row for row in rows if row.case.id == many.case.against), None)
+    other = names(one.case.bindings) if one is not None else "one"
+    who = f"{names(many.case.bindings)} are {value(gain)} times as fast as {other}"
+    fetched = () if many.case.name != "many" else _fetched(rows)
+    if subject.cause == "unequal-devices":
+        text = f"{who} ({interval(gain)}): {_unequal(rows, many)}"
+        return said(report, "below", (text, *fetched), subject, end)
+    best = (
+        ""
+        if subject.cause == _SHARED
+        else f"; {value(Estimate(ideal, ideal, ideal, '1'))} is ideal"
+    )
+    text = f"{who} ({interval(gain)}{best})"
+    if gain.value >= ENOUGH * ideal and many.explanation is None:
+        return said(
+            report, "good", (f"{text}.", *fetched, *thin_others(report, many)), subject, end
+        )
+    return said(report, "below", (f"{text}: {because(many)}.", *fetched), subject, end)
+
+
+def _fetched(rows: Sequence[Measurement]) -> tuple[str, ...]:
+    """Return what devices gain where their results are fetched, if that is known."""
+    gains = (row.metrics.get("speedup") for row in rows if row.case.name == "many+fetch")
+    known = [gain for gain in gains if gain is not None and gain.has_interval]
+    return tuple(f"With results fetched: {value(gain)} times." for gain in known)
+
+
+def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
+    """Return which device is slower, and what another split of the work would reach."""
+    alone = {row.case.names[0]: row.metrics["time"].value for row in rows if _is_solo(row)}
+    if not alone:
+        return f"{because(many)}."
+    slow, fast = (pick(alone, key=lambda name: alone[name]) for pick in (max, min))
+    text = f"{middle(slow)} takes {alone[slow] / alone[fast]:.1f} times as long."
+    better = many.metrics.get("ideal_balanced")
+    if better is None or better.value < _MORE * many.metrics["speedup"].value:
+        return text
+    return f"{text} Split by speed, {value(better)} is possible."
+
+
+def _is_solo(row: Measurement) -> bool:
+    return row.case.name == "solo" and "time" in row.metrics
+
+
+def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:
+    """Return what one device computes in a second."""
+    first = next((row for row in rows if row.status == "ok"), rows[0])
+    found = alone(report, first, "{} computes {}", "rate", end)
+    if found.level != "good" or len(report.bindings) > 1:
+        return found
+    more = "Map a second device to compare."
+    text = found.text.removesuffix(end)
+    return replace(found, text=f"{text} {more}{end}")
 
 
 SPEC = BenchmarkSpec(

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.base import Round
-from gpumap.bench.operands import hollow_array, is_hollow, played
-from gpumap.bench.verify import compared, worse
+from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
 from gpumap.distributed.local import exchange
 from gpumap.dtypes import Array, np

@@ -31,8 +31,8 @@ BENCHMARKS = {
     "chain": "gpumap.bench.chain:SPEC",
     "allreduce": "gpumap.bench.allreduce:SPEC",
     "train": "gpumap.bench.train:SPEC",
-    "selftest": "gpumap.bench.selftest:SPEC",
-    "control": "gpumap.bench.control:SPEC",
+    "selftest": "gpumap.bench.products:SELFTEST",
+    "control": "gpumap.bench.products:SPEC",
 }
 MODEL = ("latency", "peak_bandwidth", "n_half", "size_90")  # metrics of a fit
 CONTROL = "control"

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.figures import apart, by_block, ratios
+from gpumap.bench.estimates import apart, by_block, ratios
 from gpumap.bench.registry import in_sweep, is_control
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench import train_table
 from gpumap.bench.base import COMPARABLE, Benchmark
-from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_headline import headline

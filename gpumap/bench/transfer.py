@@ -9,8 +9,8 @@ Cases, each at every size:
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
 (`queued`: the spacing of copies behind each other). These are two different costs. Besides the
-requested sizes, a size sweep is measured for the model of `gpumap.bench.model`: all its sizes in
-each block. Destinations are poisoned and compared byte for byte.
+requested sizes, a size sweep is measured for a model of their cost: all its sizes in each block.
+Destinations are poisoned and compared byte for byte.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.base import Benchmark
+from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
-from gpumap.bench.copies import BothWays, HostCopy, PairCopy
-from gpumap.bench.ends import Cut, Ends
-from gpumap.bench.figures import by_block, per_time, ratio, time_of
+from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
+from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
-from gpumap.bench.operands import one_of_each, played
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
-from gpumap.bench.workloads import LARGEST, WORKLOADS
+from gpumap.bench.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
 # 64 B to 16 MiB, closer where the levels of a core's caches end.
 LADDER = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
-HELD_BACK = 1 << 17  # measured with the ladder, and left out of the fit to see what that predicts
 _MATRICES = 4  # of a workload on a device: x, w, y and the bias
 _PROOFS = 12  # and on the host, some of them in float64
 _MODES = ("sync", "queued")

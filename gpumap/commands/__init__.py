@@ -1,1 +1,1 @@
-"""One file per command: its options, one call, emit."""
+"""Commands: the options of each, one call, emit."""

@@ -1,4 +1,4 @@
-"""`gpumap doctor`: is each device used, and if not, why?"""
+"""`gpumap doctor` and `gpumap env`: is each device used, and what an issue needs of a machine."""
 
 from __future__ import annotations
 
@@ -50,3 +50,16 @@ def doctor(program: Program, /, **options: Any) -> None:
     from gpumap.app.examination import DoctorRequest, examine
 
     examine(program, DoctorRequest(**options))
+
+
+@click.command()
+@click.option("--python", metavar="PYTHON", help="Add the frameworks of this interpreter.")
+@click.pass_obj
+def env(program: Program, *, python: str | None) -> None:
+    """Print a block for an issue: versions, devices, topology, the map and variables.
+
+    It is Markdown. Variables are an allow-list; user names and home folders are replaced.
+    """
+    from gpumap.app.examination import environment
+
+    click.echo(environment(program, python), nl=False)

@@ -22,8 +22,8 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import answer, in_child
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params, pilot
-from gpumap.bench.pilot import fastest
 from gpumap.bench.runner import Runner
+from gpumap.bench.sampling import fastest
 from gpumap.doctor.evidence import Measured, Together
 from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours

@@ -20,15 +20,14 @@ import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
 from gpumap.bench.base import Round, Settings
-from gpumap.bench.calls import DeviceCall, HostCall, Placed
+from gpumap.bench.breakeven import CALLS, Search, World
+from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
 from gpumap.bench.chain_work import Data, HostRound, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
-from gpumap.bench.crossing import seen
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.bench.search import CALLS, Search, World
-from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.evidence import Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
+from gpumap.fit import seen
 from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Estimate, Example, Reason
 
@@ -91,7 +90,7 @@ class Probes:
         first = self.clock.now() - start
         _right(call, "a product")
         again = self._looked(call.queue)
-        self.figures["setup"] = _one(max(first - again.value, 0.0))
+        self.figures["setup"] = Estimate.exact(max(first - again.value, 0.0), "s")
         self.figures["call"] = again
 
     def _plain(self) -> None:
@@ -120,7 +119,7 @@ class Probes:
             self.session.synchronize()
 
         each = self._looked(apart, _BLOCKS)
-        return _one(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many)
+        return Estimate.exact(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many, "s")
 
     def _affine(self, end: float) -> None:
         scripted = (
@@ -320,7 +319,3 @@ def _interval(seconds: Sequence[float]) -> Estimate:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
     found = stats.location(list(seconds), 0.95, positive=True)
     return Estimate(found.value, found.low, found.high, "s")
-
-
-def _one(value: float) -> Estimate:
-    return Estimate(value, value, value, "s")

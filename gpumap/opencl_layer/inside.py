@@ -163,7 +163,8 @@ class Inside:
         found = read(Path(self._folder.name))
         notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
         sums: dict[str, Counter[str]] = {}
-        complete = not notes and all(process.complete for process in found.processes)
+        seen = bool(found.processes) or any(how != "gone" for *_, how in self._sights.values())
+        complete = seen and not notes and all(process.complete for process in found.processes)
         for process in found.processes:
             complete &= self._add(process, sums)
         return {id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes)

@@ -7,7 +7,7 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
-from gpumap.bench.model import fit_id
+from gpumap.bench.estimates import fit_id
 from gpumap.bench.registry import find, in_sweep, is_control
 from gpumap.model import (
     Binding,

@@ -17,9 +17,8 @@ from tables import table
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
-from gpumap.bench.copies import HostCopy
-from gpumap.bench.dot import Pair, Product
-from gpumap.bench.ends import Ends
+from gpumap.bench.copies import Ends, HostCopy
+from gpumap.bench.products import Pair, Product
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.kernels.table import KERNELS

@@ -3,11 +3,11 @@
 import pytest
 from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
-from gpumap.bench.control import Controlled
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.operands import lighten
+from gpumap.bench.products import Controlled
 from gpumap.bench.sampling import Series
 from gpumap.bench.stopping import FEWEST, needed, units
+from gpumap.bench.verify import lighten
 from gpumap.model import Case, Group, Work, replace
 
 SIZE = 64

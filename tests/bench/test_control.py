@@ -4,8 +4,8 @@ import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench.control import KEY, SIZE, Controlled, controlled
 from gpumap.bench.dot import Params, plan
+from gpumap.bench.products import KEY, SIZE, Controlled, controlled
 from gpumap.bench.verify import host_bytes
 from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
 from gpumap.model import Reason, replace

@@ -5,8 +5,7 @@ from buffers import verified
 from worlds import gpu, noting, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench.copies import BothWays, HostCopy, PairCopy
-from gpumap.bench.ends import Ends
+from gpumap.bench.copies import BothWays, Ends, HostCopy, PairCopy
 
 N = 5000
 

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised, copying
-from gpumap.bench.crossing import Point, curve, predicted, ranges, seen
-from gpumap.bench.figures import located
+from gpumap.bench.estimates import located
+from gpumap.fit import Point, curve, predicted, ranges, seen
 from gpumap.model import (
     Binding,
     Case,

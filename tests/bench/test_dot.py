@@ -9,8 +9,9 @@ from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Peak
-from gpumap.bench.dot import CASES, Pair, Params, Product, pilot, plan
-from gpumap.bench.pilot import LOOKS, reference, times
+from gpumap.bench.dot import CASES, Params, pilot, plan
+from gpumap.bench.products import Pair, Product
+from gpumap.bench.sampling import LOOKS, reference, times
 from gpumap.bench.sizes import check_features
 from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Work, replace

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from worlds import gpu, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench import ends as module
-from gpumap.bench.copies import HostCopy, PairCopy
-from gpumap.bench.ends import Counter, Ends
+from gpumap.bench import copies as module
+from gpumap.bench.copies import Counter, Ends, HostCopy, PairCopy
 from gpumap.kernels.table import KERNELS
 
 N = 5000

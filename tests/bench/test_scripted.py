@@ -9,16 +9,16 @@ from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.base import Settings
+from gpumap.bench.breakeven import World as Search
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
-from gpumap.bench.operands import HOLDS, METHOD, is_hollow, lighten
-from gpumap.bench.search import World as Search
 from gpumap.bench.sizes import check_memory
 from gpumap.bench.train import Train
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
+from gpumap.bench.verify import HOLDS, SCRIPTED, is_hollow, lighten
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
@@ -109,7 +109,7 @@ def test_it_takes_as_long_as_with_data(kind, more):
     plain, light = (
         {row.check.method for row in every if row.check} for every in zip(*rows, strict=True)
     )
-    assert METHOD in light - plain
+    assert SCRIPTED in light - plain
     for before, after in rows:
         assert (before.case.id, before.status) == (after.case.id, after.status)
         drawn = more.get("noise") or "gosgd" in str(before.case.params.get("rule"))
@@ -141,7 +141,7 @@ def test_a_wrong_product_is_told(fault, size):
         assert row.status == ("failed" if "a" in row.case.names else "ok")
         if row.status == "failed":
             assert row.reason.code == "wrong-data"
-            assert (row.check.method == METHOD) == (4 * size**2 > HOLDS)
+            assert (row.check.method == SCRIPTED) == (4 * size**2 > HOLDS)
 
 
 @pytest.mark.parametrize("kind", [chain, allreduce, train])
@@ -150,7 +150,7 @@ def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
     rows = rows_on(here, kind(here), QUICK)
     codes = {row.reason.code for row in rows if row.reason is not None and row.case.skip is None}
     assert "wrong-data" in codes
-    assert {row.status for row in rows if row.check and row.check.method == METHOD} >= {"failed"}
+    assert {row.status for row in rows if row.check and row.check.method == SCRIPTED} >= {"failed"}
 
 
 def test_devices_multiply_what_no_host_could_hold():
@@ -177,4 +177,4 @@ def test_what_is_to_be_learned_is_computed(learn):
     params = TrainParams((NET,), (Chosen("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
     steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
-    assert {METHOD if not learn else "float32 reference"} == {row.check.method for row in steps}
+    assert {SCRIPTED if not learn else "float32 reference"} == {row.check.method for row in steps}

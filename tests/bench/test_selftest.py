@@ -4,7 +4,7 @@ import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.base import Settings
-from gpumap.bench.selftest import RUNS, SHORTEST, SelfTest, false_alarms, fitting, plan
+from gpumap.bench.products import RUNS, SHORTEST, SelfTest, false_alarms, fitting, selftest_plan
 from gpumap.model import Work, replace
 
 
@@ -15,7 +15,7 @@ def measured(**settings):
 
 
 def test_each_device_has_a_group_of_two():
-    planned = plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
+    planned = selftest_plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
     assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
         [("a", (name,)), ("b", (name,))] for name in "ab"
     ]
@@ -47,7 +47,7 @@ def test_a_slow_device_gets_a_smaller_product(pilot, share, size):
 
 def judged(ratios):
     """Return how runs of these ratios are judged at 5 %: false, passed, inconclusive."""
-    (group,) = plan(world(gpu(0)).bindings, {"a": 64}).groups
+    (group,) = selftest_plan(world(gpu(0)).bindings, {"a": 64}).groups
     found = false_alarms(group.cases[1], ratios, 0.05)
     return found.runs, (found.false, found.passed, found.inconclusive)
 

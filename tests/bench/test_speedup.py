@@ -4,7 +4,7 @@ import pytest
 from tables import table
 from worlds import TOL, gpu, world
 
-from gpumap.bench.figures import Figures, overlap, per_time, ratio
+from gpumap.bench.estimates import Figures, overlap, per_time, ratio
 from gpumap.model import Case, Estimate, Group, Samples, Work
 
 TABLES = table(__file__)

@@ -12,7 +12,7 @@ from worlds import gpu, world
 from gpumap.backends.base import Clock
 from gpumap.backends.fake.clock import FakeClock
 from gpumap.bench.base import Part, Round, Spans, Taken
-from gpumap.bench.dot import DotRound, Pair, Product
+from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 

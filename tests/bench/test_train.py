@@ -11,8 +11,8 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.numpy.session import NumpySession
-from gpumap.bench.operands import lighten
 from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, plan
+from gpumap.bench.verify import lighten
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, replace
 from gpumap.training.jobs import LocalWorkers, Params, Scaling

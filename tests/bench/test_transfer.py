@@ -3,7 +3,7 @@
 import pytest
 from worlds import SETTINGS, again, case_of, gpu, rows_on, world
 
-from gpumap.bench.model import fits
+from gpumap.bench.estimates import fits
 from gpumap.bench.sizes import Size
 from gpumap.bench.transfer import CASES, HELD_BACK, LADDER, Params, Transfer, needs
 from gpumap.model import Plan, Reason, replace

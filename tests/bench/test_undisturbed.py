@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from gpumap.bench.figures import quotient, ratio
+from gpumap.bench.estimates import quotient, ratio
 from gpumap.model import Estimate, Samples, replace
 from gpumap.saved import read
 

@@ -6,9 +6,8 @@ import pytest
 from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench.copies import HostCopy
+from gpumap.bench.copies import Ends, HostCopy
 from gpumap.bench.dot import Params
-from gpumap.bench.ends import Ends
 from gpumap.model import replace
 
 

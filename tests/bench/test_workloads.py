@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends import load
-from gpumap.bench.calls import DeviceCall, Placed
-from gpumap.bench.workloads import LARGEST, WORKLOADS, Problem
+from gpumap.bench.calls import LARGEST, WORKLOADS, DeviceCall, Placed, Problem
 from gpumap.errors import WrongDataError
 
 EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)

@@ -12,8 +12,8 @@ from scripts import RATE, asked, report, script
 from shell import LIMIT, Shell, until
 from tables import table
 
-from gpumap.app import interrupts
 from gpumap.app import remeasure as again
+from gpumap.app.program import ENDING
 from gpumap.cli import group
 from gpumap.errors import QuestionError
 
@@ -297,11 +297,11 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
 
 def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
     """A run that ends ignores it, so that its report is written; but this may take long."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in interrupts.ENDING}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         with pytest.raises(KeyboardInterrupt), again.interruptible():
             signal.raise_signal(signal.SIGINT)
-        assert {signal.getsignal(number) for number in interrupts.ENDING} == {signal.SIG_IGN}
+        assert {signal.getsignal(number) for number in ENDING} == {signal.SIG_IGN}
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

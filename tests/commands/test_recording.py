@@ -81,7 +81,7 @@ def test_a_fork_of_the_process_reports_nothing():
 
 
 def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
-    monkeypatch.setattr(recording.interrupts, "ignore", lambda: None)
+    monkeypatch.setattr(recording, "ignore_signals", lambda: None)
     record, reports = recorded(), []
     record.deliver = lambda report: reports.append(report) or report.exit_code
     record.draft.refuse(Diagnostic("no", "no"))

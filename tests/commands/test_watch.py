@@ -254,6 +254,15 @@ def test_an_opencl_device_without_a_kernel_was_not_used(gpumap):
     assert (use["verdict"], use["kernels"], notes) == ("not-used", 0, [])
 
 
+@pytest.mark.parametrize(("program", "code"), [("pass", 1), (OPENCL, 0)])
+def test_run_counts_opencl_programs_from_inside_too(gpumap, program, code):
+    if (answer := gpumap("devices", "--backend", "pyopencl")).code:
+        pytest.skip(answer.err)
+    command = ["run", "--expect-used", "a->opencl0:0", "--", PYTHON, "-c", program]
+    answer = gpumap(*command)
+    assert (answer.code, "error: a was not used" in answer.err) == (code, bool(code))
+
+
 def test_an_opencl_program_that_hides_from_the_layer_is_cannot_tell(gpumap):
     hidden = OPENCL + "import time; time.sleep(1.0)"
     command = ["env", "-u", "GPUMAP_LAYER_FOLDER", PYTHON, "-c", hidden]

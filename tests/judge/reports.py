@@ -4,7 +4,7 @@ import math
 import random
 
 from gpumap import model
-from gpumap.bench.model import fit_id
+from gpumap.bench.estimates import fit_id
 from gpumap.model import replace
 from gpumap.stats import location
 

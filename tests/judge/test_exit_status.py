@@ -10,7 +10,7 @@ from reports import fake_case, fitted, report
 from tables import table
 
 from gpumap import model
-from gpumap.bench.model import fit_id
+from gpumap.bench.estimates import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Against, Terms
 from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status

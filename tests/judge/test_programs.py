@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap import model
-from gpumap.bench.figures import located, ratio
+from gpumap.bench.estimates import located, ratio
 from gpumap.judge.programs import (
     CAUSES,
     WHY,

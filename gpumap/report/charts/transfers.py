@@ -6,8 +6,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.bench.estimates import fit_id
 from gpumap.bench.keys import BreakEvenKey, SizedKey
-from gpumap.bench.model import fit_id
 from gpumap.bench.registry import key
 from gpumap.report import copies
 from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
