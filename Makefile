@@ -146,7 +146,7 @@ unit-intel: $(VENV)/.installed
 		test -z "$$CI"; \
 	fi
 
-# gpumap beside its peers, on a quiet machine, in ten minutes; clpeak, where Debian's is installed.
+# gpumap beside its peers, on a quiet machine, in ten minutes.
 SPEED_OUT ?= docs/measured/$(shell date -u +%F)-speed-cpu.md
 speed: $(VENV)/.installed
 	@if $(DEBIAN_PYTHON) -c 'import pygpu' 2> /dev/null; then \

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import around, turns
+from benchmarks import around, contest
 from gpumap import stats
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.numpy.devices import NumpyBackend
+from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import Exchanges, Member, MpiRanks
@@ -106,9 +106,9 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
         taken = {way: _timed(way) for way in order}
         times.append([taken[way][0] for way in ways])
         busy.append([taken[way][1] for way in ways])
-    cpu = turns.ratio((row[0], row[1]) for row in busy)
+    cpu = contest.ratio((row[0], row[1]) for row in busy)
     native, ring = (
-        turns.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
+        contest.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
     )
     right = all(each.round.check().passed for each in series)
     middle = [1e6 * stats.location([row[n] for row in times]).value for n in range(len(ways))]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -25,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import around
+from benchmarks import around, children
+from benchmarks.contest import table
 from gpumap.backends.numpy.session import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.estimates import Figures, located
@@ -50,7 +50,7 @@ from gpumap.model import (
 from gpumap.stats import location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     Array = np.ndarray[Any, Any]
 
@@ -123,8 +123,8 @@ def stopped(kind: str, most: int, seed: int) -> tuple[int, ...]:
 
 def coverage(pool: Any, runs: int) -> Iterator[str]:
     """Yield how often intervals of medians and ratios hold, and how often rows are flagged."""
-    yield "| noise | blocks at most | time held | flagged | or | ratio held | flagged | or |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield from table(("noise", "blocks at most", "time held", "flagged", "or", "ratio held",
+                      "flagged", "or"), ())  # fmt: skip
     ends: dict[int, list[int]] = {}
     for kind in KINDS:
         for most in (20, 40, 80, 320):
@@ -157,8 +157,7 @@ def modelled(kind: str, n: int, seed: int) -> tuple[bool, bool] | None:
 
 def fits(pool: Any, runs: int) -> Iterator[str]:
     """Yield how often the intervals of a fit hold."""
-    yield "| noise | blocks | fits | latency held | bandwidth held |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield from table(("noise", "blocks", "fits", "latency held", "bandwidth held"), ())
     for kind in KINDS:
         for n in (6, 16, 40):
             found = pool.map(partial(modelled, kind, n), range(runs), 20)
@@ -190,8 +189,7 @@ def placed(kind: str, scale: float, n: int, seed: int) -> tuple[bool, float]:
 
 def ideals(pool: Any, runs: int) -> Iterator[str]:
     """Yield how often the interval of the ideal holds, and its bias."""
-    yield "| noise | scale | blocks | held | bias |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield from table(("noise", "scale", "blocks", "held", "bias"), ())
     for kind in ("normal", "lognormal", "pareto", "ar 0.5"):
         for scale in (0.02, 0.10):
             for n in (20, 40):
@@ -228,8 +226,7 @@ def crossed(kind: str, seed: int) -> tuple[bool, float]:
 
 def break_evens(pool: Any, runs: int) -> Iterator[str]:
     """Yield how often the interval of a break-even holds, and its width."""
-    yield "| noise | held | half of the interval, median |"
-    yield "| --- | ---: | ---: |"
+    yield from table(("noise", "held", "half of the interval, median"), ())
     for kind in KINDS:
         found = np.array(pool.map(partial(crossed, kind), range(runs), 20))
         yield f"| {kind} | {found[:, 0].mean():.1%} | {np.median(found[:, 1]):.1%} |"
@@ -248,8 +245,7 @@ def decided(kind: str, situation: str, seed: int) -> int:
 
 def decisions(pool: Any, runs: int) -> Iterator[str]:
     """Yield how comparisons of seven rows and a control end."""
-    yield f"| noise, exit 0 / 1 / 5 in % | {' | '.join(SITUATIONS)} |"
-    yield f"| --- {'| ---: ' * len(SITUATIONS)}|"
+    yield from table(("noise, exit 0 / 1 / 5 in %", *SITUATIONS), ())
     for kind in KINDS:
         cells = []
         for situation in SITUATIONS:
@@ -296,8 +292,8 @@ def pairs(count: int, budget: str) -> Iterator[str]:
             for number in range(count):
                 for target in (base, new)[:: 1 if number % 2 else -1]:
                     more = ("--more",) if target is new and what != "A/A" else ()
-                    _python("benchmarks.decisions", "--measure", str(target), *more,
-                            "--budget", budget)  # fmt: skip
+                    children.python("-m", "benchmarks.decisions", "--measure", str(target), *more,
+                                    "--budget", budget)  # fmt: skip
                 code, found, cores = compared(base, new)
                 codes[code] += 1
                 words.update(found)
@@ -314,12 +310,11 @@ def pairs(count: int, budget: str) -> Iterator[str]:
 
 def compared(base: Path, new: Path) -> tuple[int, list[str], float]:
     """Return what `gpumap compare` says of two reports, and the cores that others used."""
-    answer = _python("gpumap", "compare", str(base), str(new), "--format", "json", "--quiet",
-                     codes=(0, 1, 5))  # fmt: skip
-    words = [verdict["verdict"] for verdict in json.loads(answer.stdout)["verdicts"]]
+    answer = children.gpumap("compare", str(base), str(new))
+    words = [verdict["verdict"] for verdict in answer.report["verdicts"]]
     rows = json.loads(new.read_text())["measurements"]
     cores = [row["around"]["foreign_cores"] or 0.0 for row in rows if row["around"]]
-    return answer.returncode, words, max(cores, default=0.0)
+    return answer.exit_code or 0, words, max(cores, default=0.0)
 
 
 def measure(target: Path, budget: str, *, more: bool) -> int:
@@ -342,16 +337,6 @@ def heavier(gemm: Callable[..., None]) -> Callable[..., None]:
             gemm(session, a[rows], b, out[rows], **options)
 
     return product
-
-
-def _python(
-    module: str, *arguments: str, codes: Sequence[int] = (0,)
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", module, *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode not in codes:
-        raise SystemExit(f"{module} ended in {answer.returncode}: {answer.stderr.strip()}")
-    return answer
 
 
 def main() -> int:

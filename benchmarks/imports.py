@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import asked
+from benchmarks import children
+from benchmarks.contest import number, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROUNDS = 5
-_LIMIT = 120  # seconds
 _MAP = "dev0->cpu0;dev1->cpu0"
 _DOT = ("bench", "dot", "--map", "dev0->cpu0", "--size", "8", "--budget", "0.2s", "--quiet")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -41,66 +40,57 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 LIBRARIES = ("click", "numpy", "rich", "tabulate", "pyopencl", "cupy", "matplotlib", "jinja2",
              "psutil")  # fmt: skip
-_COUNTED = """
+HEAD = ("command", "modules", "of gpumap", "libraries", "CPU time over `import click`", "memory")
+_COUNT = """
 import json, resource, sys
+used = resource.getrusage(resource.RUSAGE_SELF)
+cpu = used.ru_utime + used.ru_stime
+told = {"modules": sorted(sys.modules), "cpu": cpu, "peak": used.ru_maxrss}
+print(json.dumps(told), file=sys.stderr)
+"""
+_CLICK = f"import click\n{_COUNT}"
+_COUNTED = f"""
+import sys
 sys.argv = ["gpumap", *sys.argv[1:]]
 try:
     from gpumap.__main__ import main
     main()
 except SystemExit:
     pass
-used = resource.getrusage(resource.RUSAGE_SELF)
-cpu = used.ru_utime + used.ru_stime
-told = {"modules": sorted(sys.modules), "cpu": cpu, "peak": used.ru_maxrss}
-print(json.dumps(told), file=sys.stderr)
+{_COUNT}
 """
 
 
 def main() -> int:
     """Count, and print the table."""
-    rounds = asked.number(__doc__, "ROUNDS", ROUNDS)
+    rounds = number(__doc__, "ROUNDS", ROUNDS)
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        subprocess.run(
-            [sys.executable, "-m", "gpumap", *_DOT, "--budget", "2s", "--output", str(report)],
-            check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_LIMIT,
-        )  # fmt: skip
-        click = min(_told("import click", [])["cpu"] for _ in range(rounds))
-        print(
-            "| command | modules | of gpumap | libraries | CPU time over `import click` | memory |"
-        )
-        print("| --- | --- | --- | --- | --- | --- |")
+        children.gpumap(*_DOT, "--budget", "2s", "--output", str(report))
+        click = min(_said(_CLICK)["cpu"] for _ in range(rounds))
         for name, arguments in COMMANDS.items():
             given = [word.format(report=report) for word in arguments]
-            found = [_told(_COUNTED, given) for _ in range(rounds)]
-            print(_line(name, found, click))
+            rows.append(_row(name, [_said(_COUNTED, *given) for _ in range(rounds)], click))
+    print("\n".join(table(HEAD, rows)))
     return 0
 
 
-def _told(program: str, arguments: Sequence[str]) -> dict[str, Any]:
+def _said(program: str, *arguments: str) -> dict[str, Any]:
     """Return what a program says of itself in its last line of stderr."""
-    if program == "import click":
-        program = (
-            "import click\n" + _COUNTED.partition("try:")[0] + _COUNTED[_COUNTED.index("used") :]
-        )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")},
-        check=True, capture_output=True, text=True, timeout=_LIMIT,
-    )  # fmt: skip
-    told: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
-    return told
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")}
+    done = children.python("-c", program, *arguments, env=env)
+    said: dict[str, Any] = json.loads(done.err.splitlines()[-1])
+    return said
 
 
-def _line(name: str, found: Sequence[dict[str, Any]], click: float) -> str:
+def _row(name: str, found: Sequence[dict[str, Any]], click: float) -> tuple[str, ...]:
     modules = found[0]["modules"]
     own = sum(module.partition(".")[0] == "gpumap" for module in modules)
     libraries = ", ".join(library for library in LIBRARIES if library in modules) or "-"
     cpu, peak = min(one["cpu"] for one in found), min(one["peak"] for one in found)
-    return (
-        f"| `{name}` | {len(modules)} | {own} | {libraries} | {cpu / click:.1f} "
-        f"| {peak / 1024:.0f} MiB |"
-    )
+    memory = f"{peak / 1024:.0f} MiB"
+    return f"`{name}`", str(len(modules)), str(own), libraries, f"{cpu / click:.1f}", memory
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from benchmarks import asked, turns
+from benchmarks import contest
 from gpumap import stats
 from gpumap.opencl_layer import NoLayer, environment
 
@@ -31,7 +31,7 @@ _SOURCE = Path(__file__).with_name("layer_calls.c")
 
 def main() -> int:
     """Measure, print, and return 1 if a median is above its target."""
-    rounds = asked.number(__doc__, "ROUNDS", ROUNDS)
+    rounds = contest.number(__doc__, "ROUNDS", ROUNDS)
     with tempfile.TemporaryDirectory() as name:
         program, folder = Path(name, "calls"), Path(name, "counts")
         folder.mkdir()
@@ -68,7 +68,7 @@ def _print(samples: list[list[list[float]]]) -> int:
             failed |= added.value > target
             print(
                 f"{WAYS[way]:6} {name:7} {added.value:6.0f} ns a call [{added.low:.0f}, "
-                f"{added.high:.0f}], {turns.ratio(pairs).value:.2f} times the "
+                f"{added.high:.0f}], {contest.ratio(pairs).value:.2f} times the "
                 f"{median(bare for _, bare in pairs):.0f} ns without it; target {target} ns"
             )
     return int(failed)

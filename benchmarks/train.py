@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import around, turns
+from benchmarks import around, contest
 from gpumap import stats
 from gpumap.backends.base import Host
 from gpumap.machine.process_control import pin
@@ -131,10 +131,10 @@ def _measured(network: Network, session: Session, batch: int, blocks: int) -> in
         plain.step(x, y)
         return time.perf_counter() - start
 
-    turns.both(ours, theirs, 0)  # memory is taken
+    contest.both(ours, theirs, 0)  # memory is taken
     _verify(initial, replica, plain)
     watch = Watch()
-    pairs = [turns.both(ours, theirs, number) for number in range(blocks)]
+    pairs = [contest.both(ours, theirs, number) for number in range(blocks)]
     return _told(pairs, batch, watch)
 
 
@@ -150,7 +150,7 @@ def _verify(initial: Array, replica: Replica, plain: Plain) -> None:
 
 
 def _told(pairs: list[tuple[float, float]], batch: int, watch: Watch) -> int:
-    ratio = turns.ratio(pairs)
+    ratio = contest.ratio(pairs)
     ours, theirs = (stats.location(times).value for times in zip(*pairs, strict=True))
     met = ratio.value <= TARGET
     print(

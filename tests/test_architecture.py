@@ -222,6 +222,12 @@ def test_a_benchmark_without_a_flag_loads_no_text_and_no_training(tmp_path, monk
     assert started(code, unwanted, tmp_path) == (0, "")
 
 
+def test_a_wheel_is_built_with_click_alone(tmp_path):
+    """Its man pages are made where no other library is installed."""
+    code = f"sys.path.insert(0, {str(ROOT)!r})\nfrom hatch_build import pages\nassert pages()"
+    assert started(code, {"msgspec", "numpy", "tabulate", "psutil", "jinja2"}, tmp_path) == (0, "")
+
+
 def started(code, unwanted, folder):
     script = START.format(code=code, names=unwanted)
     done = subprocess.run(

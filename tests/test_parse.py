@@ -178,6 +178,11 @@ def test_a_name_that_cannot_be_printed(name):
     assert found.message.isprintable()
 
 
+@pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 59 + "…")])
+def test_a_message_has_60_characters_of_what_was_written(length, shown):
+    assert problem(f"a->{'x' * length}").message == f'"{shown}" is not a device'
+
+
 def test_every_problem_is_reported_in_the_order_of_the_entries():
     """One run tells all there is to mend, also two problems of one entry."""
     found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu;->cpu;->cpu")

@@ -1,9 +1,16 @@
-"""`python3 -m benchmarks.gpu`: look, run every step in its time, and leave a record."""
+"""Prove gpumap on the GPUs of this machine, in one go, offline, and leave one record of it.
+
+    make gpu
+    python3 -m benchmarks.gpu [--map MAP] [--output DIR]      in the repository's root
+
+It runs the tests of the backends, the commands of the README, checks what they found, and runs the
+measurements twice. One JSON file holds everything; one Markdown file is made from it. Nothing is
+installed and nothing is fetched: what is missing is said at the start, and what for.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shlex
@@ -11,18 +18,16 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.children import ROOT, Done, Interrupted, run
 from benchmarks.gpu import judge, record, software
-from benchmarks.gpu.process import Done, Interrupted, run
-from benchmarks.gpu.steps import Setup, Step, chosen, dtypes, steps
+from benchmarks.gpu.steps import Setup, Step, dtypes, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / ".wheels"
 MEASURED = ROOT / "docs" / "measured"
 LIMIT = 560.0  # seconds: under ten minutes, with what it takes to kill the last one
@@ -72,7 +77,7 @@ class Bench:
 
     def python(self, arguments: Sequence[str], limit: float) -> Done:
         """Run this Python with arguments."""
-        return run([sys.executable, *arguments], limit, self.env, ROOT)
+        return run([sys.executable, *arguments], limit, self.env)
 
     def gpumap(self, *arguments: str) -> Done:
         """Run gpumap, to look at something."""
@@ -81,7 +86,7 @@ class Bench:
     def step(self, step: Step, before: Mapping[str, Any], lacking: str) -> dict[str, Any]:
         """Do a step, whatever becomes of it, and return what the record holds of it."""
         if lacking:
-            return self._entry(step, None, judge.Verdict(step.without, (f"{lacking}: missing",)))
+            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, (f"{lacking}: missing",)))
         if step.arguments and self.left < step.least + _GRACE:
             why = (f"{self.left:.0f} s were left of --limit: raise it",)
             return self._entry(step, None, judge.Verdict(judge.NOT_RUN, why))
@@ -173,7 +178,7 @@ def _look(
     text = options.map or _every_gpu(bench, options.backend)
     driven = ("--backend", options.backend) if options.backend else ()
     done = bench.gpumap("check", text, "--no-open", *driven, "--format", "json")
-    look = _report(done)
+    look = done.report
     if done.exit_code or not look:
         raise Nothing(done.err.strip() or "gpumap hangs", done.exit_code or ABSENT)
     tests = software.missing(libraries, software.TESTS)
@@ -201,7 +206,7 @@ def _every_gpu(bench: Bench, backend: str | None) -> str:
     """
     driven = ("--backend", backend) if backend else ()
     done = bench.gpumap("devices", *driven, "--format", "json")
-    found = _report(done)
+    found = done.report
     refs = [device["ref"] for device in found.get("devices", ()) if device["kind"] == "cuda"]
     if refs:
         return ";".join(f"dev{n}->{ref}" for n, ref in enumerate(dict.fromkeys(refs)))
@@ -235,7 +240,9 @@ def _all(
     except KeyboardInterrupt:
         code = INTERRUPTED
     if not code:
-        held["verdict"] = _overall(held)
+        found = {step["verdict"] for step in held["steps"]}
+        good = judge.PASSED in found and found <= {*judge.GOOD}
+        held["verdict"] = judge.PASSED if good else judge.FAILED
     held.update(ended=record.stamp(), elapsed_s=round(bench.elapsed, 3))
     record.write(held, base)
     print(f"{held['verdict']}: {base}.json, .md; {bench.elapsed:.0f} s")
@@ -243,19 +250,21 @@ def _all(
 
 
 def _plan(setup: Setup, only: str | None) -> list[Step]:
-    every = steps(setup)
+    """Return the steps that `--only` names; all of them without it."""
+    keys = {step.key: step for step in steps(setup)}
     try:
-        return chosen(every, only)
+        return [keys[key.strip()] for key in only.split(",")] if only else [*keys.values()]
     except KeyError as error:
-        known = ", ".join(step.key for step in every)
-        raise Nothing(f"no step is called {error}; there are {known}", 2) from None
+        raise Nothing(f"no step is called {error}; there are {', '.join(keys)}", 2) from None
 
 
 def _one(bench: Bench, step: Step, held: dict[str, Any], libraries: list[software.Found]) -> None:
     """Do one step and put it into the record."""
     before = {entry["key"]: entry for entry in held["steps"]}
+    missing = {one.need.name for one in libraries if one.version is None}
+    lacking = ", ".join(name for name in step.needs if name in missing)
     try:
-        _noted(bench, held, bench.step(step, before, _lacking(step, libraries)))
+        _noted(bench, held, bench.step(step, before, lacking))
     except Interrupted as interrupt:
         _noted(bench, held, bench.entry(step, interrupt.done, before))
         raise
@@ -274,15 +283,10 @@ def _said(entry: Mapping[str, Any]) -> str:
     return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}"
 
 
-def _lacking(step: Step, libraries: list[software.Found]) -> str:
-    names = [one.need.name for one in libraries if one.version is None]
-    return ", ".join(name for name in step.needs if name in names)
-
-
 def _judged(step: Step, done: Done, before: dict[str, Any]) -> judge.Verdict:
     """Return the step's verdict; what cannot be judged has failed, and the next one runs."""
     own = "gpumap" in step.arguments
-    report = _report(done) if own else {}
+    report = done.report if own else {}
     try:
         if own and not report:
             last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
@@ -296,15 +300,6 @@ def _judged(step: Step, done: Done, before: dict[str, Any]) -> judge.Verdict:
         return judge.Verdict(judge.FAILED, (why,))
 
 
-def _report(done: Done) -> dict[str, Any]:
-    """Return the report on stdout; an empty one if there is none."""
-    with suppress(ValueError):
-        found = json.loads(done.out)
-        if isinstance(found, dict):
-            return found
-    return {}
-
-
 def _invalid(report: Mapping[str, Any]) -> str:
     """Return how a report breaks gpumap's schema; nothing where jsonschema is missing."""
     try:
@@ -315,13 +310,6 @@ def _invalid(report: Mapping[str, Any]) -> str:
 
     validator = jsonschema.Draft202012Validator(published())
     return next((f"{e.json_path}: {e.message[:_SHOWN]}" for e in validator.iter_errors(report)), "")
-
-
-def _overall(held: Mapping[str, Any]) -> str:
-    """Return `passed` if every step passed, or was skipped for what the device cannot do."""
-    words = {step["verdict"] for step in held["steps"]}
-    good = judge.PASSED in words and words <= {*judge.GOOD}
-    return judge.PASSED if good else judge.FAILED
 
 
 if __name__ == "__main__":

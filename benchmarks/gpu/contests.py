@@ -10,16 +10,16 @@ import argparse
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import turns
+from benchmarks.contest import in_turns, ratio, sampled
 from benchmarks.gpu import sides
+from benchmarks.gpu.sides import Right, Side
 from gpumap import stats
 from gpumap.backends import load
 from gpumap.backends.base import Host
@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
 
-_MOST = 1 << 16  # calls of a sample
-_ENOUGH = 5e-3  # seconds that tell how long a call takes
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Who does it, and how: `queue(n)` queues n times `each` calls, `finish` waits for them."""
-
-    name: str
-    queue: Callable[[int], object]
-    finish: Callable[[], object]
-    each: int = 1
-
 
 @dataclass(frozen=True, slots=True)
 class Contest:
@@ -53,7 +40,7 @@ class Contest:
 
     what: str
     sides: tuple[Side, ...]
-    right: Callable[..., bool]
+    right: Right
     amount: float  # of `unit` in a call, for the rates
     unit: str
     read: int = 0  # bytes of device memory,
@@ -98,21 +85,16 @@ def _opened(refs: Sequence[str]) -> Iterator[Session]:
 
 def held(contest: Contest, blocks: int, seconds: float, watch: Gpus) -> dict[str, Any]:
     """Prove each side, then time all of them in turns; a side that fails is left out and told."""
-    there, errors = [], {}
+    there, errors, states = {}, {}, list[Any]()
     for side in contest.sides:
         try:
-            if not contest.right(side.name, side.queue, side.finish):
+            if not contest.right(side):
                 errors[side.name] = "its result is wrong"
                 continue
-            there.append((side, _calls(side, seconds)))
+            there[side.name] = sampled(side.queue, side.finish, seconds, side.each)
         except Exception as error:  # noqa: BLE001 - a peer may lack what gpumap has
             errors[side.name] = words(error)
-    times: dict[str, list[float]] = {side.name: [] for side, _ in there}
-    states = []
-    for number in range(blocks):
-        for side, calls in there[:: -1 if number % 2 else 1]:
-            times[side.name].append(_timed(side, calls))
-        states += watch.read()
+    times = in_turns(there, blocks, lambda: states.extend(watch.read()))
     return _line(contest, times, errors) | {
         "power_w": _middle(s.power for s in states),
         "sm_hz": _middle(s.clocks_hz.get("sm") for s in states),
@@ -126,7 +108,7 @@ def _line(
     figures = {name: _figure(stats.location(each), "s") for name, each in times.items() if each}
     ours = times.get(contest.sides[0].name, [])
     ratios = {
-        name: _figure(turns.ratio(zip(each, ours, strict=True)), "1")
+        name: _figure(ratio(zip(each, ours, strict=True)), "1")
         for name, each in times.items()
         if each is not ours and ours and each
     }
@@ -153,23 +135,6 @@ def _figure(found: Any, unit: str) -> dict[str, Any]:
     return {"value": found.value, "low": found.low, "high": found.high, "unit": unit}
 
 
-def _calls(side: Side, seconds: float) -> int:
-    """Return how many calls take so long; the first ones compile and are not counted."""
-    _timed(side, 1)
-    calls, took = 1, _timed(side, 1) * side.each
-    while calls < _MOST and took * calls < min(_ENOUGH, seconds):
-        calls *= 2
-        took = _timed(side, calls) * side.each
-    return min(max(round(seconds / took), 1), _MOST)
-
-
-def _timed(side: Side, calls: int) -> float:
-    start = time.perf_counter()
-    side.queue(calls)
-    side.finish()
-    return (time.perf_counter() - start) / calls / side.each
-
-
 def _middle(values: Iterator[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
@@ -184,7 +149,7 @@ def _products(sessions: Sequence[Session], options: argparse.Namespace) -> Itera
         product = sides.Product(sessions[0], size, options.dtype)
         yield Contest(
             f"product of {size}, {options.dtype}",
-            tuple(Side(*side) for side in product.sides()),
+            tuple(product.sides()),
             product.right,
             2.0 * size**3,
             "FLOP/s",
@@ -198,7 +163,7 @@ def _copies(sessions: Sequence[Session], options: argparse.Namespace) -> Iterato
     for nbytes in map(parse_size, options.sizes.split(",")):
         copies = sides.Copies(sessions[0], nbytes)
         for what, found, right in copies.contests():
-            ours = tuple(Side(*side) for side in found)
+            ours = tuple(found)
             least = {"bare": sides.COPY} if nbytes >= sides.LARGE else {}
             yield Contest(f"{what}, {nbytes} bytes", ours, right, float(nbytes), "B/s", least=least)
 
@@ -209,7 +174,7 @@ def _memory(sessions: Sequence[Session], options: argparse.Namespace) -> Iterato
         inside = sides.Inside(sessions[0], nbytes)
         yield Contest(
             f"memory of the device, {inside.nbytes} bytes read and as many written",
-            tuple(Side(*side) for side in inside.sides()),
+            tuple(inside.sides()),
             inside.right,
             2.0 * inside.nbytes,
             "B/s",
@@ -222,7 +187,7 @@ def _memory(sessions: Sequence[Session], options: argparse.Namespace) -> Iterato
 def _launches(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
     """Yield a kernel of one element, and the smallest product: what a call itself costs."""
     launch = sides.Launch(sessions[0])
-    yield Contest("kernel of one element", tuple(Side(*side) for side in launch.sides()),
+    yield Contest("kernel of one element", tuple(launch.sides()),
                   launch.right, 1.0, "calls/s")  # fmt: skip
     options.sizes, options.dtype = "64", "float32"
     yield from _products(sessions, options)
@@ -233,7 +198,7 @@ def _fan(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[C
     for nbytes in map(parse_size, options.sizes.split(",")):
         fan = sides.Fan(sessions, nbytes)
         for what, inward in (("one to all", False), ("all to one", True)):
-            ours = tuple(Side(*side) for side in fan.sides(inward=inward))
+            ours = tuple(fan.sides(inward=inward))
             yield Contest(f"{what}, {nbytes} bytes each", ours, partial(fan.right, inward=inward),
                           float(nbytes * (len(sessions) - 1)), "B/s")  # fmt: skip
 
@@ -242,7 +207,7 @@ def _nccl(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[
     """Yield NCCL's allreduce on one device: that it loads, connects and sums."""
     for nbytes in map(parse_size, options.sizes.split(",")):
         ring = sides.Ring(sessions[0], nbytes)
-        yield Contest(f"NCCL on one device, {nbytes} bytes", (Side(*ring.side()),), ring.right,
+        yield Contest(f"NCCL on one device, {nbytes} bytes", (ring.side(),), ring.right,
                       float(nbytes), "B/s")  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.contest import cell, figure, table
 from gpumap.text import printable
 from gpumap.units import memory, together
 
@@ -26,19 +27,19 @@ def markdown(record: Record) -> str:
 
 def _lines(record: Record) -> Iterator[str]:
     names = list(dict.fromkeys(device["name"] for device in record["devices"]))
-    yield f"# {', '.join(map(_safe, names)) or 'No device'}, {record['started'][:10]}"
+    yield f"# {', '.join(map(cell, names)) or 'No device'}, {record['started'][:10]}"
     yield ""
     yield _summary(record)
     if record["simulated"]:
         yield ""
         yield "**Simulated: every figure is scripted, none was measured.**"
-    yield from _section("Machine", _table(("what", "value"), _machine(record)))
-    yield from _section("Steps", _table(
+    yield from _section("Machine", table(("what", "value"), _machine(record)))
+    yield from _section("Steps", table(
         ("step", "what", "verdict", "exit", "time", "why"), _steps(record)))  # fmt: skip
     yield from _section("Commands", _commands(record))
     for step in record["steps"]:
         yield from _found(step)
-    yield from _section("Libraries", _table(
+    yield from _section("Libraries", table(
         ("library", "version", "for"), _libraries(record)))  # fmt: skip
 
 
@@ -99,16 +100,16 @@ def _found(step: Mapping[str, Any]) -> Iterator[str]:
         shown = [row for row in rows if row["bench"] == bench and row["status"] != "skipped"]
         if shown:
             heads = ("case", "on", *_params(shown), *figures, "check", "n", "status")
-            yield from _section(f"Figures: {step['key']}", _table(heads, _figures(shown, figures)))
+            yield from _section(f"Figures: {step['key']}", table(heads, _figures(shown, figures)))
     if contests := step.get("contests"):
         heads = ("contest", "side", "time", "rate", "of gpumap's", "target", "of the peak",
                  "read, written", "W, MHz")  # fmt: skip
-        yield from _section(f"Contests: {step['key']}", _table(heads, _raced(contests)))
+        yield from _section(f"Contests: {step['key']}", table(heads, _raced(contests)))
     if pairs := step.get("comparison"):
         heads = ("row", "figure", *step["compared"], "change", "intervals")
-        yield from _section(f"Comparison: {step['key']}", _table(heads, _comparison(pairs)))
+        yield from _section(f"Comparison: {step['key']}", table(heads, _comparison(pairs)))
     if tests := step.get("tests"):
-        yield from _section("Tests", _table(("tests", "count"), _tests(tests)))
+        yield from _section("Tests", table(("tests", "count"), _tests(tests)))
 
 
 def _params(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -126,17 +127,6 @@ def _figures(
         given = [str(row["params"][key]) for key in params]
         yield (row["case"], where, *given, *cells, _check(row["check"]),
                str(len(row["samples"] or ())), status)  # fmt: skip
-
-
-def figure(found: Mapping[str, Any] | None) -> str:
-    """Return a figure with its interval, if it has one: ``35.2 ms [35.1, 35.3]``; else a dash."""
-    if not found or found["value"] is None:
-        return "-"
-    ends = [found[key] for key in ("low", "high") if found[key] is not None]
-    if len(ends) == 1:
-        return "-"
-    value, *interval = together([found["value"], *ends], found["unit"])
-    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def _raced(contests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -201,15 +191,3 @@ def _libraries(record: Record) -> Iterator[tuple[str, ...]]:
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from ("", f"## {title}", "", *lines)
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'---|' * len(heads)}"
-    for row in rows:
-        yield f"| {' | '.join(map(_safe, row))} |"
-
-
-def _safe(text: str) -> str:
-    """Return text that cannot leave its cell, whoever wrote it."""
-    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;")

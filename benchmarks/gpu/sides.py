@@ -1,29 +1,27 @@
-"""What gpumap, bare CuPy, cuBLAS, a CUDA graph and PyTorch do on the same memory of a device.
-
-A side is its name, what queues so many calls, what waits for them, and of how many each is made.
-"""
+"""What gpumap, bare CuPy, cuBLAS, a CUDA graph and PyTorch do on the same memory of a device."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.cupy.gemm import MATH_MODE
+from benchmarks.contest import looped
+from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.backends.cupy.nccl import Nccl
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.kernels.table import GROUP, KERNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Session
 
-    Queue = Callable[[int], object]
-    Finish = Callable[[], object]
-    Named = tuple[str, Queue, Finish, int]  # the last: calls of which each queued one is made
-    Right = Callable[[str, Queue, Finish], bool]
+Queue = Callable[[int], object]  # so many calls
 
 # (type, size) -> peer -> how many times as fast as the peer gpumap is to be: there both call the
 # same library, and what gpumap adds differs alone.
@@ -46,6 +44,24 @@ _SHEETS: tuple[tuple[str, Mapping[str, float]], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Who does it, and how: `queue(n)` queues n times `each` calls, `finish` waits for them."""
+
+    name: str
+    queue: Queue
+    finish: Callable[[], object]
+    each: int = 1
+
+    def once(self) -> None:
+        """Do it once."""
+        self.queue(1)
+        self.finish()
+
+
+Right = Callable[[Side], bool]
+
+
 class Bare:
     """CuPy without gpumap: a stream of its own on a session's device."""
 
@@ -57,18 +73,18 @@ class Bare:
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
 
-    def each(self, call: Callable[[], object]) -> Queue:
-        """Return what makes a call n times, in its stream."""
+    def side(self, name: str, call: Callable[[], object], each: int = 1) -> Side:
+        """Return the side that makes a call n times, in its stream."""
+        many = looped(call)
 
         def queue(count: int) -> None:
             with self.device, self.stream:
-                for _ in range(count):
-                    call()
+                many(count)
 
-        return queue
+        return Side(name, queue, self.finish, each)
 
-    def graph(self, call: Callable[[], object]) -> Queue:
-        """Return what launches graphs of twenty calls."""
+    def graph(self, call: Callable[[], object]) -> Side:
+        """Return the side that launches graphs of twenty calls."""
         with self.device, self.stream:
             call()  # what is made for the first call must not be made while it is captured
             self.stream.synchronize()
@@ -76,13 +92,7 @@ class Bare:
             for _ in range(_IN_GRAPH):
                 call()
             made = self.stream.end_capture()
-
-        def queue(count: int) -> None:
-            with self.device, self.stream:
-                for _ in range(count):
-                    made.launch(self.stream)
-
-        return queue
+        return self.side("graph", lambda: made.launch(self.stream), _IN_GRAPH)
 
     def finish(self) -> None:
         """Wait for it."""
@@ -105,7 +115,7 @@ class Product:
             session.upload(given, there)
         session.synchronize()
 
-    def sides(self) -> Iterator[Named]:
+    def sides(self) -> Iterator[Side]:
         """Yield gpumap, cuBLAS alone, the same as a graph, and PyTorch where it is."""
         session, tf32 = self.session, self.dtype == "tf32"
 
@@ -114,22 +124,19 @@ class Product:
 
         bare = Bare(session)
         call = self._call(bare)
-        yield "gpumap", ours, session.synchronize, 1
-        yield "cuBLAS", bare.each(call), bare.finish, 1
-        yield "graph", bare.graph(call), bare.finish, _IN_GRAPH
+        yield Side("gpumap", ours, session.synchronize)
+        yield bare.side("cuBLAS", call)
+        yield bare.graph(call)
         if importlib.util.find_spec("torch"):
             yield self._torch(tf32=tf32)
 
-    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+    def right(self, side: Side) -> bool:
         """Return whether a side's product is right, by Freivalds' check, over a poisoned target."""
         poison = np.full(self.out.shape, np.nan, self.out.dtype)
         self.session.upload(poison, self.out)
         self.session.synchronize()
-        queue(1)
-        finish()
-        found = np.empty(self.out.shape, self.out.dtype)
-        self.session.download(self.out, found)
-        self.session.synchronize()
+        side.once()
+        found = _fetched(self.out)
         vector = np.random.default_rng(1).uniform(-1, 1, self.size)
         a, b = (each.astype(float) for each in self._factors)
         off = abs(found.astype(float) @ vector - a @ (b @ vector)).max()
@@ -150,19 +157,14 @@ class Product:
             kind, n, compute, -1,
         )  # fmt: skip
 
-    def _torch(self, *, tf32: bool) -> Named:
+    def _torch(self, *, tf32: bool) -> Side:
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         a, b, out = (_tensor(each, self.dtype) for each in (self.a, self.b, self.out))
-
-        def theirs(count: int) -> None:
-            for _ in range(count):
-                torch.mm(a, b, out=out)
-
-        return "PyTorch", theirs, torch.cuda.synchronize, 1
+        return Side("PyTorch", looped(lambda: torch.mm(a, b, out=out)), torch.cuda.synchronize)
 
 
 class Copies:
@@ -170,14 +172,13 @@ class Copies:
 
     def __init__(self, session: Session, nbytes: int) -> None:
         self.session, self.nbytes = session, nbytes
-        self.bare = Bare(session)
         self.buffer = session.empty((nbytes,), "uint8")
         rng = np.random.default_rng(nbytes)
         self.bytes = rng.integers(0, 256, nbytes, dtype=np.uint8)
 
-    def contests(self) -> Iterator[tuple[str, list[Named], Right]]:
+    def contests(self) -> Iterator[tuple[str, list[Side], Right]]:
         """Yield each direction: pinned memory by the copy engine, bare, by a kernel, pageable."""
-        session, bare = self.session, self.bare
+        session, bare = self.session, Bare(self.session)
         kinds = {"gpumap": "pinned", "bare": "pinned", "kernel": "mapped", "pageable": "pageable"}
         hosts: dict[str, Any] = {}
         for name, kind in kinds.items():
@@ -185,39 +186,33 @@ class Copies:
                 hosts[name] = session.host((self.nbytes,), "uint8", kind)
         hosts["bare"] = hosts["gpumap"]
         for down in (False, True):
-            found: list[Named] = [
-                (name, self._ours(host, down=down), session.synchronize, 1)
+            found = [
+                Side(name, self._ours(host, down=down), session.synchronize)
                 for name, host in hosts.items() if name != "bare"
             ]  # fmt: skip
-            found.insert(1, ("bare", self._bare(hosts["bare"], down=down), bare.finish, 1))
-
-            def right(name: str, queue: Queue, finish: Finish, *, down: bool = down) -> bool:
-                return self._right(queue, finish, hosts[name], down=down)
-
-            yield ("d2h" if down else "h2d"), found, right
+            found.insert(1, self._bare(bare, hosts["bare"], down=down))
+            yield ("d2h" if down else "h2d"), found, partial(self._right, hosts, down=down)
 
     def _ours(self, host: Any, *, down: bool) -> Queue:
         if down:
             return lambda count: self.session.download(self.buffer, host, count)
         return lambda count: self.session.upload(host, self.buffer, count)
 
-    def _bare(self, host: Any, *, down: bool) -> Queue:
+    def _bare(self, bare: Bare, host: Any, *, down: bool) -> Side:
         from cupy.cuda.runtime import memcpyAsync
 
-        there, here, stream = self.buffer.address, host.ctypes.data, self.bare.stream.ptr
+        there, here, stream = self.buffer.address, host.ctypes.data, bare.stream.ptr
         ends = (here, there) if down else (there, here)
-        return self.bare.each(lambda: memcpyAsync(*ends, self.nbytes, 2 if down else 1, stream))
+        kind = 2 if down else 1
+        return bare.side("bare", lambda: memcpyAsync(*ends, self.nbytes, kind, stream))
 
-    def _right(self, queue: Queue, finish: Finish, host: Any, *, down: bool) -> bool:
-        session, back = self.session, np.empty(self.nbytes, np.uint8)
-        wrong = np.invert(self.bytes)
+    def _right(self, hosts: Mapping[str, Any], side: Side, *, down: bool) -> bool:
+        session, host, wrong = self.session, hosts[side.name], np.invert(self.bytes)
         host[...] = wrong if down else self.bytes
         session.upload(self.bytes if down else wrong, self.buffer)
         session.synchronize()
-        queue(1)
-        finish()
-        session.download(self.buffer, back)
-        session.synchronize()
+        side.once()
+        back = _fetched(self.buffer)
         return bool((host == self.bytes).all() and (back == self.bytes).all())
 
 
@@ -232,30 +227,20 @@ class Inside:
         self.here, self.there = (session.empty((self.count,), "float32") for _ in range(2))
         self._part = np.random.default_rng(nbytes).uniform(-1, 1, 1 << 16).astype("float32")
 
-    def sides(self) -> Iterator[Named]:
+    def sides(self) -> Iterator[Side]:
         """Yield the copy engine, a kernel, and PyTorch where it is."""
         session = self.session
         kernel = session.prepare("copy", self.there, self.here, size=self.count)
-
-        def by_kernel(count: int) -> None:
-            for _ in range(count):
-                kernel()
-
-        yield ("gpumap", lambda count: session.copy(self.here, self.there, count),
-               session.synchronize, 1)  # fmt: skip
-        yield "kernel", by_kernel, session.synchronize, 1
+        yield Side("gpumap", lambda count: session.copy(self.here, self.there, count),
+                   session.synchronize)  # fmt: skip
+        yield Side("kernel", looped(kernel), session.synchronize)
         if importlib.util.find_spec("torch"):
             import torch
 
             here, there = (_tensor(each, "float32") for each in (self.here, self.there))
+            yield Side("PyTorch", looped(lambda: there.copy_(here)), torch.cuda.synchronize)
 
-            def theirs(count: int) -> None:
-                for _ in range(count):
-                    there.copy_(here)
-
-            yield "PyTorch", theirs, torch.cuda.synchronize, 1
-
-    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+    def right(self, side: Side) -> bool:
         """Return whether the first and the last elements arrive; unwritten pages share one."""
         session, few = self.session, min(self._part.size, self.count)
         ends = [slice(at, min(at + few, self.count)) for at in range(0, self.count, few)]
@@ -263,15 +248,9 @@ class Inside:
             session.upload(self._part[: end.stop - end.start], self.here[end])
         session.run("fill", self.there, float("nan"), size=self.count)
         session.synchronize()
-        queue(1)
-        finish()
-        for end in (ends[0], ends[-1]):
-            back = np.empty(end.stop - end.start, "float32")
-            session.download(self.there[end], back)
-            session.synchronize()
-            if (back != self._part[: back.size]).any():
-                return False
-        return True
+        side.once()
+        backs = [_fetched(self.there[end]) for end in (ends[0], ends[-1])]
+        return all(bool((back == self._part[: back.size]).all()) for back in backs)
 
 
 class Launch:
@@ -281,7 +260,7 @@ class Launch:
         self.session: Any = session
         self.out = session.empty((1,), "float32")
 
-    def sides(self) -> Iterator[Named]:
+    def sides(self) -> Iterator[Side]:
         """Yield gpumap prepared and not, CuPy alone, and a graph."""
         import cupy
 
@@ -293,32 +272,23 @@ class Launch:
             module = cupy.RawModule(code=KERNELS["fill"].text("cuda"), options=options)
             kernel = module.get_function("fill")
 
-        def prepared(count: int) -> None:
-            for _ in range(count):
-                ready()
-
-        def run(count: int) -> None:
-            for _ in range(count):
-                session.run("fill", self.out, 3.0, size=1)
+        def run() -> None:
+            session.run("fill", self.out, 3.0, size=1)
 
         def call() -> None:
             kernel((1,), (256,), given)
 
-        yield "gpumap", prepared, session.synchronize, 1
-        yield "gpumap, not prepared", run, session.synchronize, 1
-        yield "CuPy", bare.each(call), bare.finish, 1
-        yield "graph", bare.graph(call), bare.finish, _IN_GRAPH
+        yield Side("gpumap", looped(ready), session.synchronize)
+        yield Side("gpumap, not prepared", looped(run), session.synchronize)
+        yield bare.side("CuPy", call)
+        yield bare.graph(call)
 
-    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+    def right(self, side: Side) -> bool:
         """Return whether the element is written."""
-        back = np.zeros(1, "float32")
-        self.session.upload(back, self.out)
+        self.session.upload(np.zeros(1, "float32"), self.out)
         self.session.synchronize()
-        queue(1)
-        finish()
-        self.session.download(self.out, back)
-        self.session.synchronize()
-        return bool(back[0] == 3.0)  # noqa: PLR2004 - what was written
+        side.once()
+        return bool(_fetched(self.out)[0] == 3.0)  # noqa: PLR2004 - what was written
 
 
 class Fan:
@@ -331,41 +301,33 @@ class Fan:
             (hub.empty((nbytes,), "uint8"), other.empty((nbytes,), "uint8")) for other in others
         ]
 
-    def sides(self, *, inward: bool) -> Iterator[Named]:
+    def sides(self, *, inward: bool) -> Iterator[Side]:
         """Yield all copies at once, and one after the other."""
         pairs = [pair[::-1] if inward else pair for pair in self.pairs]
 
-        def at_once(count: int) -> None:
-            for _ in range(count):
-                for source, target in pairs:
-                    source.session.copy(source, target)
+        def at_once() -> None:
+            for source, target in pairs:
+                source.session.copy(source, target)
 
-        def in_turns(count: int) -> None:
-            for _ in range(count):
-                for source, target in pairs:
-                    source.session.copy(source, target)
-                    target.session.synchronize()
+        def one_by_one() -> None:
+            for source, target in pairs:
+                source.session.copy(source, target)
+                target.session.synchronize()
 
-        yield "gpumap", at_once, self._finish, 1
-        yield "one after the other", in_turns, self._finish, 1
+        yield Side("gpumap", looped(at_once), self._finish)
+        yield Side("one after the other", looped(one_by_one), self._finish)
 
-    def right(self, _name: str, queue: Queue, finish: Finish, *, inward: bool) -> bool:
+    def right(self, side: Side, *, inward: bool) -> bool:
         """Return whether every byte arrives."""
         sent = np.random.default_rng(self.nbytes).integers(0, 256, self.nbytes, dtype=np.uint8)
-        wrong, back = np.invert(sent), np.empty_like(sent)
+        wrong = np.invert(sent)
         pairs = [pair[::-1] if inward else pair for pair in self.pairs]
         for source, target in pairs:
             source.session.upload(sent, source)
             target.session.upload(wrong, target)
         self._finish()
-        queue(1)
-        finish()
-        for _, target in pairs:
-            target.session.download(target, back)
-            target.session.synchronize()
-            if (back != sent).any():
-                return False
-        return True
+        side.once()
+        return all(bool((_fetched(target) == sent).all()) for _, target in pairs)
 
     def _finish(self) -> None:
         for session in self.sessions:
@@ -381,24 +343,15 @@ class Ring:
         self._sent = np.random.default_rng(nbytes).uniform(-1, 1, nbytes // 4).astype("float32")
         self.exchange = Nccl([session]).exchange([self.buffer])
 
-    def side(self) -> Named:
+    def side(self) -> Side:
         """Return gpumap's call of it."""
+        return Side("gpumap", looped(self.exchange.queue), self.session.synchronize)
 
-        def queue(count: int) -> None:
-            for _ in range(count):
-                self.exchange.queue()
-
-        return "gpumap", queue, self.session.synchronize, 1
-
-    def right(self, _name: str, queue: Queue, finish: Finish) -> bool:
+    def right(self, side: Side) -> bool:
         """Return whether the sum over one device is its own buffer."""
         self.session.upload(self._sent, self.buffer)
-        queue(1)
-        finish()
-        back = np.empty_like(self._sent)
-        self.session.download(self.buffer, back)
-        self.session.synchronize()
-        return bool((back == self._sent).all())
+        side.once()
+        return bool((_fetched(self.buffer) == self._sent).all())
 
 
 def peaks(session: Session, dtype: Any) -> dict[str, float]:
@@ -423,6 +376,14 @@ def memory_peak(session: Any) -> dict[str, float]:
         for which in (runtime.cudaDevAttrMemoryClockRate, runtime.cudaDevAttrGlobalMemoryBusWidth)
     )
     return {"clock": 2.0 * clock * 1e3 * width / 8} if clock and width else {}
+
+
+def _fetched(buffer: Any) -> Any:
+    """Return what a buffer holds."""
+    found = np.empty(buffer.shape, buffer.dtype)
+    buffer.session.download(buffer, found)
+    buffer.session.synchronize()
+    return found
 
 
 def _tensor(buffer: Any, dtype: str) -> Any:

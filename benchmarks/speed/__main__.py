@@ -3,10 +3,11 @@
     python -m benchmarks.speed [--only products,memory] [--pairs 15] [--out FILE]
 
 Each peer is what a user would otherwise trust: NumPy's OpenBLAS in all its forms, CLBlast through
-pygpu, `copyto`, bare loops of PyOpenCL, PyTorch, clpeak. `OPENBLAS_*` is unset for all of them but
-where the table says so. A sample takes a tenth of a second or more; between two samples lies a
-rest, for OpenBLAS' threads look for work for a while and would slow down who comes next. The ratio
-is the median of the pairs' ratios. Peers that are not here are named with what is missing.
+pygpu, `copyto`, bare loops of PyOpenCL, a plain loop of products. `OPENBLAS_*` is unset for
+all of them but where the table says so. A sample takes a tenth of a second or more; between two
+samples lies a rest, for OpenBLAS' threads look for work for a while and would slow down who comes
+next. The ratio is the median of the pairs' ratios. A peer that is not here is named with what is
+missing.
 
 The exit code is 1 if a target is missed, 2 if an option is wrong, and 3 if there is no OpenCL
 device; then nothing is measured.
@@ -15,60 +16,60 @@ device; then nothing is measured.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
-import shutil
-import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import around, asked
-from benchmarks.speed import growth, launches, memory, products, pytorch
-from benchmarks.speed.contest import PAIRS, held
+from benchmarks import around, children
+from benchmarks.contest import ROUNDS, Result, count, table
+from benchmarks.speed import growth, opencl, own
 from benchmarks.speed.peers import DEBIAN
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
-from gpumap.units import together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from benchmarks.speed.contest import Result
-    from gpumap.backends.base import Session
-    from gpumap.model import Probe
+    from gpumap.model import Device, Probe
 
-CONTESTS = {"products": products, "memory": memory, "launches": launches, "pytorch": pytorch}
-PARTS = (*CONTESTS, "clpeak", "growth")
-OPENCL = {"products", "memory", "launches", "clpeak"}  # parts that take an OpenCL device
+# Part -> its contests, and what drives the device that they take.
+CONTESTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "products": (opencl.products, "pyopencl"),
+    "memory": (opencl.memory, "pyopencl"),
+    "launches": (opencl.launches, "pyopencl"),
+    "chain": (own.chain, "pyopencl"),
+    "names": (own.names, ""),
+    "measuring": (own.measuring, "numpy:cpu0"),
+    "start": (own.start, ""),
+}
+PARTS = (*CONTESTS, "growth")
 ABSENT = 3  # as gpumap's own exit code
-_HEAD = ("what", "gpumap", "peer", "of the peer", "ratio", "target", "")
 
 
 def main() -> int:
     """Measure, print, write, and return 1 if a target is missed."""
     options = _options()
-    if OPENCL.intersection(options.only) and (lacking := _lacking()):
-        around.say(lacking)
-        return ABSENT
+    if any(CONTESTS.get(part, ("", ""))[1] == "pyopencl" for part in options.only):
+        probe = _probe("pyopencl")
+        if not probe.usable:
+            around.say(f"no OpenCL device: {probe.reason}\n  fix: {probe.fix}")
+            return ABSENT
     before = around.state()
     results, sections = [], [_machine(), f"Before: {around.words(before)}.", *_missing()]
     for part in options.only:
         around.say(f"{around.stamp()} {part}")
-        if part == "pytorch" and pytorch.missing():
-            continue  # which is said at the top
-        if part in CONTESTS:
+        if part == "growth":
+            head, rows = growth.HEAD, json.loads(children.python("-m", growth.__name__).out)
+        else:
             found = list(_contests(part, options.pairs))
             results += found
-            sections += [f"## {part.capitalize()}", _table(_HEAD, map(_row, found))]
-        elif part == "clpeak":
-            sections += _clpeak()
-        else:
-            sections += ["## Growth", _growth()]
+            head, rows = Result.HEAD, [result.row() for result in found]
+        sections += [f"## {part.capitalize()}", "\n".join(table(head, rows))]
     text = "\n\n".join(sections) + "\n"
     print(text, end="")
     if options.out:
@@ -82,8 +83,8 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--only", metavar="PART,...", type=_parts, default=PARTS,
         help=f"measure these alone: {', '.join(PARTS)}")  # fmt: skip
-    add("--pairs", metavar="N", type=asked.count, default=PAIRS,
-        help=f"ratios of each contest, {PAIRS} if not said")  # fmt: skip
+    add("--pairs", metavar="N", type=count, default=ROUNDS,
+        help=f"ratios of each contest, {ROUNDS} if not said")  # fmt: skip
     add("--out", metavar="FILE", type=_writable, help="write what is printed to a file too")
     return parser.parse_args()
 
@@ -110,77 +111,33 @@ def _writable(text: str) -> Path:
     return path
 
 
-def _lacking() -> str:
-    """Return why nothing can be measured here, with its fix; nothing if it can."""
-    probe = _opencl_probe()
-    return "" if probe.usable else f"no OpenCL device: {probe.reason}\n  fix: {probe.fix}"
-
-
-def _opencl_probe() -> Probe:
-    return load("pyopencl", Host(dict(os.environ), read())).probe()
+def _probe(backend: str) -> Probe:
+    return load(backend, Host(dict(os.environ), read())).probe()
 
 
 def _contests(part: str, pairs: int) -> Iterator[Result]:
-    with pytorch.opened() if part == "pytorch" else _opencl() as session:
-        for contest in CONTESTS[part].contests(session):
+    contests, driven = CONTESTS[part]
+    with _opened(driven) if driven else nullcontext() as session:
+        for contest in contests(session):
             around.say(f"  {contest.what} and {contest.peer}")
-            yield held(contest, pairs)
+            yield contest.held(pairs)
 
 
-def _opencl() -> Session:
-    backend = load("pyopencl", Host(dict(os.environ), read()))
-    device = next(d for d in backend.probe().devices if d.ref.part is None)
-    return backend.open(device, backend.clock())
+def _opened(driven: str) -> Any:
+    """Open a whole device of a backend: the one that is named behind a colon, else the first."""
+    name, _, ref = driven.partition(":")
+    backend = load(name, Host(dict(os.environ), read()))
 
+    def fits(device: Device) -> bool:
+        return str(device.ref) == ref if ref else device.ref.part is None
 
-def _row(result: Result) -> tuple[str, ...]:
-    contest, ratio = result.contest, result.ratio
-    cost = contest.most is not None
-    asked = [f"at least {contest.least}"] * (contest.least is not None)
-    asked += [f"at most {contest.most}"] * cost
-    verdict = ("missed" if result.missed else "met") if asked else ""
-    return (
-        contest.what,
-        _rate(contest, result.ours.value),
-        contest.peer,
-        _rate(contest, result.theirs.value),
-        f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]{' of its cost' * cost}",
-        "".join(asked),
-        verdict,
-    )
-
-
-def _rate(contest: Any, seconds: float) -> str:
-    figure = seconds if contest.unit == "s" else contest.amount / seconds
-    return together([figure], contest.unit)[0]
-
-
-def _clpeak() -> list[str]:
-    """Return what `benchmarks.clpeak` says: copies from the host and back, in turns with clpeak."""
-    if shutil.which("clpeak") is None:
-        return ["clpeak: not installed (Debian: apt-get install clpeak)."]
-    from benchmarks import clpeak
-
-    ratios = clpeak.ratios()
-    rows = ((way, f"{median(found):.3f}") for way, found in ratios.items())
-    return ["## Copies of 512 MiB beside clpeak", _table(("way", "median ratio"), rows)]
-
-
-def _growth() -> str:
-    command = [sys.executable, "-m", growth.__name__]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    every = (growth.Grown(**json.loads(line)) for line in done.stdout.splitlines())
-    rows = (
-        (one.what, f"{one.size} {one.unit}", f"{one.cpu:.2f} s", f"{one.memory / 2**20:.0f} MiB")
-        for one in every
-    )
-    return _table(("command", "of", "CPU time", "memory at most"), rows)
+    return backend.open(next(filter(fits, backend.probe().devices)), backend.clock())
 
 
 def _machine() -> str:
     import numpy as np
 
-    probe = _opencl_probe()
+    probe = _probe("pyopencl")
     drivers = (f"{device.name}; {device.driver}" for device in probe.devices[:1])
     return "; ".join([
         f"{len(os.sched_getaffinity(0))} cores", *drivers, f"NumPy {np.__version__}",
@@ -188,22 +145,10 @@ def _machine() -> str:
     ])  # fmt: skip
 
 
-def _missing() -> list[str]:
-    """Return what is not measured here, and why."""
-    said = []
+def _missing() -> Iterator[str]:
+    """Yield what is not measured here, and why."""
     if not DEBIAN.exists():
-        said.append("CLBlast through pygpu: no .venv-pygpu (make unit-pygpu makes it).")
-    said += filter(None, [pytorch.missing()])
-    if importlib.util.find_spec("cupy") is None:
-        said.append("cupy: not installed.")
-    if not any(Path("/dev").glob("nvidia[0-9]*")):
-        said.append("CUDA: no NVIDIA device here: PyTorch is measured on the processor, CuPy not.")
-    return ["\n".join(f"- {line}" for line in said)] if said else []
-
-
-def _table(head: Sequence[str], rows: Any) -> str:
-    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
-    return "\n".join([lines[0], "|" + " --- |" * len(head), *lines[1:]])
+        yield "CLBlast through pygpu is missing: no .venv-pygpu (make unit-pygpu makes it)."
 
 
 if __name__ == "__main__":

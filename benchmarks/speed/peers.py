@@ -1,39 +1,58 @@
-"""Peers that need a process of their own: another setting of OpenBLAS, another Python.
-
-    python -m benchmarks.speed.peers numpy 1024
-
-A peer multiplies two matrices of that size. For each line that it reads, a number of calls, it
-writes the seconds that they took. It imports nothing of gpumap: Debian's Python runs it too.
-"""
+"""Peers that need a process of their own: another setting of OpenBLAS, another Python."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import time
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
+
+from benchmarks.children import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from collections.abc import Mapping
 
-ROOT = Path(__file__).parents[2]
 DEBIAN = ROOT / ".venv-pygpu" / "bin" / "python"  # whose Python has pygpu
 LIMIT = 120.0  # seconds that a peer may take to end
 _SAMPLE = 0.1  # seconds
+# For each line that it reads, a number of calls, it writes the seconds that they took.
+_PROGRAM = """
+import sys, time
+import numpy as np
+size = int(sys.argv[1])
+rng = np.random.RandomState(size)
+a, b = (rng.uniform(-1, 1, (size, size)).astype("float32") for _ in range(2))
+{setup}
+for line in sys.stdin:
+    start = time.perf_counter()
+    for _ in range(int(line)):
+        multiply()
+    finish()
+    print(time.perf_counter() - start, flush=True)
+"""
+_SETUPS = {
+    "numpy": """
+out = np.empty_like(a)
+multiply, finish = lambda: np.matmul(a, b, out=out), lambda: None
+""",
+    "pygpu": """
+import pygpu
+from pygpu import blas
+context = pygpu.init("opencl0:0")
+a, b = (pygpu.array(matrix, context=context) for matrix in (a, b))
+out = pygpu.empty((size, size), dtype="float32", context=context)
+multiply, finish = lambda: blas.gemm(1.0, a, b, 0.0, out, overwrite_c=True), out.sync
+""",
+}
 
 
 class Peer:
-    """A process that multiplies when it is asked to."""
+    """A process that multiplies two matrices of a size when it is asked to."""
 
     def __init__(self, name: str, size: int, python: str, more: Mapping[str, str]) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
         self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.speed.peers", name, str(size)],
-            cwd=ROOT,
+            [python, "-c", _PROGRAM.format(setup=_SETUPS[name]), str(size)],
             env={**environment, **more},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -63,50 +82,5 @@ class Peer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end()
-
-
-def main() -> None:
-    """Answer each line of stdin; its end ends the process."""
-    multiply, finish = {"numpy": _numpy, "pygpu": _pygpu}[sys.argv[1]](int(sys.argv[2]))
-    for line in sys.stdin:
-        start = time.perf_counter()
-        for _ in range(int(line)):
-            multiply()
-        finish()
-        print(time.perf_counter() - start, flush=True)
-
-
-def _numpy(size: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    import numpy as np
-
-    a, b = _matrices(size)
-    out = np.empty_like(a)
-    return lambda: np.matmul(a, b, out=out), lambda: None
-
-
-def _pygpu(size: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    import pygpu  # type: ignore[import-not-found]
-    from pygpu import blas  # type: ignore[import-not-found]
-
-    context = pygpu.init("opencl0:0")
-    a, b = (pygpu.array(matrix, context=context) for matrix in _matrices(size))
-    out = pygpu.empty((size, size), dtype="float32", context=context)
-    return lambda: blas.gemm(1.0, a, b, 0.0, out, overwrite_c=True), out.sync
-
-
-def _matrices(size: int) -> tuple[Any, Any]:
-    import numpy as np
-
-    rng = np.random.RandomState(size)
-    return tuple(rng.uniform(-1, 1, (size, size)).astype("float32") for _ in range(2))  # type: ignore[return-value]
-
-
-if __name__ == "__main__":
-    main()

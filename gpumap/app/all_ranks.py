@@ -6,15 +6,23 @@ each rank reports for itself.
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gpumap.app.mpi_job import Answer, left, named, nodes, ranks, told, twice
+from gpumap.app.mpi_job import (
+    Answer,
+    left,
+    named,
+    nodes,
+    ranks,
+    seated_at,
+    start,
+    told,
+    twice,
+    unknown_to_mpi,
+)
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
-from gpumap.distributed.ranks import Seat
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
@@ -38,7 +46,11 @@ def together(record: Recording, program: Program, launch: Launch, limit: float) 
     try:
         comm = _world(program, launch, limit)
     except GpumapError as error:
-        record.draft.remarks += [_apart(launch, each) for each in error.diagnostics]
+        own = f"rank {launch.rank} of {launch.size} reports for itself: "
+        record.draft.remarks += [
+            Diagnostic("several", own + each.message, hint=each.hint, severity="note")
+            for each in error.diagnostics
+        ]
         comm = None
     if comm is None:
         yield
@@ -50,17 +62,10 @@ def together(record: Recording, program: Program, launch: Launch, limit: float) 
 
 def _world(program: Program, launch: Launch, limit: float) -> Any:
     """Return MPI's communicator of all ranks; raises AbsentError, QuestionError."""
-    from gpumap.app.mpi_job import start, unknown_to_mpi
-
     if launch.by in (OURS, "torchrun"):
         (known,) = unknown_to_mpi(launch, program).diagnostics
         raise QuestionError(f"{launch.by} starts no MPI", known.hint)
     return start(program, limit)
-
-
-def _apart(launch: Launch, why: Diagnostic) -> Diagnostic:
-    said = f"rank {launch.rank} of {launch.size} reports for itself: {why.message}"
-    return Diagnostic("several", said, hint=why.hint, severity="note")
 
 
 @contextmanager
@@ -120,8 +125,7 @@ def _answer(
     local = local_rank(program)
     place = 0 if len(entries) == 1 else local  # `gpumap run` gives each its own
     known = entries[place].name if place < len(entries) else "?"
-    name = binding.name if binding else known
-    seat = Seat(comm.Get_rank(), name, socket.gethostname(), os.getpid())
+    seat = seated_at(comm, binding.name if binding else known)
     code = exit_code(problem.exit for problem in problems)
     told = tuple(problem.diagnostic for problem in problems)
     return Answer(seat, binding, told, Exit(code), local)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 SIDES = ("A", "B")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _GRAMMAR = "write it as [VAR=VALUE ...] [PYTHON -m] gpumap bench ..."
+_SHELL = re.compile(r"[;|&<>`$]")
 _MAP = ("argument", "option", "map_file")
 _WHOLE = (0, 1, 5)  # exit codes of a run that came to its end
 _ERRORS: dict[int, type[GpumapError]] = {
@@ -127,7 +128,9 @@ def _side(name: str, text: str) -> Side:
     bench, command = named(argv)
     if command is None or bench[0] not in COMMANDS:
         what = printable(" ".join(["gpumap", *argv[: len(bench) + (command is None)]]))
-        raise wrong(f'"{what}" measures nothing', f"use {' or '.join(COMMANDS)}")
+        plain = not _SHELL.search(what)
+        fix = f"use {' or '.join(COMMANDS)}" if plain else "no shell runs it: write one command"
+        raise wrong(f'"{what}" measures nothing', fix)
     given = command.make_context(bench[-1], argv[len(bench) :], resilient_parsing=True)
     for param in command.params:
         on_line = given.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
@@ -215,7 +218,8 @@ class _Process:
                 )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise QuestionError(f"{side.name} cannot be started: {printable(why)}") from error
+            what = f"{side.name}: cannot start {printable(side.interpreter[0])}: {printable(why)}"
+            raise QuestionError(what, "write the path of a Python that has gpumap") from error
         finally:
             os.close(theirs_in)
             os.close(theirs_out)

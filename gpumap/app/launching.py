@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
-from gpumap.backends.numpy.devices import NAME, cores
+from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
 from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place

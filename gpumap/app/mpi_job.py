@@ -30,7 +30,7 @@ from gpumap.machine.process_control import pin
 from gpumap.model import Binding, Rank, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -39,15 +39,11 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import Works
     from gpumap.distributed.ranks import Launch
-    from gpumap.model import Binding, Resolution
+    from gpumap.model import Device, Resolution
     from gpumap.resolve import Inventory
 
     # MAP, --map, --map-file and --backend
     Where = tuple[str | None, str | None, Path | None, str | None]
-    from collections.abc import Hashable
-
-    from gpumap.model import Device
-
 
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _STDERR = 2
@@ -174,10 +170,10 @@ def _looked(program: Program, comm: Any, where: Where, works: Works) -> tuple[An
             inventory.expect([str(context_map.entries[place].ref)])
         binding = own(resolve(context_map, inventory), program)
     except GpumapError as error:
-        seat = _seat(comm, "?")
+        seat = seated_at(comm, "?")
         return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None, works)
     member = Member(comm, opener(binding, inventory), works)
-    return Answer(_seat(comm, binding.name), binding, local=local_rank(program)), member
+    return Answer(seated_at(comm, binding.name), binding, local=local_rank(program)), member
 
 
 def own(resolution: Resolution, program: Program) -> Binding:
@@ -204,7 +200,8 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     return opening
 
 
-def _seat(comm: Any, name: str) -> Seat:
+def seated_at(comm: Any, name: str) -> Seat:
+    """Return this rank, as the one that has a name of the map."""
     return Seat(comm.Get_rank(), name, socket.gethostname(), os.getpid())
 
 
@@ -252,7 +249,7 @@ class Crew:
             QuestionError: two ranks have one device, or there are more of them than names.
             AbsentError: the device of a rank is not there.
         """
-        mine = Answer(_seat(self._comm, binding.name), binding, local=self._local)
+        mine = Answer(seated_at(self._comm, binding.name), binding, local=self._local)
         answers = self._comm.gather(mine)
         self._gathered = True
         try:

@@ -54,7 +54,7 @@ class Program:
         from dataclasses import replace
 
         from gpumap.backends.base import Host
-        from gpumap.backends.pyopencl.vendors import register
+        from gpumap.backends.opencl_vendors import register
         from gpumap.machine.topology import read
 
         variables, notes = register(self.env)

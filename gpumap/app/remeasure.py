@@ -13,6 +13,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,9 +161,15 @@ def _run(
 
 
 def last_lines(stderr: bytes) -> str | None:
-    """Return the last lines of what a process said, in one; None where it said nothing."""
-    said = stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
-    return printable(" ".join(line.strip() for line in said)) or None
+    """Return the first error of what gpumap printed, or its last lines; None if it printed none."""
+    lines = [line.strip() for line in stderr.decode(errors="replace").strip().splitlines()]
+    first = next((n for n, line in enumerate(lines) if line.startswith("error")), None)
+    if first is None:
+        shown = lines[-_LINES:]
+    else:  # without the map and the carets under it
+        below = takewhile(lambda line: not line.startswith("error"), lines[first + 1 :])
+        shown = [lines[first], *(line for line in below if line.startswith("fix:"))]
+    return printable("; ".join(shown)) or None
 
 
 @contextmanager

@@ -5,13 +5,30 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.own_rank import several
 from gpumap.app.workers import Shared, WorkersRun
+from gpumap.bench.allreduce import ALGORITHMS
+from gpumap.bench.sizes import squares
+from gpumap.bench.train import Train, check_asked, plan
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.text import chosen, printable
+from gpumap.training.jobs import (
+    CASES,
+    LocalWorkers,
+    Params,
+    Scaling,
+    load_checkpoint,
+    save_checkpoint,
+)
+from gpumap.training.mpi_workers import MpiWorkers
+from gpumap.training.mpi_workers import Trainings as RankTrainings
+from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
+from gpumap.training.tasks import Own
+from gpumap.training.workers import OPTIMIZERS, RATES, RULES, Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,10 +38,8 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.bench.base import Settings
     from gpumap.bench.mpi_ranks import MpiRanks, Works
-    from gpumap.bench.train import Train
     from gpumap.model import Binding, Plan
-    from gpumap.training.jobs import LocalWorkers, Params, Workers
-    from gpumap.training.mpi_workers import MpiWorkers
+    from gpumap.training.jobs import Workers
 
 _STDERR = 2
 _LATER = 10.0  # seconds that the ranks behind the first leave it to say so
@@ -61,9 +76,6 @@ class Trainings:
         Raises:
             QuestionError: a name is not known, or two options contradict each other.
         """
-        from gpumap.training.jobs import Params
-        from gpumap.training.workers import OPTIMIZERS, RATES, RULES, Chosen
-
         tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
         optimizer = self.optimizer or its_optimizer
         (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
@@ -118,16 +130,12 @@ class Training(Shared):
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""
-        from gpumap.bench.train import check_asked
-
         check_asked(bindings, self._params)
 
     def here(
         self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
     ) -> LocalWorkers:
         """Return the devices of this process as workers."""
-        from gpumap.training.jobs import LocalWorkers
-
         library = None
         if nccl:
             from gpumap.backends.cupy.nccl import Nccl
@@ -140,26 +148,18 @@ class Training(Shared):
 
     def there(self, ranks: MpiRanks) -> MpiWorkers:
         """Return the processes as workers."""
-        from gpumap.training.mpi_workers import MpiWorkers
-
         return MpiWorkers(ranks)
 
     def works(self) -> Works:
         """Return what makes each rank's part of a training."""
-        from gpumap.training.mpi_workers import Trainings
-
-        return Trainings(self._params)
+        return RankTrainings(self._params)
 
     def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
         """Return what is measured between workers."""
-        from gpumap.bench.train import plan
-
         return plan(bindings, workers, self._params)
 
     def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
         """Return what measures it."""
-        from gpumap.bench.train import Train
-
         self._made = Train(bindings, workers, self._params)
         if self._draft is not None and self._params.split != "balanced" and len(bindings) > 1:
             note = Diagnostic("batch-split", self._made.divided, severity="note")
@@ -170,8 +170,6 @@ class Training(Shared):
         """Write what was learned; of what diverged there is nothing."""
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
-        from gpumap.training.jobs import save_checkpoint
-
         save_checkpoint(
             self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn
         )
@@ -179,16 +177,12 @@ class Training(Shared):
 
 def _check_finite(values: Mapping[str, float | None]) -> None:
     """Refuse what click takes for a number within any range: nan, and inf."""
-    from math import isfinite
-
     for option, value in values.items():
         if value is not None and not isfinite(value):
             raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
 
 
 def _algorithm(asked: str | None, *, library: bool) -> str:
-    from gpumap.bench.allreduce import ALGORITHMS
-
     default = "native" if library else "ring"
     (by,) = chosen(asked or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
     if by == "native" and not library:
@@ -197,8 +191,6 @@ def _algorithm(asked: str | None, *, library: bool) -> str:
 
 
 def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
-    from gpumap.training.jobs import CASES
-
     measured = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
     if learn and "step" not in measured:
         fix = "add step to --cases, or leave --learn out"
@@ -208,9 +200,6 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
 
 def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
-    from gpumap.training.tasks import Own
-
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
@@ -226,8 +215,6 @@ def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, st
 
 
 def _widths(sweep: str) -> tuple[int, ...]:
-    from gpumap.bench.sizes import squares
-
     key, equals, sizes = sweep.partition("=")
     if key != "width" or (equals and not sizes):
         fix = "write --sweep width, or --sweep width=64:1024:x4"
@@ -236,8 +223,6 @@ def _widths(sweep: str) -> tuple[int, ...]:
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
-    from gpumap.training.jobs import Scaling
-
     if batch is not None and each is not None:
         said = "--batch is strong scaling, --batch-per-device weak"
         raise QuestionError(said, "choose one of them")
@@ -247,10 +232,6 @@ def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
 
 
 def _started(params: Params, start: Path) -> Params:
-    from dataclasses import replace
-
-    from gpumap.training.jobs import load_checkpoint
-
     if len(params.tasks) > 1:
         raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")
     return replace(params, start=load_checkpoint(start, params.tasks[0]))

@@ -11,9 +11,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
+from gpumap.app.own_rank import local_rank, several
+from gpumap.bench.allreduce import (
+    ALGORITHMS,
+    LADDER,
+    WIRES,
+    AllReduce,
+    Params,
+    check_asked,
+    plan,
+)
+from gpumap.bench.estimates import fits
+from gpumap.bench.exchanges import LibraryRanks, LocalRanks
+from gpumap.bench.mpi_ranks import Exchanges as RankExchanges
+from gpumap.bench.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
+from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +37,6 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.app.mpi_job import Crew
     from gpumap.app.recording import Draft, Recording
-    from gpumap.bench.allreduce import AllReduce
-    from gpumap.bench.allreduce import Params as AllReduceParams
     from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, Works
@@ -71,8 +84,6 @@ class WorkersRun:
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several: what `comm` says, or what started it."""
-        from gpumap.app.own_rank import several
-
         if comm in ("local", "nccl"):
             from gpumap.app.mpi_job import refuse_several
 
@@ -104,7 +115,6 @@ class WorkersRun:
     def _over_mpi(self) -> None:
         """Measure between processes: as rank 0, or follow it."""
         from gpumap.app.mpi_job import follow, join
-        from gpumap.app.own_rank import several
 
         program, limit = self._request.program, self._request.settings.timeout
         world, problem = None, None
@@ -127,7 +137,6 @@ class WorkersRun:
     def _lead(self, record: Recording, world: Any) -> None:
         """Be rank 0."""
         from gpumap.app.mpi_job import Crew, own
-        from gpumap.app.own_rank import local_rank
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with Crew(world, record, self._shared.works(), local_rank(program)) as crew:
@@ -213,11 +222,7 @@ def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> N
     WorkersRun(request, Exchanging(_exchanges(asked))).run(comm)
 
 
-def _exchanges(asked: Exchanges) -> AllReduceParams:
-    from gpumap.bench.allreduce import ALGORITHMS, LADDER, WIRES, Params
-    from gpumap.bench.sizes import NAMED, transfers
-    from gpumap.training.network import BUCKET, PARAMETERS, nbytes
-
+def _exchanges(asked: Exchanges) -> Params:
     named = asked.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
     (travels,) = chosen(asked.wire, WIRES, "type", "--wire", most=1)
@@ -230,25 +235,19 @@ def _exchanges(asked: Exchanges) -> AllReduceParams:
 class Exchanging(Shared):
     """The exchanges that are asked for, between devices or processes."""
 
-    def __init__(self, params: AllReduceParams) -> None:
+    def __init__(self, params: Params) -> None:
         self._params = params
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
         """Let the size sweep be fitted."""
-        from gpumap.bench.estimates import fits
-
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError for what a map cannot be asked for."""
-        from gpumap.bench.allreduce import check_asked
-
         check_asked(bindings, self._params)
 
     def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
-        from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-
         sessions = [devices.sessions[b.name] for b in bindings] if devices else []
         if not nccl:
             return LocalRanks(sessions)
@@ -258,18 +257,12 @@ class Exchanging(Shared):
 
     def works(self) -> Works:
         """Return what makes each rank's exchanges."""
-        from gpumap.bench.mpi_ranks import Exchanges
-
-        return Exchanges()
+        return RankExchanges()
 
     def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
         """Return what is measured between ranks."""
-        from gpumap.bench.allreduce import plan
-
         return plan(bindings, workers, self._params)
 
     def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:
         """Return what measures it."""
-        from gpumap.bench.allreduce import AllReduce
-
         return AllReduce(bindings, workers, self._params)

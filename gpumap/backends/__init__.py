@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Backend, Host
 
 REGISTRY = {
-    "numpy": "gpumap.backends.numpy.devices:NumpyBackend",
-    "pyopencl": "gpumap.backends.pyopencl.devices:PyopenclBackend",
-    "cupy": "gpumap.backends.cupy.devices:CupyBackend",
+    "numpy": "gpumap.backends.numpy:NumpyBackend",
+    "pyopencl": "gpumap.backends.pyopencl:PyopenclBackend",
+    "cupy": "gpumap.backends.cupy:CupyBackend",
     "pygpu": "gpumap.backends.pygpu:PygpuBackend",
-    "fake": "gpumap.backends.fake.devices:FakeBackend",
+    "fake": "gpumap.backends.fake:FakeBackend",
 }
 
 # What drives a kind unless --backend says otherwise: the first that is usable.

@@ -408,7 +408,7 @@ def landing(buffer: Buffer) -> np.ndarray[Any, Any]:
     """
     if has_data(buffer):
         return pageable(buffer.shape, buffer.dtype)
-    from gpumap.backends.hollow import hollow_array
+    from gpumap.backends.host_memory import hollow_array
 
     return hollow_array(buffer.shape, buffer.dtype)
 

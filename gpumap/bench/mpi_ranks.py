@@ -121,31 +121,26 @@ class Exchanging:
 
     def _whole_round(self) -> None:
         self._to_host()
-        self._exchange()
+        whole, tensors = self._whole, self._tensors
+        places = [] if whole is None else [whole[part] for part in parts(self._job)]
+        for place, tensor in zip(places, tensors, strict=False):
+            place[:] = tensor
+        for one in self._exchanges:
+            one.run()
+        for place, tensor in zip(places, tensors, strict=False):
+            tensor[:] = place
         self._to_device()
 
-    def _exchange(self) -> None:
-        if self._whole is None:
-            for one in self._exchanges:
-                one.run()
-            return
-        pairs = list(zip(self._tensors, parts(self._job), strict=True))
-        for tensor, part in pairs:
-            self._whole[part] = tensor
-        self._exchanges[0].run()
-        for tensor, part in pairs:
-            tensor[:] = self._whole[part]
-
     def _to_host(self) -> None:
+        for buffer, tensor in zip(self._buffers, self._tensors, strict=False):  # of a core none
+            self._session.download(buffer, tensor)
         if self._buffers:
-            for buffer, tensor in zip(self._buffers, self._tensors, strict=True):
-                self._session.download(buffer, tensor)
             self._session.synchronize()
 
     def _to_device(self) -> None:
+        for buffer, tensor in zip(self._buffers, self._tensors, strict=False):
+            self._session.upload(tensor, buffer)
         if self._buffers:
-            for buffer, tensor in zip(self._buffers, self._tensors, strict=True):
-                self._session.upload(tensor, buffer)
             self._session.synchronize()
 
 

@@ -234,7 +234,7 @@ def is_hollow(session: Session, nbytes: int) -> bool:
 
 def hollow_array(shape: tuple[int, ...], dtype: Any = "float32") -> Any:
     """Return a host array that holds no data."""
-    from gpumap.backends.hollow import hollow_array as made
+    from gpumap.backends.host_memory import hollow_array as made
 
     return made(shape, dtype)
 

@@ -1,5 +1,14 @@
 """An array on a named device, or in host memory: immutable, with operators and methods.
 
+Shapes of one operation are equal, or one is the end of the other: (5,) fits to (10, 5), and a
+number to anything. Then the smaller operand is repeated, as NumPy would.
+
+An operation runs on the device that holds most bytes of its operands; the first operand decides a
+tie. What is in host memory counts nothing: it is copied to the device. Only where no operand is on
+a device does the host compute. The order of operands decides nothing else, and what has to be moved
+for the rule is moved visibly: the trace lists it as implicit; under ``policy="strict"`` it is an
+error.
+
 Arrays are hashable, and are keys, by identity. They are not compared: `==` would have to fetch, or
 to mean `is`. So what falls back on `==` raises where `is` has not found it: `x in list`,
 `list.index` and `list.remove` with another array before `x`, and weak sets and keys, which ask for
@@ -9,19 +18,100 @@ to mean `is`. So what falls back on `==` raises where `is` has not found it: `x 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from gpumap.contexts import operations as ops
-from gpumap.contexts.operations import HOST
-from gpumap.errors import ContextError, Unsupported
+import numpy as np
+
+from gpumap.errors import ContextError, ShapeError, Unsupported
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable, Hashable, Sequence
 
-    from gpumap.contexts.operations import Operation
     from gpumap.model import Device
 
     Number = float | int
+
+
+HOST = "cpu"  # the target that means host memory, never a cpu device
+
+
+def place(operands: Sequence[tuple[str, Hashable, int]]) -> str:
+    """Return the target on which an operation runs.
+
+    Args:
+        operands: for each its target, what tells its device from others (two names may stand for
+            one), and its bytes. The target of host memory is HOST.
+    """
+    held: dict[Hashable, int] = {}
+    first: dict[Hashable, str] = {}
+    for target, device, nbytes in operands:
+        if target != HOST:
+            held[device] = held.get(device, 0) + nbytes
+            first.setdefault(device, target)
+    if not held:
+        return HOST
+    return first[max(held, key=lambda device: held[device])]  # of equal ones the first
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An elementwise operation: the name of its kernel, and the NumPy function of the host."""
+
+    kernel: str
+    function: str  # of numpy, or of this table's own
+
+    def on_host(self, *operands: Any) -> Any:
+        """Return what NumPy computes; host memory in and out."""
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            if self.kernel == "relu":
+                return np.maximum(operands[0], operands[0].dtype.type(0))
+            function: Callable[..., Any] = getattr(np, self.function)
+            return function(*operands)
+
+
+ADD = Operation("add", "add")
+SUB = Operation("sub", "subtract")
+MUL = Operation("mul", "multiply")
+DIV = Operation("div", "divide")
+MAXIMUM = Operation("maximum", "maximum")
+RELU = Operation("relu", "maximum")
+EXP = Operation("exp_each", "exp")
+LOG = Operation("log_each", "log")
+TANH = Operation("tanh_each", "tanh")
+
+
+def elementwise(operation: Operation, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the result.
+
+    Raises:
+        ShapeError: the shapes fit neither as they are nor by repeating one.
+    """
+    longest = max(shapes, key=len)
+    for shape in shapes:
+        if shape and shape != longest[len(longest) - len(shape) :]:
+            listed = " and ".join(map(str, shapes))
+            raise ShapeError(
+                f"{operation.kernel} of shapes {listed}",
+                "make them equal, or one the end of the other: (5,) fits to (10, 5)",
+            )
+    return longest
+
+
+def product(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, int]:
+    """Return the shape of a matrix product.
+
+    Raises:
+        ShapeError: they are no matrices, or the inner lengths differ.
+    """
+    matrices = 2
+    if len(a) != matrices or len(b) != matrices:
+        raise ShapeError(f"dot of shapes {a} and {b}", "dot takes two matrices: reshape first")
+    if a[1] != b[0]:
+        raise ShapeError(
+            f"dot of shapes {a} and {b}", f"the inner lengths differ: {a[1]} and {b[0]}"
+        )
+    return a[0], b[1]
 
 
 class _Owner(Protocol):
@@ -120,51 +210,51 @@ class Array:
 
     def maximum(self, other: Array | np.ndarray[Any, Any] | Number) -> Array:
         """Return the larger of each two elements."""
-        return self._with(ops.MAXIMUM, self, other)
+        return self._with(MAXIMUM, self, other)
 
     def relu(self) -> Array:
         """Return the elements, 0 for those below."""
-        return self._with(ops.RELU, self)
+        return self._with(RELU, self)
 
     def exp(self) -> Array:
         """Return e to the power of each element."""
-        return self._with(ops.EXP, self)
+        return self._with(EXP, self)
 
     def log(self) -> Array:
         """Return the natural logarithm of each element."""
-        return self._with(ops.LOG, self)
+        return self._with(LOG, self)
 
     def tanh(self) -> Array:
         """Return the hyperbolic tangent of each element."""
-        return self._with(ops.TANH, self)
+        return self._with(TANH, self)
 
     def sum(self) -> Array:
         """Return the sum of all elements, of shape ()."""
         return self._context.summed(self)
 
     def __add__(self, other: Any) -> Array:
-        return self._with(ops.ADD, self, other)
+        return self._with(ADD, self, other)
 
     def __radd__(self, other: Any) -> Array:
-        return self._with(ops.ADD, other, self)
+        return self._with(ADD, other, self)
 
     def __sub__(self, other: Any) -> Array:
-        return self._with(ops.SUB, self, other)
+        return self._with(SUB, self, other)
 
     def __rsub__(self, other: Any) -> Array:
-        return self._with(ops.SUB, other, self)
+        return self._with(SUB, other, self)
 
     def __mul__(self, other: Any) -> Array:
-        return self._with(ops.MUL, self, other)
+        return self._with(MUL, self, other)
 
     def __rmul__(self, other: Any) -> Array:
-        return self._with(ops.MUL, other, self)
+        return self._with(MUL, other, self)
 
     def __truediv__(self, other: Any) -> Array:
-        return self._with(ops.DIV, self, other)
+        return self._with(DIV, self, other)
 
     def __rtruediv__(self, other: Any) -> Array:
-        return self._with(ops.DIV, other, self)
+        return self._with(DIV, other, self)
 
     def __matmul__(self, other: Any) -> Array:
         return self._context.dot(self, other)
@@ -173,7 +263,7 @@ class Array:
         return self._context.dot(other, self)
 
     def __neg__(self) -> Array:
-        return self._with(ops.MUL, self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
+        return self._with(MUL, self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
 
     def __len__(self) -> int:
         if not self.shape:

@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from gpumap.contexts.array import Array
-from gpumap.contexts.host_data import from_dlpack, number, plain
-from gpumap.contexts.memory import Memory
-from gpumap.contexts.operations import HOST, elementwise, place, product
-from gpumap.contexts.trace import Tracer
+from gpumap.contexts.array import HOST, Array, elementwise, place, product
+from gpumap.contexts.memory import Memory, Tracer, from_dlpack, number, plain
 from gpumap.errors import (
     ContextError,
     DtypeError,
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.contexts.operations import Operation
+    from gpumap.contexts.array import Operation
     from gpumap.model import Binding, TraceEvent
 
 Policy = Literal["visible", "strict"]

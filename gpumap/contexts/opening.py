@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap import sources
 from gpumap.backends import REGISTRY
 from gpumap.backends.base import Host
-from gpumap.backends.pyopencl.vendors import register
+from gpumap.backends.opencl_vendors import register
 from gpumap.contexts.array import Array
 from gpumap.contexts.context import Context, Policy
 from gpumap.errors import ContextError, QuestionError

@@ -80,7 +80,7 @@ def split(
         each, more = divmod(total, parts)
         return (each,) * (parts - 1) + (each + (more if policy == "keras" else 0),)
     if rates is None or len(rates) != parts or not all(0 < rate < inf for rate in rates):
-        said = f"weighted takes {parts} rates, one of each device"
+        said = f"weighted takes {parts} rates above 0, one of each device, not {rates}"
         raise QuestionError(said, "give a positive number for each device")
     found = [int(total * (rate / fsum(rates))) for rate in rates]
     for _ in range(total - sum(found)):  # to whoever ends first with one more

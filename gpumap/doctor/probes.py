@@ -90,7 +90,7 @@ class Probes:
         first = self.clock.now() - start
         _right(call, "a product")
         again = self._looked(call.queue)
-        self.figures["setup"] = _one(max(first - again.value, 0.0))
+        self.figures["setup"] = Estimate.exact(max(first - again.value, 0.0), "s")
         self.figures["call"] = again
 
     def _plain(self) -> None:
@@ -119,7 +119,7 @@ class Probes:
             self.session.synchronize()
 
         each = self._looked(apart, _BLOCKS)
-        return _one(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many)
+        return Estimate.exact(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many, "s")
 
     def _affine(self, end: float) -> None:
         scripted = (
@@ -319,7 +319,3 @@ def _interval(seconds: Sequence[float]) -> Estimate:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
     found = stats.location(list(seconds), 0.95, positive=True)
     return Estimate(found.value, found.low, found.high, "s")
-
-
-def _one(value: float) -> Estimate:
-    return Estimate(value, value, value, "s")

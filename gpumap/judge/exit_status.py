@@ -10,8 +10,7 @@ base, or `strict`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap import units
 from gpumap.errors import Diagnostic, Exit
@@ -20,8 +19,8 @@ from gpumap.model import Problem, replace
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from gpumap.judge.compare import Against  # noqa: TC004 - a run without a base need not load it
-    from gpumap.judge.limits import Limit, Row  # noqa: TC004 - nor, without limits, these
+    from gpumap.judge.compare import Against
+    from gpumap.judge.limits import Limit, Row
     from gpumap.model import BreakEven, Group, Measurement, Plan, Report, Verdict
 
 # What a script must hear about first: wrong data before all, a wrong question ends alone.
@@ -82,8 +81,7 @@ def _inconclusive(rows: Iterable[Measurement], break_evens: Iterable[BreakEven] 
     return len(undecided(found)) + sum(map(unanswered, ends))
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(NamedTuple):
     """What a report must satisfy besides being correct, and how inconclusive results count."""
 
     limits: tuple[Limit, ...] = ()

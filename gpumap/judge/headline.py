@@ -215,16 +215,18 @@ def compare(report: Report) -> Headline:
 def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
     """Answer which of two interleaved commands is slower, and by how much."""
     known = [verdict for verdict in verdicts if verdict.value is not None]
-    if not known or (report.exit_code and len(known) < len(verdicts)):
-        return _incomparable(report, _of(verdicts, "missing") or _of(verdicts, "new"))
+    unlike = (_of(verdicts, "missing") or _of(verdicts, "new")) if report.exit_code else []
+    unclear = _of(verdicts, "inconclusive")
+    if unlike or not (known or unclear):
+        return _incomparable(report, unlike)
     if slower := sorted(_of(known, "regression"), key=_ratio, reverse=True):
         return said(report, "below", _differs(slower, "slower"), _about(slower[0]))
-    unclear = _of(known, "inconclusive")
-    worst = max(unclear or known, key=_ratio)
-    about = f"{_named(worst)}, {_by_interval(worst)}"
+    worst = max(_of(known, "inconclusive") or unclear or known, key=_ratio)
+    interval_of = "too few blocks for an interval" if worst.low is None else _by_interval(worst)
+    about = f"{_named(worst)}, {interval_of}"
     if unclear:
-        text = f"Inconclusive: {len(unclear)} of {counted(len(known), 'metric')} cannot exclude "
-        text += f"that B is {_threshold(known)} slower than A ({about})."
+        text = f"Inconclusive: {len(unclear)} of {counted(len(verdicts), 'metric')} cannot exclude "
+        text += f"that B is {_threshold(verdicts)} slower than A ({about})."
         return said(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
     if faster := sorted(_of(known, "improvement"), key=_ratio):
         return said(report, "good", _differs(faster, "faster"), _about(faster[0]))

@@ -124,14 +124,11 @@ def taken_apart(id_: str) -> tuple[str, dict[str, str]]:
 def _wanted(key: str, value: str, found: Mapping[str, str]) -> bool:
     """Return whether a row has a key's value; a row without the key has not."""
     if key == "name":
-        return found.get("names") == _as_in_ids(value)
+        # as ids write it, whether it is written so already or as in the map
+        name = _QUOTED.sub(lambda each: chr(int(each[1], 16)), value).translate(_SPECIAL)
+        return found.get("names") == name
     has = found.get(key)
     return has == value or (has in ("True", "False") and has.lower() == value)
-
-
-def _as_in_ids(name: str) -> str:
-    """Return a name as ids write it, whether it is written so already or as in the map."""
-    return _QUOTED.sub(lambda found: chr(int(found[1], 16)), name).translate(_SPECIAL)
 
 
 # --- parsing: one function for each rule of the grammar
@@ -146,11 +143,14 @@ def scan(text: str) -> tuple[Selector, int]:
     head, inside, metric = _parts(text)
     bench, case, families = _case(text, head)
     name = text[metric.start : metric.stop]
-    wrong = list(_no_metric(text, metric, families, f"{bench}.{case}"))
-    families = [family for family in families if name in family.metrics] or families
-    keys, unknown = _keys(text, inside, families) if inside else ({}, [])
-    if problems := (*unknown, *wrong):
-        raise QuestionError(problems)
+    having = [family for family in families if name in family.metrics]
+    keys, wrong = _keys(text, inside, having or families) if inside else ({}, [])
+    if not having:
+        known = _all(metric for family in families for metric in family.metrics)
+        message = f'{bench}.{case} has no metric "{_cut(text, metric)}"'
+        wrong += _unknown(message, metric, name, known).diagnostics
+    if wrong:
+        raise QuestionError(tuple(wrong))
     return Selector(bench, case, keys, name), metric.stop
 
 
@@ -193,16 +193,6 @@ def _case(text: str, head: Span) -> tuple[str, str, list[Family]]:
         message = f'{name} has no case "{_cut(text, case)}"'
         raise _unknown(message, case, what, _all(case for f in of_bench for case in f.cases))
     return name, found[0][0], [family for _, family in found]
-
-
-def _no_metric(
-    text: str, metric: Span, families: Sequence[Family], whose: str
-) -> Iterator[Diagnostic]:
-    name = text[metric.start : metric.stop]
-    known = _all(metric for family in families for metric in family.metrics)
-    if name not in known:
-        message = f'{whose} has no metric "{_cut(text, metric)}"'
-        yield from _unknown(message, metric, name, known).diagnostics
 
 
 def _keys(
@@ -268,13 +258,9 @@ def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> Ques
 
 
 def _no_selector(text: str, place: Span, message: str) -> QuestionError:
-    shown = _visible(text, place)
-    return QuestionError((Diagnostic("selector", message, span=shown, hint=EXAMPLE),))
-
-
-def _visible(text: str, place: Span) -> Span:
-    """Return a place that a caret can show: an empty one is where something is missing."""
-    return place if place.start < place.stop else Span(place.start, min(place.start + 1, len(text)))
+    if place.start == place.stop:  # something is missing there: a caret needs a place to show
+        place = Span(place.start, min(place.start + 1, len(text)))
+    return QuestionError((Diagnostic("selector", message, span=place, hint=EXAMPLE),))
 
 
 def _cut(text: str, place: Span) -> str:

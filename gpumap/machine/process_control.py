@@ -11,8 +11,6 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from gpumap.machine.tree import cpu_list
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -122,6 +120,8 @@ def memory_taken_of(process: int) -> tuple[int, ...] | None:
     match = _POLICY.match(line)
     if match is None:
         return () if line else None  # the process has ended
+    from gpumap.machine.tree import cpu_list  # a check of the grammar reads no file of the system
+
     return cpu_list(match[2]) if match[1] == "bind" else ()
 
 

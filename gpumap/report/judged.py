@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap import model
-    from gpumap.model import Acceptance, Estimate, Report, Verdict
+    from gpumap.model import Acceptance, Report, Verdict
 
 
 _LIMIT = "limit"
@@ -164,12 +163,14 @@ def _figure(verdict: Verdict, unit: str) -> str:
 
 def _units(report: Report) -> dict[tuple[str, str], str]:
     """Return the unit of each figure of a report, by the row's id and the metric."""
-    rows: Iterator[tuple[str, Mapping[str, Estimate]]] = chain(
-        ((row.case.id, row.metrics) for row in report.measurements),
-        ((fit.id, fit.metrics) for fit in report.fits),
-        ((found.id, found.metrics) for found in report.break_evens),
-    )
-    return {(id_, name): figure.unit for id_, metrics in rows for name, figure in metrics.items()}
+    from gpumap.judge.limits import rows_of
+    from gpumap.judge.selectors import id_of
+
+    return {
+        (id_of(row), name): figure.unit
+        for row in rows_of(report)
+        for name, figure in row.metrics.items()
+    }
 
 
 def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

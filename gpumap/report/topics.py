@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.diagnose import pages
 from gpumap.explain import KINDS, every, typed
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ def render(topics: tuple[Topic, ...], format_: str, style: Style) -> str:
 
 
 def _every() -> tuple[Topic, ...]:
+    from gpumap.doctor.diagnose import pages  # takes what is not there where a wheel is built
+
     return (*every(), *pages())
 
 

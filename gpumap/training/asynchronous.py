@@ -201,7 +201,10 @@ class AsynchronousTraining(LocalTraining):
             if not steps:
                 break
             came = self._merge(number)
-            self._step_at(number, first)
+            self._parts[number] += self._gradient(number, first).items()
+            course = self._course
+            self._team.workers[number].update(course.rate_at(first // course.batch))
+            self._mark(number, "update")
             mate.steps += 1
             message = None if self._elastic else self._push(number)
             end = self._mark(number, "update" if message is None else "comm")
@@ -220,12 +223,6 @@ class AsynchronousTraining(LocalTraining):
         if message is not None:
             with self._lock:
                 self._mates[message.receiver].inbox.append(message)
-
-    def _step_at(self, number: int, first: int) -> None:
-        """Queue a worker's step on the examples from `first` on."""
-        self._parts[number] += self._gradient(number, first).items()
-        self._team.workers[number].update(self._course.rate_at(first // self._course.batch))
-        self._mark(number, "update")
 
     def _mark(self, number: int, phase: str) -> Mark:
         mark: Mark = self._team.workers[number].session.mark()

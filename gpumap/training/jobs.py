@@ -258,16 +258,14 @@ class LocalWorkers:
     def played(self, work: Round, job: Job) -> Round:
         """Return the round of a job; where results are scripted, one that does not compute them."""
         nbytes = ITEM * job.course.task.parameters
-        return played(work, self._first(job), nbytes) if self._is_hollow(job) else work
+        first = self._sessions[job.spec.names[0]]
+        return played(work, first, nbytes) if self._is_hollow(job) else work
 
     def _is_hollow(self, job: Job) -> bool:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
         task: Any = job.course.task
         large = self._light and ITEM * task.parameters > HOLDS
         return large and isinstance(task, Network) and not job.params.learn
-
-    def _first(self, job: Job) -> Session:
-        return self._sessions[job.spec.names[0]]
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:

@@ -10,7 +10,8 @@ A loop is over NumPy arrays and what has `__dlpack__`:
 
 Ranks are the processes of MPI (mpirun, srun, `gpumap run --launcher mpi`). Where no launcher has
 started several, there is one rank, which needs no mpi4py. Every function but `rank`, `ranks` and
-`scaled_rate` is called by all ranks; what is wrong on one of them is raised on all.
+`scaled_rate` is called by all ranks; what is wrong on one of them is raised on all, and a rank that
+ends with an exception ends the others.
 
 A ModelClass is trained by BSP, EASGD or GOSGD, one rank for each device. It has
 
@@ -88,7 +89,7 @@ def broadcast(arrays: Iterable[Any]) -> list[Array]:
     Raises:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
     """
-    found, _ = _same(arrays)
+    found, _ = _same("broadcast", arrays)
     copies = [np.array(array, order="C") for array in found]
     comm = _world()
     for copy in copies if comm is not None else ():
@@ -101,20 +102,23 @@ def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Array]:
 
     Args:
         arrays: of floating-point numbers, as many and of the same shapes on every rank.
-        weight: how much this rank's count: the examples of its part, where parts are uneven.
+        weight: how much this rank's count: the examples of its part, where parts are uneven. With
+            0 they count nothing, whatever they hold.
 
     Raises:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
         QuestionError: a weight is negative or no number, or all are 0.
     """
-    found, weights = _same(arrays, float(weight), _SUMMED)
-    if not all(isfinite(each) and each >= 0 for each in weights) or not sum(weights):
-        raise QuestionError(f"the weights of the ranks are {weights}", "give each its examples")
+    found, weights = _same("average", arrays, weight, _SUMMED)
+    largest = max(weights)
+    if not largest:
+        raise QuestionError("the weights of all ranks are 0", "give each rank its examples")
     comm = _world()
     if comm is None:
         return [np.array(array) for array in found]
     flat = np.concatenate([np.zeros(0, np.float32), *(array.reshape(-1) for array in found)])
-    flat *= flat.dtype.type(weight / sum(weights))
+    share = weight / largest / sum(each / largest for each in weights)  # no sum above a float
+    flat = flat * flat.dtype.type(share) if share else np.zeros_like(flat)
     comm.Allreduce(load().IN_PLACE, flat)
     ends = np.cumsum([array.size for array in found])
     parts = np.split(flat, ends[:-1]) if found else []
@@ -137,15 +141,17 @@ def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> N
         problem = error
     except Exception as error:  # noqa: BLE001 - the others wait, and it is raised below
         problem = SourceError(f"cannot write the arrays: {type(error).__name__}: {error}")
-    comm = _world()
-    said = None if problem is None else (str(problem), problem.diagnostics[0].hint)
-    said = said if comm is None else comm.bcast(said)
-    if said is not None:
-        raise problem or SourceError(f"rank 0: {said[0]}", said[1])
+    _gather("checkpoint", problem)
 
 
 def scaled_rate(rate: float, step: int = 0, warmup: int = 0) -> float:
-    """Return the rate of a step of all ranks: linear in them, after a warm-up of so many steps."""
+    """Return the rate of a step of all ranks: linear in them, after a warm-up of so many steps.
+
+    Raises:
+        QuestionError: the rate is no finite number, or one of the numbers is negative.
+    """
+    for name, value in (("rate", rate), ("step", step), ("warmup", warmup)):
+        _number(name, value)
     return scaled(rate, ranks(), step, warmup)
 
 
@@ -167,31 +173,64 @@ def _world() -> Any:
     if comm.Get_size() != launch.size:
         said = f"{launch.by} has started {launch.size} processes, and MPI knows {comm.Get_size()}"
         raise AbsentError(said, "start them with mpirun, or gpumap run --launcher mpi")
+    hook = sys.excepthook
+
+    def abort(*error: Any) -> None:
+        """Report an exception that ends this rank, and end all others: they would wait for it."""
+        hook(*error)
+        comm.Abort(1)
+
+    sys.excepthook = abort
     return comm
 
 
 def _same(
-    arrays: Iterable[Any], weight: float = 1.0, types: Sequence[str] = ()
+    call: str, arrays: Iterable[Any], weight: float = 1.0, types: Sequence[str] = ()
 ) -> tuple[list[Array], list[float]]:
     """Return the arrays as NumPy's, and the weights of all ranks; raise on all what one lacks."""
-    problem: DtypeError | None = None
+    problem: GpumapError | None = None
     found: list[Array] = []
     try:
+        _number("weight", weight)
         given = (arrays,) if hasattr(arrays, "__dlpack__") else arrays
         found = [_host(number, array, types) for number, array in enumerate(given)]
-    except DtypeError as error:
+    except GpumapError as error:
         problem = error
-    said = problem and problem.diagnostics[0].message
-    own = (said, [(array.shape, array.dtype.str) for array in found], weight)
+    except Exception as error:  # noqa: BLE001 - of an iterator of the user's; the others wait
+        problem = DtypeError(f"the arrays cannot be read: {error}", _FIX)
+    every = _gather(call, problem, ([(a.shape, a.dtype.str) for a in found], weight))
+    for number, (about, _) in enumerate(every):
+        _check_alike(number, about, every[0][0])
+    return found, [each for _, each in every]
+
+
+def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[Any]:
+    """Return the facts of all ranks; raise on all of them what is wrong on one.
+
+    Raises:
+        GpumapError: the problem of this rank, or of the first that has one.
+        QuestionError: the ranks are not in one call.
+    """
     comm = _world()
+    first = problem and problem.diagnostics[0]
+    own = (call, first and (type(problem), first.message, first.hint), facts)
     every = [own] if comm is None else comm.allgather(own)
     if problem is not None:
         raise problem
-    for number, (said, about, _) in enumerate(every):
-        if said is not None:
-            raise DtypeError(f"rank {number}: {said}", _FIX)
-        _check_alike(number, about, every[0][1])
-    return found, [each for _, _, each in every]
+    for number, (other, wrong, _) in enumerate(every):
+        if other != call:
+            what = f"rank {number} calls gpumap.{other}, and this rank calls gpumap.{call}"
+            raise QuestionError(what, "let every rank make the same calls in the same order")
+        if wrong is not None:
+            kind, message, hint = wrong
+            raise kind(f"rank {number}: {message}", hint)
+    return [facts for _, _, facts in every]
+
+
+def _number(name: str, value: Any) -> None:
+    """Refuse what is no finite number of at least 0."""
+    if not isinstance(value, (int, float, np.number)) or not isfinite(value) or value < 0:
+        raise QuestionError(f"{name} is {value!r}", "give a finite number, 0 or more")
 
 
 def _check_alike(number: int, found: list[Any], first: list[Any]) -> None:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 from tables import table
 
-from gpumap.backends.cupy.devices import INSTALL
+from gpumap.backends.cupy import INSTALL
 from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
 from gpumap.extras import install, pip
 

@@ -12,8 +12,8 @@ from tables import table
 
 from gpumap.backends import cuda_reasons
 from gpumap.backends.base import Host
-from gpumap.backends.cupy.devices import inventory
-from gpumap.backends.cupy.gemm import peak
+from gpumap.backends.cupy import inventory
+from gpumap.backends.cupy.launch import peak
 from gpumap.bench.calls import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlGpu, NvmlInstance, NvmlUnavailable

@@ -8,7 +8,7 @@ from buffers import sent
 from tables import table
 
 from gpumap.backends.base import Host
-from gpumap.backends.fake.devices import FakeBackend
+from gpumap.backends.fake import FakeBackend
 from gpumap.errors import DeviceLost, SourceError
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind

@@ -11,8 +11,8 @@ from buffers import got, sent
 from threadpoolctl import threadpool_info
 
 from gpumap.backends.base import Clock, Host
+from gpumap.backends.numpy import NumpyBackend
 from gpumap.backends.numpy import session as numpy
-from gpumap.backends.numpy.devices import NumpyBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology

@@ -13,10 +13,10 @@ import pytest
 from tables import table
 
 from gpumap.backends import probe as module
+from gpumap.backends import pyopencl as pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.probe import _ended, _Late, _starved, _unanswered, probe_in_child
-from gpumap.backends.pyopencl import devices as pyopencl_devices
-from gpumap.backends.pyopencl.devices import inventory, library_line
+from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
 from gpumap.model import Probe

@@ -17,10 +17,10 @@ from tables import table
 
 from gpumap.backends.base import Clock
 from gpumap.backends.foreign import foreign
-from gpumap.backends.pyopencl import facts as pyopencl_facts
-from gpumap.backends.pyopencl.devices import PyopenclBackend
+from gpumap.backends.host_memory import behind
+from gpumap.backends.pyopencl import PyopenclBackend
+from gpumap.backends.pyopencl import launch as pyopencl_launch
 from gpumap.backends.pyopencl.memory import Moments, PyopenclShared
-from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.table import KERNELS
 
@@ -109,9 +109,9 @@ def test_a_compiler_that_knows_the_processor_less_well(
         platform=SimpleNamespace(name="p"),
     )  # fmt: skip
     program = SimpleNamespace(kernel_names=compiled)
-    monkeypatch.setattr(pyopencl_facts, "built", lambda *_given: program)
-    monkeypatch.setattr(pyopencl_facts, "_COMPILED_FOR", {})
-    facts = pyopencl_facts.Facts.of(native, None)
+    monkeypatch.setattr(pyopencl_launch, "built", lambda *_given: program)
+    monkeypatch.setattr(pyopencl_launch, "_COMPILED_FOR", {})
+    facts = pyopencl_launch.Facts.of(native, None)
     assert (facts.register, facts.narrow) == (register, narrow)
     assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 

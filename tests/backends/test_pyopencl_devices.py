@@ -7,7 +7,7 @@ import pytest
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.pyopencl.devices import _cores, _may_pin, _pci, inventory, natives
+from gpumap.backends.pyopencl import _cores, _may_pin, _pci, inventory, natives
 from gpumap.errors import AbsentError
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind

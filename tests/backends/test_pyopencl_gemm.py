@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import Clock
-from gpumap.backends.pyopencl.facts import REGISTERS, Facts
 from gpumap.backends.pyopencl.gemm import cut
+from gpumap.backends.pyopencl.launch import REGISTERS, Facts
 
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
@@ -77,7 +77,7 @@ WAYS = {
 @pytest.fixture(scope="module", params=WAYS)
 def session(request):
     pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-    from gpumap.backends.pyopencl.devices import PyopenclBackend
+    from gpumap.backends.pyopencl import PyopenclBackend
 
     backend = PyopenclBackend(here.HOST)
     probe = backend.probe()

@@ -10,8 +10,8 @@ import opencl
 import pytest
 from commands.scripts import report
 
-from gpumap.backends.pyopencl import vendors as loader
-from gpumap.backends.pyopencl.vendors import LIBRARY, VARIABLE, register
+from gpumap.backends import opencl_vendors as loader
+from gpumap.backends.opencl_vendors import LIBRARY, VARIABLE, register
 from gpumap.files import cache_folder
 
 INTEL = "/opt/intel/lib/libintelocl.so"

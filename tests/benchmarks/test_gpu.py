@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from standin import ROOT
 
-from benchmarks.gpu import judge, record, steps, suite
-from benchmarks.gpu.markdown import figure, markdown
-from benchmarks.gpu.process import Done
+from benchmarks.children import Done
+from benchmarks.contest import figure
+from benchmarks.gpu import judge, record, steps
+from benchmarks.gpu.markdown import markdown
 
 NAN = float("nan")
 
@@ -212,7 +213,7 @@ NAMED = ("t::test_d[cupy-cuda0]: no",)
 def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
     junit = tmp_path / "junit.xml"
     junit.write_text(Path(__file__).with_name("junit.xml").read_text().format(more=more))
-    verdict = suite.judged(Done(code, 1.0), junit, backend, {})
+    verdict = judge.tested(junit, backend, {}, Done(code, 1.0))
     tests = verdict.found["tests"]
     assert verdict.word == word
     assert why in (None, verdict.why)

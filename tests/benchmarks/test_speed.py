@@ -1,15 +1,14 @@
 """The speed suite: which way a ratio goes, when a target is missed, and what a peer answers."""
 
-import re
 import sys
 
 import pytest
 from tables import table
 
-from benchmarks.speed import contest, peers, pytorch
+from benchmarks import contest
+from benchmarks.contest import Contest
+from benchmarks.speed import peers
 from benchmarks.speed.__main__ import main
-from benchmarks.speed.contest import Contest, held
-from gpumap.model import Kind
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +17,7 @@ def _no_rest(monkeypatch):
 
 
 def scripted(**target):
-    return held(Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target), 8)
+    return Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target).held(8)
 
 
 def asked_for(monkeypatch, *options):
@@ -37,12 +36,13 @@ def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     assert (result.ratio.value, result.missed) == (pytest.approx(ratio), missed)
 
 
-def test_a_peer_multiplies_when_it_is_asked_to():
+def test_a_peer_multiplies_when_it_is_asked_to(monkeypatch):
     """In a process of its own, which ends with its stdin; one that cannot start is no figure."""
     with peers.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
         assert peer() > 0
         process = peer._process
     assert process.returncode == 0
+    monkeypatch.setitem(peers._SETUPS, "nobody", "raise SystemExit(1)")
     with pytest.raises(RuntimeError, match="the peer ended: 1"):
         peers.Peer("nobody", 8, sys.executable, {})
 
@@ -55,17 +55,6 @@ def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):
     said = capsys.readouterr().out
     assert said.count("of its cost") == 2
     assert out.read_text().endswith(said)
-
-
-def test_products_and_copies_are_compared_with_pytorch(capsys, monkeypatch):
-    """On the cores where there is no GPU; without targets, which are a GPU's."""
-    if why := pytorch.missing():
-        pytest.skip(f"{why} gpumap does not need it")
-    for name, small in (("_SIZE", dict.fromkeys(Kind, 64)), ("_BYTES", 4096), ("_SAMPLE", 1e-3)):
-        monkeypatch.setattr(pytorch, name, small)
-    assert asked_for(monkeypatch, "--only", "pytorch", "--pairs", "6") == 0
-    rows = re.findall(r"^\| (?:product|copy).* on cpu ", capsys.readouterr().out, re.MULTILINE)
-    assert len(rows) == 2
 
 
 @pytest.mark.parametrize(("options", "told"), table(__file__)["wrong"])

@@ -156,7 +156,7 @@ def at(module, owner, name, calls=1):
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
 MOMENTS = {  # code, status of the report, whether rows have samples then
-    "resolving": (at("backends.fake.devices", "FakeBackend", "probe"), 130, "interrupted", False),
+    "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
     "preparing": (at("backends.fake.session", "FakeSession", "empty"), 130, "interrupted", False),
     "measuring": (
         at("backends.fake.session", "FakeSession", "gemm", 400),

@@ -3,16 +3,18 @@
 import os
 import stat
 import sys
-from dataclasses import replace
 
 import pytest
 from scripts import RATE, report, script
 from tables import table
 
+from gpumap import saved
 from gpumap.app import interleaved
 from gpumap.app.program import Program
 from gpumap.cli import group
 from gpumap.errors import DeviceError, QuestionError, TimedOut
+from gpumap.judge import headline
+from gpumap.model import replace
 
 DOT = "gpumap bench dot --size 64 --cases one --map a->cuda0"
 LIAR = f"""#!{sys.executable}
@@ -66,6 +68,22 @@ def test_one_environment_is_said(scripted):
     assert "A and B have one environment" in answer.err
 
 
+def test_a_metric_without_an_interval_leaves_the_others_compared(scripted):
+    """It is inconclusive, and the headline has the number of such metrics."""
+    ab(scripted, DOT, f"GPUMAP_FAKE=slow.toml {DOT}", "--output", "json=r.json")
+    compared = saved.read(scripted.folder / "r.json")
+    (slower,) = compared.verdicts
+    few = replace(slower, verdict="inconclusive", value=None, low=None, high=None)
+    start = "Inconclusive: 1 of 1 metric cannot exclude that B is 5 % slower than A (dot.one.time, "
+    for verdicts, text in {
+        (few, slower): "B is 25 % slower than A",
+        (few,): f"{start}too few blocks for an interval).",
+        (few, replace(slower, verdict="pass")): start.replace("of 1 metric", "of 2 metrics"),
+    }.items():
+        found = replace(compared, verdicts=verdicts, exit_code=5)
+        assert headline.compare(found).text.removeprefix("Simulated: ").startswith(text)
+
+
 @pytest.mark.parametrize(("a", "b", "arguments", "why"), table(__file__)["refused"])
 def test_what_is_no_pair_of_commands_is_refused(scripted, a, b, arguments, why):
     answer = ab(scripted, a.replace("DOT", DOT), b.replace("DOT", DOT), *arguments)
@@ -78,7 +96,7 @@ def test_what_is_no_pair_of_commands_is_refused(scripted, a, b, arguments, why):
     ("GPUMAP_FAKE=lost.toml DOT", 3, "B ended with exit code 3"),
     ("GPUMAP_FAKE=wrong.toml DOT", 4, "B ended with exit code 4"),
     ("DOT --nonsense", 2, "B ended with exit code 2"), ("DOT --dry-run", 2, "never took turns"),
-    ("./no-such-python -m DOT", 2, "B cannot be started: No such file or directory"),
+    ("./no-such-python -m DOT", 2, "B: cannot start ./no-such-python: No such file or directory"),
 ])  # fmt: skip
 def test_a_side_that_fails_is_an_error_with_its_exit_code(scripted, b, code, why):
     answer = ab(scripted, DOT, b.replace("DOT", DOT), "--format", "json")

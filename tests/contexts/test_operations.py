@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpumap
-from gpumap.contexts.operations import HOST
+from gpumap.contexts.array import HOST
 
 TREES = 250  # on scripted devices, and as many on real ones
 DEPTH = 4

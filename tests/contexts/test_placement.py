@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.contexts.operations import HOST, place
+from gpumap.contexts.array import HOST, place
 
 # A target, its device, and bytes: two names stand for one of the devices.
 DEVICES = {"dev0": "cuda:0", "dev1": "cuda:1", "also1": "cuda:1", HOST: None}

@@ -1,7 +1,8 @@
 """A user's own training loop, over all ranks and on the whole batch alone: the same parameters.
 
 loop_ranks.py FILE             train; the last checkpoint is FILE
-loop_ranks.py FILE WRONG...    what is raised where the last rank's arrays are others
+loop_ranks.py FILE WRONG...    what is raised where the last rank's arrays or calls are others
+loop_ranks.py FILE raise       the last rank ends with an exception, the others wait for it
 """
 
 import sys
@@ -56,12 +57,19 @@ def wrong(kind):
             gpumap.checkpoint("/nowhere/a.npz", [good])
         elif kind == "weight":
             gpumap.average([good], -1.0 if odd else 1.0)
+        elif kind == "call":
+            (gpumap.broadcast if odd else gpumap.average)([good])
+        elif kind == "empty":  # the mean of no examples
+            return str(gpumap.average([good * np.nan if odd else good], 0 if odd else 2)[0].max())
+        elif kind == "large":
+            return str(gpumap.average([good], 1e308)[0].max())
         else:
             other = {
                 "shape": [good.T, last],
                 "dtype": [good, last.astype("f4")],
                 "count": [good],
                 "none": [good, "text"],
+                "nothing": None,
             }[kind]
             gpumap.average(other if odd else [good, last])
     except gpumap.GpumapError as error:
@@ -70,6 +78,10 @@ def wrong(kind):
 
 
 file, *kinds = sys.argv[1:]
+if kinds == ["raise"]:
+    if rank == ranks - 1:
+        raise RuntimeError("as users' code does")
+    gpumap.average([np.ones(3)])
 if kinds:
     sys.stdout.write("".join(f"{rank} {kind} {wrong(kind)}\n" for kind in kinds))
     sys.exit()

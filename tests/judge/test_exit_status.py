@@ -265,13 +265,18 @@ def ladder(*, names=("a",), status="ok"):
 
 
 def test_a_limit_on_a_metric_of_the_model_judges_models():
-    """A ladder without a model is missing, as it would be as a row; so is one that does not fit."""
+    """A sweep without a model is missing, as it would be as a row; so is one that does not fit.
+
+    Where there was no time for it, more of it may decide.
+    """
     a, b = ladder(), ladder(names=("b",), status="skipped")
     fits = (fitted(a.case, latency=figure(1e-6, unit="s")),)
     one, other = (fits[0].id, "pass"), (fit_id(b.case), "missing")
     assert words("transfer.h2d.latency<=2us", a, b, fits=fits) == [one, other]
     assert words("transfer.h2d[name=a].latency<=2us", a, b, fits=fits) == [one]
     assert words("transfer.h2d.latency<=2us", b, fits=(fitted(b.case),)) == [other]
+    late = replace(b, reason=model.Reason("budget", "no time was left"))
+    assert words("transfer.h2d.latency<=2us", late) == [(fit_id(b.case), "inconclusive")]
 
 
 def decision(metrics, stop="largest"):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpumap.backends.numpy.devices import cores
+from gpumap.backends.numpy import cores
 from gpumap.launch.placement import (
     TOKEN,
     Place,

@@ -1,1 +1,208 @@
-"""CUDA devices, driven by CuPy."""
+"""The CUDA devices of this process, as CuPy and NVML tell them: none is opened for it.
+
+CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reorders them; so a
+device is known by its PCI bus id and UUID, and its number is only what this process calls it.
+How much memory is free CUDA tells only in a context, which costs 0.3 s and hundreds of MB on each
+device: NVML tells it without one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
+from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.dtypes import has_bfloat16
+from gpumap.extras import install
+from gpumap.machine.cuda import Why, uuid_text, version_text
+from gpumap.machine.tree import pci_address
+from gpumap.model import Device, DeviceRef, Kind, Probe, replace
+from gpumap.text import printable
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.cupy.session import CupySession
+    from gpumap.machine.nvml import NvmlGpu, NvmlInstance
+    from gpumap.model import Param
+
+_AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
+NAME = "cupy"
+INSTALL = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
+_MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+_STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
+_OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
+
+
+class CupyBackend(ProbedBackend):
+    """CuPy on every CUDA device that this process may see."""
+
+    name = NAME
+    kinds = frozenset({Kind.CUDA})
+
+    def install(self) -> str:
+        """Return the line that installs CuPy."""
+        return INSTALL
+
+    def inventory(self) -> Probe:
+        """Ask the driver, in this process; `probe` calls it in the child."""
+        return inventory(self._host)
+
+    def open(self, device: Device, clock: Clock) -> CupySession:
+        """Open a device with a stream of its own."""
+        from gpumap.backends.cupy.session import CupySession
+
+        return CupySession(device, clock)
+
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what devices of its compute capability have; of peers that says nothing."""
+        major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
+        found: set[Feature] = {"events", "kernels", "pinned", "mapped", "float16", "float64"}
+        if major >= _AMPERE:
+            found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
+        return frozenset(found)
+
+
+def inventory(host: Host) -> Probe:
+    """Ask the driver, in this process; `probe` calls it in the child."""
+    try:
+        import cupy
+    except ImportError as error:
+        return unloadable(NAME, error, INSTALL)
+    version, cuda = str(cupy.__version__), Cuda(host.env)
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        why = _why(error, runtime, cuda)
+        known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+        return replace(known, lack=why.lack)
+    devices, notes = _devices(count, runtime, host, cuda)
+    if _STAND_IN in version:
+        devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
+    if not devices:
+        why = cuda.none(0, runtime.driverGetVersion())
+        reason = "; ".join(notes) or why.reason
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=why.fix)
+    hidden = cuda.hidden(count)
+    return Probe(
+        NAME,
+        usable=True,
+        version=version,
+        fix=hidden.fix if hidden else None,
+        devices=tuple(devices),
+        notes=(*([hidden.reason] if hidden else []), *notes),
+    )
+
+
+def _why(error: Any, runtime: Any, cuda: Cuda) -> Why:
+    """Return why there is no device; status 35 is said of a missing driver too."""
+    version = runtime.driverGetVersion()
+    old = too_old(version, runtime.runtimeGetVersion()) if error.status == TOO_OLD else None
+    return old if old and version else cuda.none(error.status, version, str(error))
+
+
+def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:
+    """Return the devices that answer, and what is to be said; a broken one hides no other."""
+    devices, notes = [], []
+    for ordinal in range(count):
+        try:
+            devices.append(_device(ordinal, runtime, host, cuda))
+        except runtime.CUDARuntimeError as error:
+            notes.append(f"cuda{ordinal}: {printable(str(error))}")
+        else:
+            notes.extend(_of_parent(devices[-1]))
+    notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
+    return devices, notes
+
+
+def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
+    properties = runtime.getDeviceProperties(ordinal)
+    told = runtime.deviceGetPCIBusId(ordinal)
+    pci = pci_address(told) or told.lower()
+    name = properties["name"].decode(errors="replace")
+    digits = cuda.uuid(ordinal, pci) or uuid_text(properties.get("uuid"))
+    gpu, part = _found(pci, digits, cuda.gpus)
+    mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
+    uuid = _uuid(digits, gpu, part, mig=mig)
+    memory = part if mig else gpu
+    place = next((p for p in host.topology.pci if p.address == pci), None)
+    near = place or gpu
+    version = version_text(runtime.driverGetVersion())
+    return Device(
+        id=f"cuda:{ordinal}",
+        kind=Kind.CUDA,
+        ref=DeviceRef(Kind.CUDA, ordinal),
+        name=name,
+        backend=NAME,
+        pci=pci,
+        uuid=uuid,
+        memory_total=properties["totalGlobalMem"],
+        memory_free=memory.memory_free if memory else None,
+        units=properties["multiProcessorCount"],
+        numa_node=near.numa_node if near else None,
+        cores=place.local_cpus if place else (),
+        hardware=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
+        driver=f"{gpu.driver}, {version}" if gpu and gpu.driver else version,
+        facts=_facts(properties, gpu, pci, mig=mig) | _host_memory(ordinal, runtime),
+    )
+
+
+def _found(
+    pci: str, digits: str | None, gpus: tuple[NvmlGpu, ...]
+) -> tuple[NvmlGpu | None, NvmlInstance | None]:
+    """Return the GPU and the MIG instance that a device of CUDA's is.
+
+    Never by index: NVML's order is not CUDA's. CUDA gives a MIG instance its GPU's PCI address.
+    """
+    gpu = next((gpu for gpu in gpus if gpu.pci == pci), None)
+    gpu = gpu or next((gpu for gpu in gpus if digits and gpu.uuid == f"GPU-{digits}"), None)
+    if gpu is None:
+        return None, None
+    part = next((p for p in gpu.instances if digits and p.uuid == f"MIG-{digits}"), None)
+    if part is None and len(gpu.instances) == 1:
+        part = gpu.instances[0]  # the driver gave its GPU's UUID, but there is no other
+    return gpu, part
+
+
+def _uuid(
+    digits: str | None, gpu: NvmlGpu | None, part: NvmlInstance | None, *, mig: bool
+) -> str | None:
+    """Return the UUID as nvidia-smi writes it; CUDA tells bytes, and not of what."""
+    if part is not None and part.uuid:
+        return part.uuid
+    whole = gpu.uuid if gpu else None
+    if digits is None or whole == f"GPU-{digits}":
+        return whole
+    return f"MIG-{digits}" if mig else f"GPU-{digits}"
+
+
+def _facts(properties: Any, gpu: NvmlGpu | None, pci: str, *, mig: bool) -> dict[str, Param]:
+    facts: dict[str, Param] = {
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "mig": mig,
+    }
+    if mig:
+        facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
+    told = {key: getattr(gpu, key, None) for key in _OF_NVML}
+    return facts | {key: value for key, value in told.items() if value is not None}
+
+
+def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
+    """Return that the host's memory is reached by another way than PCIe, where it is.
+
+    On Grace a device shares the host's page tables, over NVLink-C2C.
+    """
+    ways = (
+        runtime.cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+        runtime.cudaDevAttrHostNativeAtomicSupported,
+    )
+    shared = any(runtime.deviceGetAttribute(way, ordinal) for way in ways)
+    return {"host_page_tables": True} if shared else {}
+
+
+def _of_parent(device: Device) -> list[str]:
+    """Return whose part a device is."""
+    parent = device.facts.get("parent")
+    return (
+        [] if parent is None else [f"MIG: {device.ref} is an instance of {printable(str(parent))}"]
+    )

@@ -1,4 +1,8 @@
-"""Kernels that are built for a CUDA device, and their launches."""
+"""Kernels that are built for a CUDA device and their launches, and products of cuBLAS.
+
+A product has its arithmetic named in each call: CuPy's own follow environment variables
+(CUPY_TF32), and a figure must not depend on one.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpumap.backends.base import Peak, Product, Session, require
 from gpumap.backends.foreign import foreign
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
@@ -14,7 +19,10 @@ from gpumap.kernels.table import GROUP, KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpumap.backends.cupy.session import CupyBuffer
+    from gpumap.dtypes import Arithmetic
     from gpumap.model import Device
+
 
 # A kernel's name, its type, its arguments but the last, and that: its size.
 Call = tuple[str, str, tuple[Any, ...], int]
@@ -126,3 +134,110 @@ def _grid(kernel: str, dtype: Any, size: int) -> tuple[tuple[int], tuple[int]]:
     if known.group is None:
         return (-(-size // _BLOCK),), (_BLOCK,)
     return (known.parts(size, numpy_dtype(dtype)),), (known.group,)
+
+
+_NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
+_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
+# Sums that are split meet in 32 bits, and not in the type of the result: cublasMath_t,
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION.
+MATH_MODE = 16
+# Element -> cudaDataType_t and cublasComputeType_t: never less than the type of a sum says.
+_PRODUCTS = {
+    "float16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
+    "bfloat16": (14, 68),  # CUDA_R_16BF
+    "float32": (0, 68),  # CUDA_R_32F
+    "float64": (1, 70),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
+}
+_FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+
+# Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
+# types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
+# the data sheets of A40 and L40S: their peak rates over multiprocessors and boost clock. Of 8.6 and
+# 8.9 GeForce does half as much in narrow types as data-centre boards (A40: 149.7 TFLOP/s = 84 x
+# 1024 x 1.74 GHz; L40S: 362 = 142 x 1024 x 2.49): the higher rate stands, as a ceiling must.
+_PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
+    (8, 0): {"float32": 128, "float64": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
+    (8, 6): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
+    (8, 9): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
+    (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
+}
+
+
+class Products:
+    """The products of one session, by a handle of its own: with it comes a workspace of its own.
+
+    CuPy's handles are one for each thread and device, shared by all sessions.
+    """
+
+    def __init__(self, session: Session, current: Current) -> None:
+        self._session = session
+        self._current = current
+        self._cublas: Any = None
+        self._handle = 0
+
+    def queue(self, product: Product, repeat: int) -> None:
+        """Queue a product, `repeat` times."""
+        a, b, out, (rows, columns, inner), transpose, *scale, tf32 = product
+        element = out.dtype.name
+        if element not in ("float32", "float64"):
+            require(self._session, element, f"{element} products")
+        if not rows * columns:
+            return
+        if not inner:  # cuBLAS documents no product without terms
+            self._without_terms(out, scale[1], repeat)
+            return
+        kind, compute = _PRODUCTS[element]
+        compute = _FAST_TF32 if tf32 else compute
+        # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
+        left = (b.address, kind, max(b.shape[1], 1))
+        right = (a.address, kind, max(a.shape[1], 1))
+        operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
+        scales = np.array(scale, "float64" if element == "float64" else "float32")
+        alpha_at = scales.ctypes.data
+        beta_at = alpha_at + scales.itemsize
+        with self._current:
+            call = (
+                self._opened(), *operations, columns, rows, inner, alpha_at, *left, *right,
+                beta_at, out.address, kind, columns, compute, _ALGORITHM,
+            )  # fmt: skip
+            queue_one = self._cublas.gemmEx
+            for _ in range(repeat):
+                queue_one(*call)
+
+    def close(self) -> None:
+        """Give the handle back; its device is current."""
+        if self._handle:
+            self._cublas.destroy(self._handle)
+            self._handle = 0
+
+    def _opened(self) -> int:
+        """Return the handle, made for the first product; its device is current."""
+        if not self._handle:
+            # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
+            from cupy_backends.cuda.libs import cublas
+
+            self._cublas = cublas
+            self._handle = int(cublas.create())
+            cublas.setMathMode(self._handle, MATH_MODE)
+        return self._handle
+
+    def _without_terms(self, out: CupyBuffer, beta: float, repeat: int) -> None:
+        """Queue out = beta out: zero where beta is, whatever `out` held."""
+        size = out.shape[0] * out.shape[1]
+        if beta == 0.0:
+            self._session.upload(np.zeros(out.shape, out.dtype), out)
+            return
+        for _ in range(repeat if beta != 1.0 else 0):
+            self._session.run("scaled", out, beta, out, size=size)
+
+
+def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Peak | None:
+    """Return what NVIDIA's tables say for the multiprocessors, at the highest clock."""
+    megahertz = device.facts.get("max_clock")
+    capability = (properties["major"], properties["minor"])
+    each = _PER_CLOCK.get(capability, {}).get(arithmetic)
+    if not isinstance(megahertz, int) or each is None:
+        return None
+    count = properties["multiProcessorCount"]
+    source = f"reported: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
+    return Peak(count * each * megahertz * 1e6, source, "reported")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.cupy.devices import INSTALL, NAME
+from gpumap.backends.cupy import INSTALL, NAME
 from gpumap.backends.foreign import foreign
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import pip

@@ -17,6 +17,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from gpumap.backends.base import (
+    NativeBuffer,
     Peak,
     Product,
     Session,
@@ -26,11 +27,9 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.cupy.gemm import Products, peak
-from gpumap.backends.cupy.launch import Current, Kernels
-from gpumap.backends.cupy.memory import CupyBuffer, CupyMapped, CupyPinned, in_words
+from gpumap.backends.cupy.launch import Current, Kernels, Products, peak
 from gpumap.backends.foreign import foreign
-from gpumap.backends.shared import behind
+from gpumap.backends.host_memory import Shared, behind
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 
 if TYPE_CHECKING:
@@ -42,12 +41,56 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart
 _CONTROLS = 5  # looks at both clocks: the shortest one is off by the least
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 _PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
 _PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
+_WORD = 4  # bytes that a thread copies, of memory that is so aligned
+
+
+class CupyBuffer(NativeBuffer):
+    """Memory of one session: a CuPy array, and the type that its elements really have.
+
+    CuPy before 14 has no bfloat16; such an array holds its bits as uint16.
+    """
+
+    @property
+    def address(self) -> int:
+        """Return where the first element is, on the device."""
+        return int(self.native.data.ptr)
+
+
+class CupyPinned(Shared):
+    """Pinned memory of the host: as many bytes as were asked for, and freed with the last array.
+
+    CuPy's pool rounds up to a power of two and keeps what was freed.
+    """
+
+    flags = 0
+
+    def __init__(self, session: Any, nbytes: int) -> None:
+        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1), self.flags)
+        super().__init__(session, int(self._memory), max(nbytes, 1))
+
+
+class CupyMapped(CupyPinned):
+    """Pinned memory that also has an address on the device."""
+
+    flags = 2  # cudaHostAllocMapped
+
+    def __init__(self, session: Any, nbytes: int) -> None:
+        super().__init__(session, nbytes)
+        self.on_device = int(runtime.pointerGetAttributes(self.address).devicePointer)
+
+
+def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:
+    """Return type, first byte and count of what a kernel copies: words where both are aligned."""
+    words = nbytes // _WORD if (target | source) % _WORD == 0 else 0
+    done = words * _WORD
+    return ("uint32", 0, words), ("uint8", done, nbytes - done)
 
 
 class CupyMark:

@@ -1,114 +1,26 @@
-"""The clock of scripted devices, and the engines that work by it.
+"""The clock that scripted devices share, and what makes their commands uneven.
 
-The memory of scripted devices: data, or only the knowledge whether they are spoilt.
-
-What a benchmark moves and multiplies there may be far too large to be really kept. Such memory has
-no data: it knows whether a command that was due to go wrong has written to it, directly or by what
-it was made of. A benchmark's round asks for that in the place of looking at data.
+Noise, drift, spikes, modes and a throttle are
+each a factor on the time of a command, drawn when it starts; together they are multiplied. Every
+device draws from generators of its own, one for each cause, seeded by its id and `noise_seed`: the
+same commands take the same times again, and a key more changes no other's draws.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import dataclass, field
-from math import isclose, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpumap.backends.base import Clock, check_reshape, contiguous
-from gpumap.backends.fake.noise import Unevenness
-from gpumap.backends.fake.script import FakeHost
+from gpumap.backends.base import Clock
+from gpumap.backends.fake.script import FakeDevice, FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-
 
 _DRAWN = 1000  # equal rounds in a row, for which what differs is drawn
-
-
-class Memory:
-    """Elements of one allocation, in a row; data are made when they are first looked at."""
-
-    __slots__ = ("__weakref__", "_data", "_spoilt", "dtype", "hollow", "size")
-
-    def __init__(self, size: int, dtype: np.dtype[Any], *, hollow: bool) -> None:
-        self.size, self.dtype, self.hollow = size, dtype, hollow
-        self._spoilt: list[tuple[int, int]] = []  # from which element to which
-        self._data: Array | None = None
-
-    def write(self, start: int, stop: int, *, spoilt: bool) -> None:
-        """Note that elements are written, rightly or not."""
-        parts = (p for a, b in self._spoilt for p in ((a, min(b, start)), (max(a, stop), b)))
-        self._spoilt = [(a, b) for a, b in parts if a < b]
-        if spoilt:
-            self._spoilt.append((start, stop))
-
-    def is_spoilt(self, start: int, stop: int) -> bool:
-        """Return whether something wrong was written to any of the elements."""
-        return any(a < stop and start < b for a, b in self._spoilt)
-
-    @property
-    def data(self) -> Array:
-        """Return the elements; at first whatever is there."""
-        if self.hollow:
-            raise AssertionError("a scripted device has no data here")
-        if self._data is None:
-            import numpy as np
-
-            self._data = np.empty(self.size, self.dtype)
-        return self._data
-
-
-class FakeBuffer:
-    """An array in memory that plays a device's, or a part of one."""
-
-    def __init__(
-        self, session: Any, memory: Memory, shape: tuple[int, ...], start: int = 0
-    ) -> None:
-        self.session = session  # a FakeSession
-        self.memory = memory
-        self.shape = shape
-        self.dtype = memory.dtype
-        self._start, self._size = start, prod(shape)
-        self.nbytes: int = self._size * memory.dtype.itemsize
-
-    @property
-    def native(self) -> Array:
-        """The elements, in NumPy's array."""
-        return self.memory.data[self._start : self._start + self._size].reshape(self.shape)
-
-    @property
-    def hollow(self) -> bool:
-        """Whether there are no data."""
-        return self.memory.hollow
-
-    @property
-    def spoilt(self) -> bool:
-        """Whether something wrong was written there."""
-        return self.memory.is_spoilt(self._start, self._start + self._size)
-
-    def write(self, *, hollow: bool, spoilt: bool) -> bool:
-        """Note what is written over all of it; return whether there is data to write.
-
-        Of a part the rest of the memory stays what it is: hollow memory has no data anywhere.
-        """
-        memory, whole = self.memory, self._size == self.memory.size
-        memory.hollow = hollow or (memory.hollow and not whole)
-        memory.write(self._start, self._start + self._size, spoilt=spoilt)
-        return not memory.hollow
-
-    def __getitem__(self, rows: slice) -> FakeBuffer:
-        rows = contiguous(rows, self.shape[0])
-        width = prod(self.shape[1:])
-        shape = (rows.stop - rows.start, *self.shape[1:])
-        return FakeBuffer(self.session, self.memory, shape, self._start + rows.start * width)
-
-    def reshape(self, shape: tuple[int, ...]) -> FakeBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return FakeBuffer(self.session, self.memory, shape, self._start)
 
 
 class FakeClock(Clock):
@@ -202,14 +114,14 @@ def _steady(before: Sequence[float], step: Sequence[float], *, joined: bool) -> 
 
     They will where the host falls behind no engine, and no engine behind another that it waits for.
     """
-    if len(before) != len(step) or not all(map(isclose, before, step)):
+    if len(before) != len(step) or not all(map(math.isclose, before, step)):
         return False
     host, *engines = step
     moved = sorted(seconds for seconds in engines if seconds > 0.0)
     if not moved:
         return True
-    ahead = host < moved[0] or isclose(host, moved[0])
-    return ahead and (not joined or isclose(moved[0], moved[-1]))
+    ahead = host < moved[0] or math.isclose(host, moved[0])
+    return ahead and (not joined or math.isclose(moved[0], moved[-1]))
 
 
 @dataclass(slots=True)
@@ -218,3 +130,70 @@ class Engine:
 
     free: float = 0.0  # the moment at which it has done all it was given
     uneven: dict[str, Unevenness] = field(default_factory=dict)  # of each of its devices, by id
+
+
+class Unevenness:
+    """The factors of one device, for commands that start one after the other."""
+
+    def __init__(self, keys: FakeDevice, device: str) -> None:
+        self._keys = keys
+        self._walk = Walk(keys.autocorrelation, keys.period, _generator(keys, device, "noise"))
+        self._spikes = _generator(keys, device, "spikes")
+        self._modes = _generator(keys, device, "modes")
+        self._mode = 1.0
+        self._turn = -1
+
+    @property
+    def varies(self) -> bool:
+        """Whether any command takes longer than another."""
+        keys = self._keys
+        return bool(keys.noise or keys.drift or keys.spikes or keys.modes or keys.throttle != 1.0)
+
+    def factor(self, moment: float) -> float:
+        """Return what multiplies the time of a command that starts at `moment`."""
+        keys = self._keys
+        factor = math.exp(keys.noise * self._walk.at(moment)) if keys.noise else 1.0
+        factor *= 1.0 + keys.drift * min(moment / keys.drift_over, 1.0)
+        if keys.spikes and self._spikes.random() < keys.spikes:
+            factor *= keys.spike
+        if keys.modes:
+            factor *= self._mode_at(moment)
+        return factor * keys.throttle if moment >= keys.throttle_after else factor
+
+    def _mode_at(self, moment: float) -> float:
+        """Return the mode that holds: one for each command, or for each period."""
+        turn = math.floor(moment / self._keys.period) if self._keys.period else self._turn + 1
+        if turn != self._turn:
+            self._turn, self._mode = turn, self._modes.choice(self._keys.modes)
+        return self._mode
+
+
+class Walk:
+    """A normal process of mean 0 and deviation 1 that forgets: an AR(1) in time, or by command.
+
+    With a period it is that of Ornstein and Uhlenbeck: moments t apart correlate by
+    autocorrelation ** (t / period), however often one looks. Without, the step is one command.
+    """
+
+    def __init__(self, autocorrelation: float, period: float, generator: random.Random) -> None:
+        self._autocorrelation = autocorrelation
+        self._period = period
+        self._generator = generator
+        self._moment: float | None = None
+        self._level = 0.0
+
+    def at(self, moment: float) -> float:
+        """Return the level at a moment that is not before the last one."""
+        kept = 0.0 if self._moment is None else self._kept(moment - self._moment)
+        draw = self._generator.gauss(0.0, 1.0)
+        self._level = kept * self._level + math.sqrt(1.0 - kept * kept) * draw
+        self._moment = moment
+        return self._level
+
+    def _kept(self, passed: float) -> float:
+        """Return how much of the last level is left: 0 to 1."""
+        return math.pow(self._autocorrelation, passed / self._period if self._period else 1.0)
+
+
+def _generator(keys: FakeDevice, device: str, cause: str) -> random.Random:
+    return random.Random(f"{keys.noise_seed} {device} {cause}")  # noqa: S311 - noise, not a secret

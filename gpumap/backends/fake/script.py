@@ -64,7 +64,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpumap import config
-from gpumap.backends.fake.noise import NoiseScript
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
 from gpumap.model import Device, DeviceRef, Kind
@@ -93,7 +92,7 @@ _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
 
 @dataclass(frozen=True, slots=True)
-class FakeDevice(NoiseScript):
+class FakeDevice:
     """One `[[device]]` of a script; the fields are explained in the module's docstring."""
 
     ref: str
@@ -121,6 +120,17 @@ class FakeDevice(NoiseScript):
     fault_in: str = "download"
     fault_after: int = 0
     slow_first: float = 0.0
+    noise: float = 0.0
+    noise_seed: int = 0
+    autocorrelation: float = 0.0
+    period: float = 0.0
+    drift: float = 0.0
+    drift_over: float = 1.0
+    spikes: float = 0.0
+    spike: float = 1.5
+    modes: tuple[float, ...] = ()
+    throttle: float = 1.0
+    throttle_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

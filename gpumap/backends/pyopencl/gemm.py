@@ -21,7 +21,7 @@ from gpumap.kernels.table import text
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Product
-    from gpumap.backends.pyopencl.facts import Facts
+    from gpumap.backends.pyopencl.launch import Facts
 
 # Bytes of a register -> rows, and vectors of columns, of a tile: its sums, and a line of the other
 # factor, fill what there is. AVX-512 has 32 registers, AVX2 and SSE have 16 (Intel, Software

@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from gpumap.backends.base import bytes_of, check_reshape, contiguous
-from gpumap.backends.shared import Shared
+from gpumap.backends.host_memory import Shared
 from gpumap.errors import DeviceError
 from gpumap.machine.process_control import ask_for_large, room_for
 

@@ -31,9 +31,9 @@ from gpumap.backends.base import (
     require,
 )
 from gpumap.backends.foreign import foreign
-from gpumap.backends.pyopencl.facts import Facts, features
+from gpumap.backends.host_memory import behind
 from gpumap.backends.pyopencl.gemm import product_of
-from gpumap.backends.pyopencl.launch import Kernels, launch_of
+from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of
 from gpumap.backends.pyopencl.memory import (
     Moments,
     PyopenclBuffer,
@@ -41,7 +41,6 @@ from gpumap.backends.pyopencl.memory import (
     allocate,
     allocate_large,
 )
-from gpumap.backends.shared import behind
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import blas
 from gpumap.machine.process_control import worth_asking

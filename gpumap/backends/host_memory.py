@@ -1,17 +1,22 @@
-"""Host memory that a device uses itself, and how it is found again behind an array."""
+"""Host memory of other kinds than a program's own: shared with a device, or without any data.
+
+Of what a device uses itself, the owner is found again behind an array. A hollow array has one
+element that stands for all of them, whatever its shape: a benchmark gives them to a scripted device
+in the place of data, and a copy of a gigabyte takes no memory, and no time but the scripted one.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import bytes_of
+import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from gpumap.dtypes import Dtype
 
-    Array = np.ndarray[Any, Any]
+
+Array = np.ndarray[Any, Any]
 
 
 class Shared:
@@ -34,12 +39,10 @@ class Shared:
 
     def array(self, shape: tuple[int, ...], dtype: Dtype) -> Array:
         """Return all of it as an array."""
-        import numpy as np
-
         from gpumap.dtypes import numpy_dtype
 
         held = numpy_dtype(dtype)
-        return np.asarray(self)[: bytes_of(shape, held)].view(held).reshape(shape)
+        return np.asarray(self)[: prod(shape) * held.itemsize].view(held).reshape(shape)
 
     def offset(self, array: Array) -> int:
         """Return where in it a view begins, in bytes."""
@@ -54,3 +57,18 @@ def behind(array: Array, session: Any) -> Any:
     if not isinstance(owner, Shared) or owner.session is not session:
         return None
     return owner if array.flags.c_contiguous else None
+
+
+class Hollow(np.ndarray[Any, Any]):
+    """An array without data; a slice of it has none either."""
+
+    hollow = True
+
+    def fill(self, value: Any) -> None:
+        """Do nothing: there is nothing to fill."""
+
+
+def hollow_array(shape: tuple[int, ...], dtype: Any) -> Hollow:
+    """Return an array that holds no data."""
+    held = np.dtype(dtype)
+    return Hollow(shape, held, np.zeros(held.itemsize, np.uint8), strides=(0,) * len(shape))

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from gpumap.backends.shared import Shared, behind
+from gpumap.backends.host_memory import Shared, behind
 
 OWNER, OTHER = object(), object()
 

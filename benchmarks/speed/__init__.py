@@ -1,1 +1,0 @@
-"""gpumap beside what a user would otherwise trust, in one run: `make speed`."""

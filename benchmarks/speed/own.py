@@ -1,0 +1,136 @@
+"""What gpumap adds, and what it gains, beside the plainest way to do the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import gpumap
+from benchmarks.contest import Contest, looped, sampled
+from gpumap.backends.base import Clock
+from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
+from gpumap.bench.products import DotRound, Pair, Product
+from gpumap.bench.sampling import Series, calibrate, sample
+from gpumap.machine.process_control import pin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumap.backends.base import Session
+
+START = 1.7  # of the time of `import click`, which every start must pay
+LOOP = 1.03  # of the time of a loop of the same products
+TWO = 1.8  # times as fast as one name
+FUSED = {10_000: 1.3, 10_000_000: 1.5}  # rows -> times as fast as five kernels
+SIZE = 1024
+_SAMPLE = 0.02  # seconds
+
+
+def start(_session: Session) -> Iterator[Contest]:
+    """Yield the start of commands beside `import click`."""
+    tool = str(Path(sys.executable).parent / "gpumap")
+    click = _ran(sys.executable, "-c", "import click")
+    for words in (("--version",), ("check", "--syntax-only", "dev0->cuda0;dev1->cuda1")):
+        what = " ".join(("gpumap", *words[:2]))
+        yield Contest(what, "import click", _ran(tool, *words), click, most=START)
+
+
+def _ran(*command: str) -> Callable[[], float]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUMAP_")}
+    # pip compiled click when it installed it, as it does gpumap for a user: never to write byte
+    # code would be to compile gpumap, and it alone, at every start
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def timed() -> float:
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        return time.perf_counter() - start
+
+    return timed
+
+
+def measuring(session: Session) -> Iterator[Contest]:
+    """Yield what measuring costs: a product on a core, beside a plain loop on the same core."""
+    pair, clock = Pair((1, 0), SIZE, "float32"), Clock()
+    series = Series(DotRound([Product("dev0", session, pair)], None, fetched=False))
+    calibrate(series, clock)
+    a, b = (np.concatenate([rows for _, rows in m.blocks()]) for m in (pair.left, pair.right))
+    out = np.empty(pair.shape, pair.dtype)
+
+    def plain() -> float:
+        start = time.perf_counter()
+        for _ in range(series.iterations_per_sample):
+            np.matmul(a, b, out=out)
+        return (time.perf_counter() - start) / series.iterations_per_sample
+
+    core = ThreadPoolExecutor(1, initializer=pin, initargs=(session.device.cores,))
+    with core as pinned:
+        yield Contest(
+            f"a product of {SIZE}, measured",
+            "a loop of NumPy's",
+            lambda: sample(series, clock).seconds,
+            lambda: pinned.submit(plain).result(),
+            most=LOOP,
+        )
+
+
+def names(_session: Session) -> Iterator[Contest]:
+    """Yield the two products of examples/two_dots.py on two cores, beside one."""
+    with gpumap.open("dev0->cpu0;dev1->cpu1") as two, gpumap.open("dev0->cpu0") as one:
+        ours, theirs = _two_dots(two), _two_dots(one)
+        yield Contest(f"two products of {SIZE} on two names", "on one", ours, theirs, least=TWO)
+
+
+def _two_dots(context: gpumap.Context) -> Callable[[], float]:
+    """Return what times both products, once they were compared with float64's."""
+    rng = np.random.default_rng(1)
+    first, last = context.names[0], context.names[-1]
+    pairs = [
+        [context.shared(rng.random((SIZE, SIZE), dtype="float32"), target) for _ in range(2)]
+        for target in (first, last)
+    ]
+    for a, b in pairs:
+        exact = a.numpy().astype("float64") @ b.numpy()
+        np.testing.assert_allclose(gpumap.dot(a, b).numpy(), exact, rtol=1e-7 * SIZE)
+
+    def timed() -> float:
+        start = time.perf_counter()
+        results = [gpumap.dot(a, b) for a, b in pairs]
+        context.synchronize()
+        stop = time.perf_counter()
+        del results  # after the clock was read
+        return stop - start
+
+    return timed
+
+
+def chain(session: Session) -> Iterator[Contest]:
+    """Yield log(exp(relu(x.w + b))) in one kernel, beside five, on the same x and w."""
+    for rows, least in FUSED.items():
+        placed = Placed("a", session, Data(rows, "float32", 1), slice(0, rows))
+        fused, separate = (_checked(placed, way) for way in ("chain", "separate"))
+        what = f"chain of {rows} rows, fused"
+        yield Contest(what, "five kernels", fused, separate, least=least)
+
+
+def _checked(placed: Placed, way: Any) -> Callable[[], float]:
+    """Return what times a call that is waited for, once its result was compared with float64's."""
+    work = DeviceRound([Job.of(placed, way)])
+    work.poison()
+    work.queue()
+    work.finish()
+    if not (check := work.check()).passed:
+        raise SystemExit(f"{way}: error {check.max_error} is above {check.bound}")
+
+    def call() -> None:
+        work.queue()
+        work.finish()
+
+    return sampled(looped(call), lambda: None, _SAMPLE)
