@@ -34,12 +34,11 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import model
-from gpumap.model import Estimate, Forecast, Line, LinkCost, Payoff, Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.model import Algorithm, Fit
+    from gpumap.model import Algorithm, Estimate, Fit, Forecast, LinkCost, Payoff, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +122,13 @@ GIVEN = "given"
 
 def given_link(latency: float, bandwidth: float) -> LinkCost:
     """Return a link of seconds and bytes per second that someone named: without an interval."""
-    ends = Estimate(latency, latency, latency, "s"), Estimate(*(bandwidth,) * 3, "B/s")
-    return LinkCost(GIVEN, *ends, (Line(latency, 1.0 / bandwidth),))
+    ends = model.Estimate(latency, latency, latency, "s"), model.Estimate(*(bandwidth,) * 3, "B/s")
+    return model.LinkCost(GIVEN, *ends, (model.Line(latency, 1.0 / bandwidth),))
 
 
 def measured_link(fit: Fit) -> LinkCost:
     """Return a link of a model that `transfer-cost` fitted."""
-    return LinkCost(fit.id, fit.metrics["latency"], fit.metrics["peak_bandwidth"], fit.lines)
+    return model.LinkCost(fit.id, fit.metrics["latency"], fit.metrics["peak_bandwidth"], fit.lines)
 
 
 def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
@@ -141,14 +140,12 @@ def predicted(
     question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
     """Return the question with its forecasts, algorithm by algorithm, and what pays."""
-    from gpumap.model import replace
-
     forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
     payoffs = [
         _payoff(question, name, [f for f in forecasts if f.algorithm == name])
         for name in algorithms
     ]
-    return replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
+    return model.replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
@@ -156,7 +153,7 @@ def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forec
     metrics = {"comm": comm}
     if question.compute is not None:
         metrics |= _step(question, question.compute, devices, comm)
-    return Forecast(algorithm, devices, metrics)
+    return model.Forecast(algorithm, devices, metrics)
 
 
 def _step(
@@ -166,7 +163,7 @@ def _step(
     strong = question.scaling == "strong"
     alone = compute * (_part(question, devices) if strong else 1.0)
     work = 1.0 if strong else float(devices)  # in batches
-    time = Estimate(alone + comm.value, alone + comm.low, alone + comm.high, "s")
+    time = model.Estimate(alone + comm.value, alone + comm.low, alone + comm.high, "s")
     found = {
         "time": time,
         "speedup": _rate(work * compute, time, "1"),
@@ -183,11 +180,11 @@ def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Fore
     times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
     metrics = {"from_compute": _times(comm, times, "s")}
     if question.compute is None:
-        return Payoff(algorithm, metrics)
+        return model.Payoff(algorithm, metrics)
     if question.batch is not None:
         metrics["from_batch"] = _times(comm, times * question.batch / question.compute, "1")
     best = max(forecasts, key=lambda forecast: forecast.metrics["speedup"].value)
-    return Payoff(
+    return model.Payoff(
         algorithm, metrics, _pays(question.compute, metrics["from_compute"]), best.devices
     )
 
@@ -205,8 +202,8 @@ def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
     )
     known = question.link.latency.has_interval and question.link.bandwidth.has_interval
     if not known:
-        return Estimate.without_interval(value, "s")
-    return Estimate(value, min(low, value), max(high, value), "s")
+        return model.Estimate.without_interval(value, "s")
+    return model.Estimate(value, min(low, value), max(high, value), "s")
 
 
 def _links(cost: LinkCost) -> tuple[Link, Link, Link]:
@@ -239,9 +236,9 @@ def _part(question: Prediction, devices: int) -> float:
 
 def _rate(amount: float, time: Estimate, unit: str) -> Estimate:
     if not time.has_interval:
-        return Estimate.without_interval(amount / time.value, unit)
-    return Estimate(amount / time.value, amount / time.high, amount / time.low, unit)
+        return model.Estimate.without_interval(amount / time.value, unit)
+    return model.Estimate(amount / time.value, amount / time.high, amount / time.low, unit)
 
 
 def _times(figure: Estimate, factor: float, unit: str) -> Estimate:
-    return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, unit)
+    return model.Estimate(figure.value * factor, figure.low * factor, figure.high * factor, unit)
