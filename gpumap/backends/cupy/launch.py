@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.base import Peak, Product, Session, require
+from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
 from gpumap.backends.foreign import foreign
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
@@ -19,7 +19,6 @@ from gpumap.kernels.table import GROUP, KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.backends.cupy.session import CupyBuffer
     from gpumap.dtypes import Arithmetic
     from gpumap.model import Device
 
@@ -74,6 +73,18 @@ class Current:
     def _raise(self, error: Exception) -> None:
         with foreign(self._device):
             raise error
+
+
+class CupyBuffer(NativeBuffer):
+    """Memory of one session: a CuPy array, and the type that its elements really have.
+
+    CuPy before 14 has no bfloat16; such an array holds its bits as uint16.
+    """
+
+    @property
+    def address(self) -> int:
+        """Return where the first element is, on the device."""
+        return int(self.native.data.ptr)
 
 
 class Kernels:

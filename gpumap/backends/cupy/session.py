@@ -17,7 +17,6 @@ import numpy as np
 from cupy.cuda import runtime
 
 from gpumap.backends.base import (
-    NativeBuffer,
     Peak,
     Product,
     Session,
@@ -27,7 +26,7 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.cupy.launch import Current, Kernels, Products, peak
+from gpumap.backends.cupy.launch import CupyBuffer, Current, Kernels, Products, peak
 from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import Shared, behind
 from gpumap.dtypes import has_bfloat16, numpy_dtype
@@ -49,18 +48,6 @@ _PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believ
 _PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 _WORD = 4  # bytes that a thread copies, of memory that is so aligned
-
-
-class CupyBuffer(NativeBuffer):
-    """Memory of one session: a CuPy array, and the type that its elements really have.
-
-    CuPy before 14 has no bfloat16; such an array holds its bits as uint16.
-    """
-
-    @property
-    def address(self) -> int:
-        """Return where the first element is, on the device."""
-        return int(self.native.data.ptr)
 
 
 class CupyPinned(Shared):
