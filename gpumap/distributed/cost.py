@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from math import fsum, isfinite
 from typing import TYPE_CHECKING, Literal, Self
 
-from gpumap import model  # whose nouns load a library: completion reads MODELS alone
+from gpumap import model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,14 +140,12 @@ def predicted(
     question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
     """Return the question with its forecasts, algorithm by algorithm, and what pays."""
-    from gpumap.model import replace
-
     forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
     payoffs = [
         _payoff(question, name, [f for f in forecasts if f.algorithm == name])
         for name in algorithms
     ]
-    return replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
+    return model.replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:

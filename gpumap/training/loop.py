@@ -340,7 +340,7 @@ class Session:
 
             nothing = cast("Any", None)  # a course of no task: the model has its own data
             course = Course(nothing, nothing, rule, (1,) * self._ranks, 0.0)
-            self._apart = Apart(course, load().COMM_WORLD, cast("Any", self))
+            self._apart = Apart(course, load().COMM_WORLD, self)
 
     def room(self) -> Array:
         """Return room for the parameters of another rank."""

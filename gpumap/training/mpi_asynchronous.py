@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.distributed.mpi import load
 from gpumap.dtypes import Array, np
@@ -23,7 +23,6 @@ from gpumap.training.steps import Account
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumap.training.mpi_workers import MpiTeam
     from gpumap.training.steps import Course
 
 _ASK, _ANSWER, _CENTER, _GOSSIP = 11, 12, 13, 14  # tags
@@ -34,10 +33,19 @@ _HEAD = 16  # bytes of a message before its parameters: weight, and examples tak
 _UNDER_WAY = 2  # messages of a rank that others have not taken: it sends no more, a rank may hang
 
 
+class Member(Protocol):
+    """What a rank trains: its parameters, and room for those of another rank."""
+
+    weights: Any  # of a buffer: its `array` on the host, `fetch` and `put`
+
+    def room(self) -> Array:
+        """Return an array for the parameters that another rank sends."""
+
+
 class Apart:
     """One rank's part of an asynchronous training."""
 
-    def __init__(self, course: Course, comm: Any, team: MpiTeam) -> None:
+    def __init__(self, course: Course, comm: Any, team: Member) -> None:
         """Take memory; every rank of `comm` trains."""
         self._course, self._comm, self._team = course, comm, team
         self._rank = int(comm.Get_rank())
