@@ -135,7 +135,7 @@ class Rule:
         rule.init(devices=["cuda0", "cuda1"], modelfile="models.modelfile", modelclass="ModelClass")
         epochs = rule.wait()
 
-    Several devices take mpirun and mpi4py. What the model needs is in `gpumap.training.loop`.
+    Several devices take mpirun and mpi4py. The model: see `gpumap.training.model_class`.
     """
 
     def __init__(self, **options: float) -> None:

@@ -298,7 +298,7 @@ def training(
     several = ";" in entries
     launcher = ("--launcher", "mpi") if several else ()
     python = (sys.executable, *(("-m", "mpi4py") if several else ()))
-    rank = (*python, "-m", "gpumap.training.loop", json.dumps(about), *network, *files)
+    rank = (*python, "-m", "gpumap.training.model_class", json.dumps(about), *network, *files)
     return ("run", entries, *launcher, "--quiet", "--", *rank)
 
 

@@ -17,7 +17,7 @@ from mpi_jobs import tmpdir
 
 from gpumap.distributed.mpi import load
 from gpumap.errors import AbsentError
-from gpumap.training.loop import Recorder
+from gpumap.training.model_class import Recorder
 
 RANKS = Path(__file__).with_name("mpi_ranks.py")
 LIMIT = 100  # seconds

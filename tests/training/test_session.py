@@ -7,7 +7,7 @@ import pytest
 
 from gpumap.errors import QuestionError
 from gpumap.launch.launch_config import is_model_class
-from gpumap.training.loop import train
+from gpumap.training.model_class import train
 from gpumap.training.workers import Chosen
 
 BSP = Chosen("bsp", "parameters")

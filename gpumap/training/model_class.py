@@ -1,0 +1,262 @@
+"""Train a ModelClass and its DataClass, as Theano-MPI defines them, on the ranks of MPI.
+
+A ModelClass is trained by BSP, EASGD or GOSGD, one rank for each device. It has
+
+    params                       NumPy arrays, or shared variables with get_value and set_value
+    data                         a DataClass: n_batch_train, n_batch_val
+    train_iter(count, recorder)  trains on a batch, and changes params
+    val_iter(count, recorder)    validates on a batch
+    compile_iter_fns, adjust_hyperp(epoch), cleanup, and where it likes n_epochs, reset_iter(mode)
+
+It is made with `config` (rank, size, verbose) where it takes that, and then shards its data itself;
+else each batch of an epoch is given to one rank. It tells the recorder of losses and errors.
+
+A batch's update is the model's own, so that ranks exchange parameters: by BSP each rank gets their
+mean after every batch, which for SGD and momentum is the mean of gradients; EASGD and GOSGD are
+asynchronous (`gpumap.training.mpi_asynchronous`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from importlib import import_module
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from gpumap.distributed.mpi import load
+from gpumap.dtypes import Array, np
+from gpumap.errors import GpumapError, QuestionError
+from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks
+from gpumap.training.workers import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.training.mpi_asynchronous import Apart
+_METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
+_HAS = "a ModelClass has params, data, " + ", ".join(_METHODS)
+
+
+class Recorder:
+    """What a model tells of its batches: losses and errors."""
+
+    def __init__(self) -> None:
+        self.train: list[tuple[float, ...]] = []
+        self.val: list[tuple[float, ...]] = []
+
+    def start(self) -> None:
+        """Accept that a phase begins; times are those of `gpumap bench train`."""
+
+    def end(self, mode: str) -> None:
+        """Accept that a phase ends."""
+
+    def train_error(self, count: int, cost: Any, error: Any) -> None:  # noqa: ARG002 - Theano-MPI's
+        """Note the loss and the error of a training batch."""
+        self.train.append((float(cost), float(error)))
+
+    def val_error(self, count: int, cost: Any, error: Any, error_top5: Any = 0.0) -> None:  # noqa: ARG002 - the same
+        """Note the loss and the errors of a validation batch."""
+        self.val.append((float(cost), float(error), float(error_top5)))
+
+
+class Weights:
+    """The parameters of a model, as arrays, and as the one array that ranks exchange."""
+
+    def __init__(self, params: Sequence[Any]) -> None:
+        self._params = params
+        self.array = np.concatenate([each.reshape(-1) for each in self.get()])
+
+    def get(self) -> list[Array]:
+        """Return each as an array."""
+        return [np.asarray(p.get_value() if hasattr(p, "get_value") else p) for p in self._params]
+
+    def set(self, arrays: Sequence[Array]) -> None:
+        """Change each."""
+        for param, array in zip(self._params, arrays, strict=True):
+            if hasattr(param, "set_value"):
+                param.set_value(array)
+            else:
+                param[...] = array
+
+    def fetch(self) -> Array:
+        """Return the one array, with what they are now."""
+        np.concatenate([each.reshape(-1) for each in self.get()], out=self.array)
+        return self.array
+
+    def put(self) -> None:
+        """Change all to what the one array has."""
+        arrays = self.get()
+        parts = np.split(self.array, np.cumsum([array.size for array in arrays])[:-1])
+        self.set([p.reshape(a.shape) for p, a in zip(parts, arrays, strict=True)])
+
+
+class Session:
+    """One rank's part of a training; every rank begins with the parameters of rank 0."""
+
+    def __init__(self, model: Any, rule: Chosen, *, shards: bool) -> None:
+        """Take part; `shards`: each rank's model has batches of its own."""
+        self._model, self._shards = model, shards
+        self._rank, self._ranks = rank(), ranks()
+        self.weights = Weights(model.params)
+        self.weights.set(broadcast(self.weights.get()))
+        self._recorder = Recorder()
+        self._begun = self._own = 0  # batches before this epoch; this rank's of it
+        self._apart: Apart | None = None
+        if rule.asynchronous and self._ranks > 1:
+            if self.weights.array.dtype != np.float32:
+                said = f"{rule.name} exchanges float32, and params are {self.weights.array.dtype}"
+                raise QuestionError(said, "make them float32, or choose BSP")
+            from gpumap.training.mpi_asynchronous import Apart
+            from gpumap.training.steps import Course
+
+            nothing = cast("Any", None)  # a course of no task: the model has its own data
+            course = Course(nothing, nothing, rule, (1,) * self._ranks, 0.0)
+            self._apart = Apart(course, load().COMM_WORLD, self)
+
+    def room(self) -> Array:
+        """Return room for the parameters of another rank."""
+        return np.empty_like(self.weights.array)
+
+    def epoch(self, number: int) -> dict[str, float | None]:
+        """Train and validate an epoch; return losses and errors, the means over all batches."""
+        model, recorder = self._model, self._recorder
+        model.epoch, self._own = number, 0
+        self._reset("train")
+        steps = ceil(self._batches / self._ranks)
+        if self._apart is not None:
+            self._apart.run(steps, self._take, lambda _: None)
+        for step in range(0 if self._apart is not None else steps):
+            taken = self._take(self._begun + step * self._ranks + self._rank)
+            self.weights.set(average(self.weights.get(), float(taken)))
+        self._begun += steps * self._ranks
+        own = [array.copy() for array in self.weights.get()]
+        self.weights.set(self.trained())
+        self._reset("val")
+        first, step = (0, 1) if self._shards else (self._rank, self._ranks)
+        for count in range(first, int(model.data.n_batch_val), step):
+            model.val_iter(count, recorder)
+        self.weights.set(own)
+        model.adjust_hyperp(number)
+        loss, error = _means(recorder.train, 2)
+        val_loss, val_error, top5 = _means(recorder.val, 3)
+        recorder.train, recorder.val = [], []
+        return {
+            "epoch": number,
+            "loss": loss,
+            "error": error,
+            "val_loss": val_loss,
+            "val_error": val_error,
+            "val_error_top5": top5,
+        }
+
+    def trained(self) -> list[Array]:
+        """Return the parameters that all ranks have come to; by EASGD those of the center."""
+        if self._apart is None:
+            return [array.copy() for array in self.weights.get()]
+        found = self._apart.parameters()
+        own = self.weights.fetch().copy()
+        (self.weights.array[:],) = broadcast([own if self._rank else found])
+        self.weights.put()
+        trained = [array.copy() for array in self.weights.get()]
+        self.weights.array[:] = own
+        self.weights.put()
+        return trained
+
+    @property
+    def _batches(self) -> int:
+        """Return how many batches all ranks train on in an epoch."""
+        return int(self._model.data.n_batch_train) * (self._ranks if self._shards else 1)
+
+    def _take(self, place: int) -> bool:
+        """Train on the batch at a place; return whether the epoch has one there."""
+        place -= self._begun
+        if place >= self._batches:
+            return False
+        count = self._own % int(self._model.data.n_batch_train) if self._shards else place
+        self._model.train_iter(count, self._recorder)
+        self._own += 1
+        return True
+
+    def _reset(self, mode: str) -> None:
+        if hasattr(self._model, "reset_iter"):
+            self._model.reset_iter(mode)
+
+
+def train(rule: Chosen, modelfile: str, modelclass: str, path: Path | None = None) -> list[Any]:
+    """Train a ModelClass for its epochs, on every rank; return what each epoch came to.
+
+    Args:
+        rule: bsp, easgd or gosgd.
+        modelfile: its module, as models.modelfile.
+        modelclass: its class.
+        path: what rank 0 writes the parameters to, at the end.
+
+    Raises:
+        QuestionError: it cannot be loaded, or lacks something.
+    """
+    model, shards = _made(modelfile, modelclass)
+    session, found = Session(model, rule, shards=shards), []
+    for number in range(int(getattr(model, "n_epochs", 1))):
+        found.append(session.epoch(number))
+        if not rank():
+            said = (f"{key} {value:.4g}" for key, value in found[-1].items() if value is not None)
+            sys.stdout.write(f"{', '.join(said)}\n")
+            sys.stdout.flush()
+    if path is not None:
+        checkpoint(path, session.trained())
+    model.cleanup()
+    return found
+
+
+def _made(modelfile: str, modelclass: str) -> tuple[Any, bool]:
+    """Return a model, and whether it was given its rank."""
+    try:
+        found = getattr(import_module(modelfile), modelclass)
+    except (ImportError, AttributeError) as error:
+        fix = f"start it in the folder of {modelfile.replace('.', '/')}.py"
+        raise QuestionError(f"{modelfile}.{modelclass} cannot be loaded: {error}", fix) from error
+    lacking = [name for name in _METHODS if not callable(getattr(found, name, None))]
+    if lacking:
+        raise QuestionError(f"{modelfile}.{modelclass} has no {', no '.join(lacking)}", _HAS)
+    shards = bool(inspect.signature(found).parameters)
+    config = {"rank": rank(), "size": ranks(), "verbose": not rank()}
+    model = found(config) if shards else found()
+    if not hasattr(model, "params") and hasattr(model, "build_model"):
+        model.build_model()
+    lacking = [name for name in ("params", "data") if not hasattr(model, name)]
+    if lacking or not model.params:
+        raise QuestionError(f"{modelfile}.{modelclass} has no {' and no '.join(lacking)}", _HAS)
+    takes = inspect.signature(model.compile_iter_fns).parameters
+    model.compile_iter_fns(*(("avg",) if takes else ()))
+    return model, shards
+
+
+def _means(told: Sequence[tuple[float, ...]], columns: int) -> list[float | None]:
+    """Return the mean of each column over what all ranks were told; None where that is nothing."""
+    rows = np.array(told, np.float64).reshape(-1, columns)
+    (sums,) = average([np.append(rows.sum(axis=0), len(rows))])
+    return [float(each / sums[-1]) if sums[-1] else None for each in sums[:-1]]
+
+
+def main(words: Sequence[str]) -> int:
+    """Be a rank: rule, module, class, and the files of the epochs and of the parameters."""
+    rule, modelfile, modelclass, *files = words
+    epochs, path = files or ("", "")
+    try:
+        found = train(
+            Chosen(**json.loads(rule)), modelfile, modelclass, Path(path) if path else None
+        )
+    except GpumapError as error:
+        if not rank():
+            sys.stderr.write(f"error: {error}\n  fix: {error.diagnostics[0].hint}\n")
+        return int(error.exit_code)
+    if epochs and not rank():
+        Path(epochs).write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
