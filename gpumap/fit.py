@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 GOOD = 0.10  # the largest relative residual of a line that fits
 FITS = 0.15  # and of a model that is worth anything
 _FEWEST = 3  # sizes of a regime: two would fit any line
+_BENT = 5  # sizes, for two lines that meet: they have three parameters, and where they meet
+_KNOTS = 5  # from one size to the next, where lines may meet: caches end between measured sizes
 _RESAMPLES = 1000
 _NINETY = 0.9
 _OF_MEDIAN = math.pi / 2  # its variance over that of a mean, of normal noise
@@ -87,10 +89,12 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
         times: seconds, shape (sizes,).
     """
     whole, count = straight(sizes, times), len(sizes)
-    if whole.residual <= GOOD or count < 2 * _FEWEST:
+    if whole.residual <= GOOD or count < _BENT:
         return whole
     splits = range(_FEWEST, count - _FEWEST + 1)
-    knots = range(_FEWEST - 1, count - 1)
+    inner = sizes[_FEWEST - 1 : count - 1]
+    between = (np.geomspace(one, more, _KNOTS)[1:-1] for one, more in pairwise(inner))
+    knots = sorted({*map(float, inner), *(float(at) for each in between for at in each)})
     two = [partial(_parted, sizes, at=at) for at in splits]
     two += [partial(_levels, sizes, knots=(at,)) for at in knots]
     three = [partial(_levels, sizes, knots=at) for at in combinations(knots, 2)]
@@ -205,12 +209,12 @@ def _parted(sizes: Sequence[int | float], times: Array, at: int | None = None) -
     )
 
 
-def _levels(sizes: Sequence[int | float], times: Array, knots: Sequence[int]) -> tuple[Line, ...]:
-    """Fit lines that meet at the sizes with these numbers; no part is below nothing.
+def _levels(sizes: Sequence[int | float], times: Array, knots: Sequence[float]) -> tuple[Line, ...]:
+    """Fit lines that meet at the knots, in bytes; no part is below nothing.
 
     Behind the first one a line's latency is where it would begin, and may be below nothing.
     """
-    starts = np.array([0.0, *(float(sizes[at]) for at in knots)])
+    starts = np.array([0.0, *knots])
     lengths = np.append(np.diff(starts), math.inf)
     within = np.clip(np.asarray(sizes, float)[:, None] - starts, 0.0, lengths)
     parts = np.column_stack([np.ones(len(sizes)), within]) / times[:, None]

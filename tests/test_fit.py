@@ -183,6 +183,18 @@ def test_an_interval_leaves_out_as_much_at_either_end(monkeypatch):
     assert above <= 0.25 * len(drawn) <= above + sum(x == high for x in drawn)
 
 
+def test_levels_of_caches_meet_between_sizes():
+    """Five sizes are the fewest: latency, two slopes, and where the cache ends."""
+    sizes = (64, 4096, 1 << 18, 1 << 20, 1 << 22)
+    ends, inside, outside = 700_000, 18e-12, 85e-12
+    exact = np.array([9e-6 + min(n, ends) * inside + max(n - ends, 0) * outside for n in sizes])
+    model = fitted(sizes, exact)
+    assert len(model.lines) == 2
+    assert model.residual < 0.05
+    assert model.seconds(1 << 17) == pytest.approx(9e-6 + (1 << 17) * inside, rel=0.05)
+    assert len(fitted(sizes[1:], exact[1:]).lines) == 1
+
+
 def test_two_regimes_are_looked_for_where_a_line_misses_by_more_than_a_tenth():
     """From three sizes on each; a model is worth something up to 15 %."""
     small, large = times(SMALL), times(SMALL, Line(7e-6, 1 / 50e9, 262144.0))

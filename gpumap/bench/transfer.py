@@ -329,11 +329,13 @@ def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
 def _spread(ladder: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     """Return the places of cases, widely spread sizes first, what the fit is held to among them.
 
-    Few sizes over the whole range tell more of a line than many at one end of it.
+    Few sizes over the whole range tell more of a line than many at one end of it. Of those between
+    large ones come first, where caches end, but for the largest, which takes longest.
     """
     sizes = [int(case.params["bytes"]) for case in ladder]
     steps = sorted({*sizes} - {HELD_BACK})
-    order = (*steps[::2], HELD_BACK, *steps[1::2])
+    between = steps[1::2]
+    order = (*steps[::2], HELD_BACK, *between[-2::-1], *between[-1:])
     places = sorted(range(len(ladder)), key=lambda place: order.index(sizes[place]))
     return tuple((place,) for place in places)
 
@@ -389,7 +391,7 @@ def _unsupported(
 
 def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     if any("numpy" in row.case.backend for row in rows):
-        yield "numpy: a call to a core includes waking the thread that is pinned to it"
+        yield "numpy: a copy to one core is called from it, one to several wakes their threads"
 
 
 def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:

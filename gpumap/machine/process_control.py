@@ -46,6 +46,13 @@ def pin(cpus: Iterable[int]) -> bool:
     return False
 
 
+def moved_to(cpus: Iterable[int]) -> set[int]:
+    """Bind the calling thread as `pin` does; return where it could run before, if that worked."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    before: set[int] = affinity(0) if affinity is not None else set()
+    return before if pin(cpus) else set()
+
+
 def unbind() -> None:
     """Let this process run wherever its cpuset allows: a launcher may have bound it to one core."""
     if hasattr(os, "sched_setaffinity"):

@@ -1,11 +1,17 @@
 """Copies that can be proved: whatever a copy does wrong is found, in each direction and pair."""
 
+import os
+from contextlib import ExitStack
+
 import pytest
 from buffers import verified
 from worlds import gpu, noting, world
 
+from gpumap.backends import load
+from gpumap.backends.base import Host
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import BothWays, Ends, HostCopy, PairCopy
+from gpumap.machine import topology
 
 N = 5000
 
@@ -49,6 +55,28 @@ def test_a_wrong_copy_is_found(command, sync, features, fault, offset):
     check = verified(copying(here, command, sync=sync))
     assert not check.passed
     assert offset in (None, check.first_bad_offset)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no thread")
+@pytest.mark.parametrize(("sync", "count"), [(True, 1), (True, 2), (False, 1)])
+def test_a_copy_that_is_waited_for_is_called_from_its_own_core(sync, count):
+    """Of one core: from another one each call wakes it. Afterwards the caller runs where it did."""
+    host = Host(dict(os.environ), topology.read())
+    backend, before = load("numpy", host), os.sched_getaffinity(0)
+    cores = [d for d in backend.probe().devices if d.ref.index is not None]
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(backend.open(cores[0], backend.clock())) for _ in range(count)
+        ]
+        ends = [Ends("a", each, N, "pageable", (1, 0)).cut(N) for each in sessions]
+        work = HostCopy(ends, "h2d", sync=sync)
+        work.renew()
+        work.queue()
+        bound = sync and count == 1
+        assert os.sched_getaffinity(0) == ({*cores[0].cores} if bound else before)
+        work.finish()
+        assert os.sched_getaffinity(0) == before
+        assert verified(work).passed
 
 
 @pytest.mark.parametrize("command", [None, "upload", "download"])
