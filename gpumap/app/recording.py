@@ -21,7 +21,7 @@ from gpumap.app.program import (
     to_the_end,
 )
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_status import exit_code, status
+from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.judge.headline import headline
 from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
@@ -179,7 +179,8 @@ class Recording:
             emit(report, self._output, self._program)
         except GpumapError as error:
             say(error.diagnostics, self._program)
-            return report.exit_code or error.exit_code
+            undecided = report.status == STATUS[Exit.INCONCLUSIVE]
+            return error.exit_code if undecided else report.exit_code or error.exit_code
         return report.exit_code
 
 
