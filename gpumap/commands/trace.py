@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @setting(
     "--expect-used",
     is_flag=True,
-    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used.",
+    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used, 5 where "
+    "that cannot be told.",
 )
 @setting(
     "--times",
