@@ -135,6 +135,11 @@ def test_a_command_without_a_map_has_the_default_one(gpumap):
         (["trace", "--perfetto", "x", "--", "true"], "--perfetto is of a SCRIPT"),
         (["trace", "--expect-used", "x.py"], "--expect-used is of a COMMAND"),
         (["trace"], "Missing argument"),
+        (["trace", "dev0=>cpu0", "--", "true"], 'no "->"'),
+        (["trace", "", "--", "true"], "the map is empty"),
+        (["trace", TWO], "no script is given, and no command"),
+        (["trace", TWO, "true"], 'put "--" before a command'),
+        (["trace", TWO, "--expect-used", "x.py"], "write options before the map"),
     ],
 )
 def test_a_wrong_question_starts_nothing(gpumap, line, said):
