@@ -101,7 +101,7 @@ def run_watched(
         Ended: they have ended, not well; or a name was not used, which was expected.
     """
     watch = Watch(resolution.bindings)
-    if shown.live and program.stderr.isatty():
+    if shown.live and program.stderr.isatty() and program.env.get("TERM") != "dumb":
         _Live(program, watch, resolution.bindings)
     live = watch.show
 

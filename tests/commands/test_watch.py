@@ -224,6 +224,14 @@ def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
     assert text.index("begun") < text.index("use of devices in")
 
 
+def test_a_dumb_terminal_gets_no_escape_sequence(gpumap):
+    command = ["run", "--watch", "a->cpu0", "--", PYTHON, "-c", "print('begun')"]
+    code, text = on_a_terminal(gpumap, *command, columns=80, both=True, TERM="dumb")
+    assert (code, "begun" in text, "use of devices in" in text, "\x1b" in text) == (
+        0, True, True, False
+    )  # fmt: skip
+
+
 OPENCL = """
 import numpy as np, pyopencl as cl
 context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
