@@ -235,10 +235,15 @@ def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     if words[0] != "trace":
         return words, command
     free = _free(words)
-    if any("->" not in words[n] for n in free):  # a script, whose arguments are its own
+    alone = len(free) == 1 and not _is_script(words[free[0]])  # a map, right or wrong
+    if not alone and any("->" not in words[n] for n in free):  # a script: its arguments are its own
         return arguments, None
     options = [word for n, word in enumerate(words) if n not in free]
     return [*options, *(words[n] for n in free)], command
+
+
+def _is_script(word: str) -> bool:
+    return word.endswith(".py") or "/" in word or os.path.isfile(word)  # noqa: PTH113 - as at the start
 
 
 def _free(words: list[str]) -> list[int]:

@@ -253,7 +253,7 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
     name = inventory.asked or ""
     drives = ", ".join(sorted(inventory.backend(name).kinds))
     message = f"the backend {name} drives {drives}; {printable(str(entry))} asks for another kind"
-    hint = "leave --backend away, or map this name to a device that it drives"
+    hint = "omit --backend, or map this name to a device that it drives"
     return QuestionError(
         (Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name),)
     )

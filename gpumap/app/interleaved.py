@@ -124,7 +124,7 @@ def _side(name: str, text: str) -> Side:
     python = words[0] if words[1:3] == ["-m", "gpumap"] else None
     argv = words[3:] if python is not None else words[1:]
     if python is None and words[:1] != ["gpumap"]:
-        raise wrong(f'"{printable(" ".join(words[:1]))}" stands where gpumap is expected')
+        raise wrong(f'"{printable(" ".join(words[:1]))}" is not gpumap')
     bench, command = named(argv)
     if command is None or bench[0] not in COMMANDS:
         what = printable(" ".join(["gpumap", *argv[: len(bench) + (command is None)]]))

@@ -259,7 +259,8 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
     for stream in streams:
         stream.flush()
     sinks = [Sink(stream.fileno(), vital=stream is program.stdout) for stream in streams]
-    coloured = [s.isatty() and "NO_COLOR" not in program.env for s in streams]
+    plain = "NO_COLOR" in program.env or program.env.get("TERM") == "dumb"
+    coloured = [stream.isatty() and not plain for stream in streams]
     names = (printable(job.name) for job in jobs)
     shown = [n if len(n) <= _LONGEST else f"{n[: _LONGEST - 1]}…" for n in names]
     widest = max(map(width, shown))

@@ -229,7 +229,7 @@ _ALONE = {  # where no launcher stays that could heed them
 }  # fmt: skip
 _ELSEWHERE = {
     "launcher": ("--launcher local", "the session has devices on other hosts",
-                 "leave --launcher away: mpirun starts it"),
+                 "omit --launcher: mpirun starts it"),
 }  # fmt: skip
 
 

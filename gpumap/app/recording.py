@@ -21,7 +21,7 @@ from gpumap.app.program import (
     to_the_end,
 )
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
-from gpumap.judge.exit_status import exit_code, status
+from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.judge.headline import headline
 from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
@@ -179,7 +179,8 @@ class Recording:
             emit(report, self._output, self._program)
         except GpumapError as error:
             say(error.diagnostics, self._program)
-            return report.exit_code or error.exit_code
+            undecided = report.status == STATUS[Exit.INCONCLUSIVE]
+            return error.exit_code if undecided else report.exit_code or error.exit_code
         return report.exit_code
 
 
@@ -187,6 +188,7 @@ class Recording:
 
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
+_ABOVE = "the error above says why"
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
 _STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"
 _FIXES = {
@@ -318,7 +320,9 @@ class Draft:
 
     def account(self, error: BaseException | None, *, stopped: bool) -> None:
         """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
-        if isinstance(error, GpumapError):
+        if isinstance(error, Ended):
+            self.refuse(Diagnostic("program", "the program cannot be run", hint=_ABOVE))
+        elif isinstance(error, GpumapError):
             self.problems += [Problem(d, error.exit_code) for d in error.diagnostics]
         elif error is not None and not stopped:
             message = f"{type(error).__name__}: {error}"

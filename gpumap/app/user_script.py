@@ -308,4 +308,5 @@ def _no_python(path: Path, error: SyntaxError) -> SourceError:
 
 
 def _fix(path: Path) -> str:
-    return f"name a script that `python {printable(str(path))}` runs"
+    other = "to trace any other program: gpumap trace [MAP] -- COMMAND"
+    return f"name a script that `python {printable(str(path))}` runs; {other}"

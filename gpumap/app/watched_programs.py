@@ -28,7 +28,7 @@ from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.limits import word
 from gpumap.judge.pairs import EARLY
 from gpumap.judge.phrases import interval
-from gpumap.judge.programs import INCONCLUSIVE, judged, sentence, sentences
+from gpumap.judge.programs import INCONCLUSIVE, judged, reaches, sentence, sentences
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
@@ -47,7 +47,14 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.launch.device_usage import Sight
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import Binding, Report, Resolution, TimedRun, Use, Utilisation
+    from gpumap.model import (
+        Binding,
+        Report,
+        Resolution,
+        TimedRun,
+        Use,
+        Utilisation,
+    )
 
 
 _MOST = 16  # names that are shown while a program runs
@@ -55,6 +62,10 @@ _REDRAWN = 0.9  # seconds
 _GRACE = 5.0
 _NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
+_UNUSED = (  # with --expect-used
+    ("not-used", "not-used", "{names} {verb} not used", Exit.NO),
+    ("unknown", "inconclusive", "cannot tell whether {names} {verb} used", Exit.INCONCLUSIVE),
+)
 
 
 class Shown(NamedTuple):
@@ -90,7 +101,7 @@ def run_watched(
         Ended: they have ended, not well; or a name was not used, which was expected.
     """
     watch = Watch(resolution.bindings)
-    if shown.live and program.stderr.isatty():
+    if shown.live and program.stderr.isatty() and program.env.get("TERM") != "dumb":
         _Live(program, watch, resolution.bindings)
     live = watch.show
 
@@ -114,9 +125,9 @@ def run_watched(
         tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
     unused = _unused(found) if shown.expect_used and not code else None
     if unused is not None:
-        tell(program, f"error: {printable(unused.message)} (--expect-used)\n")
+        tell(program, f"error: {printable(unused.diagnostic.message)} (--expect-used)\n")
     if code or unused:
-        raise Ended(code or Exit.NO)
+        raise Ended(code or (unused.exit if unused else 0))
 
 
 def trace_command(program: Program, asked: TraceCommand) -> None:
@@ -183,15 +194,17 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
         said = f"the program ended with {end}"
         record.draft.refuse(Diagnostic("program", said, hint="its own output says why"))
     elif expect_used and (unused := _unused(found)) is not None:
-        record.draft.refuse(unused)
+        record.draft.problems.append(unused)
 
 
-def _unused(found: Utilisation) -> Diagnostic | None:
-    names = [use.name for use in found.uses if use.verdict == "not-used"]
-    if not names:
-        return None
-    verb = "was" if len(names) == 1 else "were"
-    return Diagnostic("not-used", f"{', '.join(names)} {verb} not used", hint=_SEE)
+def _unused(found: Utilisation) -> Problem | None:
+    """Return what --expect-used makes of names that were not used, or may not have been."""
+    for verdict, code, text, end in _UNUSED:
+        if names := [use.name for use in found.uses if use.verdict == verdict]:
+            verb = "was" if len(names) == 1 else "were"
+            message = text.format(names=", ".join(names), verb=verb)
+            return Problem(Diagnostic(code, message, hint=_SEE), end)
+    return None
 
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
@@ -246,7 +259,7 @@ def _line(binding: Binding, sight: Sight | None) -> str:
 _NONE_SCALED = 'write it behind "--": gpumap scale [MAP] -- COMMAND ARG...'
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
 _ASK_LESS = "see what limits it, or ask for less"
-_LONGER = "raise --budget, and keep the machine idle"
+_LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
 _CONFIDENCE, _PRECISION = 0.95, 0.02
 _EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ... and all
 
@@ -273,6 +286,8 @@ def scale(program: Program, asked: ScaleRequest) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NONE_SCALED)
+    if asked.expect is not None and not math.isfinite(asked.expect):
+        raise QuestionError(f"--expect {asked.expect} is no speed-up", "give a finite number")
     path = found_program(program.command[0], program)
     settings = {"budget_s": asked.budget, "timeout_s": asked.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": asked.expect, "inconclusive": asked.inconclusive}
@@ -357,9 +372,12 @@ class _Runs:
             return True
         found = judged((), self.steps(1.0 - 2 * EARLY))
         limit, gain = self._asked.expect, found.steps[-1].speedup
-        if gain is None or not gain.has_interval or (limit is None and found.cause in INCONCLUSIVE):
+        if gain is None or not gain.has_interval:
             return False
-        return word(">=", limit or ENOUGH * len(self._bindings), gain) != "inconclusive"
+        if limit is not None:
+            return reaches(found, limit, gain) != "inconclusive"
+        least = ENOUGH * len(self._bindings)
+        return found.cause not in INCONCLUSIVE and word(">=", least, gain) != "inconclusive"
 
     def _run(self, turn: int, count: int) -> None:
         """Run the program once; turn -1 does not count."""
@@ -401,12 +419,14 @@ def _judged(report: Report, *, asked: ScaleRequest, turn: float) -> Report:
     answer = "inconclusive" if found.cause in INCONCLUSIVE else "pass"
     few, known = math.ceil(1.2 * (FEWEST + 1) * turn), gain.has_interval
     if asked.expect is not None:
-        least, answer = f"speedup>={asked.expect:g}", word(">=", asked.expect, gain)
+        least, answer = f"speedup>={asked.expect:g}", reaches(found, asked.expect, gain)
         low, high = (gain.low, gain.high) if known else (None, None)
         figure = gain.value, low, high, asked.expect
         verdict = Verdict("limit", least, None, "speedup", answer, *figure)
         verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
-    hint = _LONGER if known else f"raise --budget: six turns take about {few}s"
+    hint = f"raise --budget: six turns take about {few}s"
+    if known:
+        hint = _IDLE if found.cause == "cpu-contention" else _LONGER
     wrong = {
         "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
         "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),

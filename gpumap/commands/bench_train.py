@@ -30,8 +30,8 @@ _STEPS = 10_000_000
 @setting(
     "--sweep",
     metavar="width[=SIZES]",
-    help="Networks of several widths, in place of a preset: from which a second device pays; "
-    "width=64,256 or width=64:1024:x4 says which.",
+    help="Networks of several widths, in place of a preset: find the smallest that a "
+    "second device speeds up; width=64,256 or width=64:1024:x4 lists them.",
 )
 @setting(
     "--rule",
@@ -46,28 +46,28 @@ _STEPS = 10_000_000
     type=click.Choice(["gradients", "parameters"]),
     default="gradients",
     show_default=True,
-    help="What bsp takes the mean of.",
+    help="BSP: average the gradients or the parameters.",
 )
 @setting(
     "--alpha",
     type=click.FloatRange(0, 1),
     default=0.5,
     show_default=True,
-    help="Of easgd: the share by which a device and the centre move towards each other.",
+    help="EASGD: moving rate alpha between a worker and the center.",
 )
 @setting(
     "--tau",
     type=click.IntRange(1, _STEPS),
     default=10,
     show_default=True,
-    help="Of easgd: steps from one meeting to the next.",
+    help="EASGD: communication period in steps.",
 )
 @setting(
     "--chance",
     type=click.FloatRange(0, 1),
     default=0.01,
     show_default=True,
-    help="Of gosgd: with which a device pushes its parameters to another one in a step.",
+    help="GOSGD: probability per step that a worker pushes its parameters to another.",
 )
 @setting(
     "--batch",

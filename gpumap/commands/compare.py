@@ -29,7 +29,7 @@ _OF_REPORTS = {
 @edited_option
 @terms_options
 @setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-         show_default=True, help="pass: what cannot be told is exit 0, and said.")  # fmt: skip
+         show_default=True, help="pass: inconclusive results exit 0, with a warning.")  # fmt: skip
 @output_options
 @click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:

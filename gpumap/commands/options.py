@@ -143,7 +143,7 @@ def _settings_options(budget: float) -> tuple[Callable[[Any], Any], ...]:
         setting("--require-idle", is_flag=True,
                 help="Measure nothing (exit 3) while others use the cores or the GPUs."),
         setting("--seed", type=click.IntRange(0), default=1, show_default=True,
-                help="Of the data and of the order of the cases."),
+                help="Random seed for the input data and the order of cases."),
         setting("--precision", type=ShareType(), default="2%", show_default=True,
                 help="Stop once every half-interval is within this share; with --limit or "
                 "--base, once those are decided."),
@@ -183,7 +183,7 @@ inconclusive_option = setting(
 def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
     """Add the options for limits, and for inconclusive results."""
     base_option = setting("--base", metavar="FILE", type=FileType(),
-                          help="Hold the result against this saved report (JSON).")  # fmt: skip
+                          help="Compare the result with this baseline report (JSON).")  # fmt: skip
     return (
         *((_terms_parameters, base_option) if base else ()),
         setting("--strict", is_flag=True,

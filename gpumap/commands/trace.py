@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 
+_COMMAND = 'put "--" before a command: gpumap trace [MAP] -- COMMAND ARG...'
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("path", metavar="[MAP] SCRIPT", type=FileType(), required=False)
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 @setting(
     "--expect-used",
     is_flag=True,
-    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used.",
+    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used, 5 where "
+    "that cannot be told.",
 )
 @setting(
     "--times",
@@ -86,10 +90,26 @@ def trace(
     from gpumap.app.tracing import TraceRequest, trace_script
 
     argument = None
-    if arguments and "->" in str(path) and not path.exists():
+    if "->" in str(path) and not path.exists():
         argument = _typed(path, program)
-        path, arguments = type(path)(arguments[0]), arguments[1:]
+        path, arguments = _script(path, arguments)
     trace_script(program, TraceRequest(path, arguments, argument, **options))
+
+
+def _script(map_: Path, arguments: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+    """Return the script behind a map, and its arguments.
+
+    Raises:
+        QuestionError: there is none; the words are options or a command.
+    """
+    if not arguments:
+        raise QuestionError("no script is given, and no command", _COMMAND)
+    word, path = arguments[0], type(map_)(arguments[0])
+    if word.startswith("-") and not path.exists():
+        raise QuestionError(f"the option {word} is behind the map", "write options before the map")
+    if not path.exists():
+        raise QuestionError(f"cannot read the script {word}: there is no such file", _COMMAND)
+    return path, arguments[1:]
 
 
 def _trace_command(program: Program, path: Path | None, **options: Any) -> None:

@@ -67,13 +67,14 @@ def split(
         rates: of `weighted`: examples per second of each device, or anything in proportion to it.
 
     Raises:
-        QuestionError: there is no such policy, or the rates are not as many positive numbers.
+        QuestionError: there is no such policy, a count is not a whole number, or the rates are
+            not as many positive numbers.
     """
     if policy not in SPLITS:
         raise QuestionError(f'no split is called "{policy}"', f"it is one of {', '.join(SPLITS)}")
-    if total < 0 or parts < 1:
-        said = f"{total} examples cannot be split over {parts} devices"
-        raise QuestionError(said, "give 0 examples or more, and 1 device or more")
+    if not (hasattr(total, "__index__") and hasattr(parts, "__index__")) or total < 0 or parts < 1:
+        said = f"{total!r} examples cannot be split over {parts!r} devices"
+        raise QuestionError(said, "give whole numbers: 0 examples or more, and 1 device or more")
     if policy == "balanced":
         return balanced(total, parts)
     if policy != "weighted":

@@ -48,7 +48,18 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import Headline, Level, Report, Scaled, Trace, TraceEvent, Use, Utilisation
+    from gpumap.judge.limits import Word
+    from gpumap.model import (
+        Estimate,
+        Headline,
+        Level,
+        Report,
+        Scaled,
+        Trace,
+        TraceEvent,
+        Use,
+        Utilisation,
+    )
 
     Spans = list[tuple[float, float]]  # disjoint, in time order
 
@@ -148,18 +159,27 @@ def _others(steps: Sequence[Scaled]) -> float:
     return max(_share(step, _mean(step, "foreign")) or 0.0 for step in (steps[0], steps[-1]))
 
 
+def reaches(found: Scaling, least: float, gain: Estimate) -> Word:
+    """Return whether a speed-up reaches a limit; others on the cores can be why not."""
+    from gpumap.judge.limits import word
+
+    answer = word(">=", least, gain)
+    return "inconclusive" if (answer, found.cause) == ("fail", "cpu-contention") else answer
+
+
 def scale(report: Report) -> Headline:
     """Answer how much faster a program is on more names, and what limits it."""
     found, failures = report.scaling, [p.diagnostic for p in report.errors]
     failed = tuple(f"{capital(each.message)}." for each in failures if each.code == "program")[:1]
     if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
         return said(report, "failed", failed or ("Not measured.",))
-    unclear, count = found.cause in INCONCLUSIVE, counted(len(found.steps[-1].names), "name")
+    verdicts = [verdict.verdict for verdict in report.verdicts]
+    unclear = found.cause in INCONCLUSIVE and "fail" not in verdicts
+    count = counted(len(found.steps[-1].names), "name")
     figure = roughly(gain) if unclear else f"{value(gain)}"
     text = f"{count} are {figure} times as fast as one"
     text = f"Inconclusive: {text}." if unclear else f"{text} ({interval(gain)})."
     level: Level = "untrusted" if unclear else "good" if found.cause == "scales" else "below"
-    verdicts = [verdict.verdict for verdict in report.verdicts]
     if failed or "fail" in verdicts:
         level = "failed" if failed else "below"
         text = text if failed else f"Limit missed ({report.verdicts[0].text}): {text}"

@@ -232,7 +232,7 @@ def _pair(
         message = f'no row has a key "{_cut(text, place)}"'
         raise _unknown(message, place, key, known)
     if key in others:
-        raise _no_selector(text, place, f"{key} stands twice")
+        raise _no_selector(text, place, f"duplicate key {key}")
     return key, _value(text, key, value)
 
 

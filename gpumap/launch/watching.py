@@ -124,7 +124,8 @@ class Watch:
         self._devices = Devices((binding.device for binding in bindings), root, library)
         self._only_files = not root and self._devices.hidden
         self._after_processors: dict[int, int] = {}
-        self._processors_for = 0.0
+        self._own_cpu = 0.0  # of this process, which is none of the other programs
+        self._spent: Callable[[], float] = time.process_time if not root else lambda: 0.0
         self._until: float | None = None  # when the last of the program's processes ended
         self._ended: float | None = None
         self.begin()
@@ -133,6 +134,7 @@ class Watch:
         """Begin now: the processes that this one has started are none of the program's."""
         self._own = usage.children(self._root, "self")
         self._processors = usage.processors(self._root)
+        self._own_began = self._spent()
         self._began = self._last = self.due = self._clock()
 
     def add(self, pid: int, name: str | None) -> None:
@@ -229,7 +231,7 @@ class Watch:
         if pid in self._own or (pid not in self._roots and pid in self._root_of):
             return  # of an orphan counts what was seen of it
         if pid in self._roots:
-            self._until = self._clock()
+            self._stop()
         rest = max(0.0, seconds - self._ticks.get(pid, 0) / usage.TICKS)
         name = self._roots.get(pid) or self._only.get(pid)
         if name is None:
@@ -244,13 +246,18 @@ class Watch:
                 sum_.first = last if sum_.first is None else sum_.first
                 sum_.idle, sum_.until = max(sum_.idle, last - sum_.until), now
 
+    def _stop(self) -> None:
+        """Take the cores' time at the moment that is the program's end."""
+        self._until, self._after_processors = self._clock(), usage.processors(self._root)
+        self._own_cpu = self._spent() - self._own_began
+
     def end(self) -> None:
         """Look no more."""
         if self._ended is None:
             self._evaluate()
-            self._ended = self._until or self._clock()
-            self._after_processors = usage.processors(self._root)
-            self._processors_for = max(self._clock() - self._began, 1e-6)
+            if self._until is None:
+                self._stop()
+            self._ended = self._until
             self._devices.close()
             self._kept.keep(())
 
@@ -270,9 +277,8 @@ class Watch:
         worked = sum(shares) * self.elapsed if len(shares) == len(self._bindings) else None
         others = None
         if len(self._widths) == len(self._bindings):  # all are cores
-            before, after = self._processors, self._after_processors
-            ticks = sum(after.get(core, 0) - before.get(core, 0) for core in self._names)
-            worked, others = self.cpu, max(ticks / usage.TICKS - self.cpu, 0.0)
+            worked = self.cpu
+            others = self._others(self._names, worked + self._own_cpu, self.elapsed)
         return TimedRun(turn, self.elapsed, worked, self.second, others, self.memory)
 
     # --- processes
@@ -382,8 +388,14 @@ class Watch:
         known = binding.name in self._widths and set(cores) <= set(before) & set(after)
         if share is None or not known:
             return None
-        busy = sum(after[core] - before[core] for core in cores) / usage.TICKS / len(cores)
-        return round(min(max(busy - share * elapsed, 0.0) / self._processors_for, 1.0), 4)
+        whole = elapsed * len(cores)
+        return round(self._others(cores, share * whole, elapsed) / whole, 4)
+
+    def _others(self, cores: Collection[int], ours: float, elapsed: float) -> float:
+        """Return the seconds that others had of cores: ours and theirs are at most all."""
+        before, after = self._processors, self._after_processors
+        busy = sum(after.get(core, 0) - before.get(core, 0) for core in cores) / usage.TICKS
+        return max(min(busy, elapsed * len(cores)) - ours, 0.0)
 
 
 def units_of(bindings: Collection[Binding]) -> int:

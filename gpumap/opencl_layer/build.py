@@ -32,7 +32,7 @@ _INSTALL = "apt-get install gcc libc6-dev"
 _SECONDS = 120  # of a compiler
 _SHOWN = 300  # characters of what it says
 
-Why = Literal["system", "cache", "no-compiler", "compiler"]
+Why = Literal["system", "cache", "folder", "no-compiler", "compiler"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def environment(
 def _library(env: Mapping[str, str]) -> Path | NoLayer:
     """Return the layer, built if it is not in the cache."""
     if sys.platform != "linux":
-        return _no("system", f"{sys.platform} has no layers of OpenCL", "run it on Linux")
+        return no_layer("system", f"{sys.platform} has no layers of OpenCL", "run it on Linux")
     names = filter(None, (env.get("CC"), *_COMPILERS))
     found = (shutil.which(name, path=env.get("PATH")) for name in names)
     if (compiler := next(filter(None, found), None)) is None:
-        return _no("no-compiler", "no C compiler (cc) builds the layer", _INSTALL)
+        return no_layer("no-compiler", "no C compiler (cc) builds the layer", _INSTALL)
     try:
         folder = _own_folder(env)
         source = files(__package__).joinpath("layer.c").read_bytes()
@@ -80,7 +80,7 @@ def _library(env: Mapping[str, str]) -> Path | NoLayer:
         _refuse_others(target, stat.S_ISREG)
     except (OSError, SourceError) as error:
         hint = "let GPUMAP_CACHE_DIR name a folder of your own"
-        return _no("cache", f"no place for the layer: {error}", hint)
+        return no_layer("cache", f"no place for the layer: {error}", hint)
     return target
 
 
@@ -125,14 +125,15 @@ def _built(source: bytes, compiler: str, target: Path, env: Mapping[str, str]) -
                 stdin=subprocess.DEVNULL, env={**env, "LC_ALL": "C"}, timeout=_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return _no("compiler", f"{compiler} took longer than {_SECONDS} s", "set CC")
+            return no_layer("compiler", f"{compiler} took longer than {_SECONDS} s", "set CC")
         if done.returncode or not made.is_file():
             why = done.stderr.strip()[:_SHOWN] or f"exit code {done.returncode}"
-            return _no("compiler", f"{compiler} fails: {why}", f"{_INSTALL}, or set CC")
+            return no_layer("compiler", f"{compiler} fails: {why}", f"{_INSTALL}, or set CC")
         made.chmod(0o700)
         made.replace(target)
     return target
 
 
-def _no(why: Why, message: str, hint: str) -> NoLayer:
+def no_layer(why: Why, message: str, hint: str) -> NoLayer:
+    """Return why there is no layer."""
     return NoLayer(why, f"OpenCL programs are not counted: {printable(message)}", hint)

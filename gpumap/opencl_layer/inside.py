@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap.errors import Diagnostic
 from gpumap.model import Kind
-from gpumap.opencl_layer.build import FOLDER, PREFIX, NoLayer, environment
+from gpumap.opencl_layer.build import FOLDER, PREFIX, NoLayer, environment, no_layer
 from gpumap.opencl_layer.records import read
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _knows_layers(path: str) -> bool:
 _EVERY = 1.0  # seconds between two sights of a process, once it has loaded its libraries
 _OFTEN = 10  # sights before that, one at each look: a short program loads them late in its life
 _NANO = 1e-9
+_TMPDIR = "let TMPDIR name a folder that you can write to"
 
 
 class Inside:
@@ -117,7 +118,7 @@ class Inside:
         self.refused: NoLayer | None = None
         self._devices = tuple(d for d in devices if d.kind is Kind.OPENCL)
         self._times = times
-        self._folder = tempfile.TemporaryDirectory(prefix="gpumap-layer-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # a lone map of cores has none
         self._sights: dict[int, tuple[int, float, Sight]] = {}  # how many, the last one
 
     def __enter__(self) -> Self:
@@ -126,11 +127,17 @@ class Inside:
 
     def __exit__(self, *_: object) -> None:
         """Remove the folder."""
-        self._folder.cleanup()
+        if self._folder:
+            self._folder.cleanup()
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return what to add to the program's environment; nothing where there is no layer."""
         if not self._devices:
+            return {}
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="gpumap-layer-")
+        except OSError as error:
+            self.refused = no_layer("folder", f"no place for the counts: {error.strerror}", _TMPDIR)
             return {}
         found = environment(Path(self._folder.name), env, times=self._times)
         if isinstance(found, NoLayer):
@@ -140,7 +147,7 @@ class Inside:
 
     def look(self, processes: Collection[int]) -> None:
         """Look at each process: whether its calls are counted."""
-        if not self._devices or self.refused:
+        if not self._folder or self.refused:
             return
         now = time.monotonic()
         for pid in processes:
@@ -156,10 +163,10 @@ class Inside:
         computing and copying, in seconds; whether no process ran without the layer, and each device
         is known; and what could not be counted, and why.
         """
-        if not self._devices:
-            return {}, False, ()
         if self.refused:
             return {}, False, (_note(self.refused.message, self.refused.hint),)
+        if not self._folder:
+            return {}, False, ()
         found = read(Path(self._folder.name))
         notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
         sums: dict[str, Counter[str]] = {}

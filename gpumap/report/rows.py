@@ -280,7 +280,7 @@ def _ranges(report: Report) -> Iterator[str]:
 
 def _stopped(report: Report) -> Iterator[str]:
     if report.status in _STOPPED:
-        yield f"stopped early ({report.status}): above stands what there was"
+        yield f"stopped early ({report.status}): partial results above"
 
 
 def _verified(report: Report) -> str:

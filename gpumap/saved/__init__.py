@@ -182,7 +182,7 @@ class _Hooks:
     def keyed(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            found[_repeated(pairs)] = self._refused("this key stands twice")
+            found[_repeated(pairs)] = self._refused("duplicate key")
         return found
 
     def _refused(self, reason: str) -> _Odd:

@@ -54,7 +54,7 @@ def measurements(
     for number, row in enumerate(rows):
         path = f"$.measurements[{number}]"
         if row.id in found:
-            raise Refused(f'the id "{row.id}" stands twice', f"{path}.id")
+            raise Refused(f'duplicate id "{row.id}"', f"{path}.id")
         found[row.id] = _measurement(row, devices, names, path)
     for number, row in enumerate(rows):
         if row.against is not None and row.against not in found:
@@ -194,7 +194,7 @@ def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     for number, found in enumerate(shapes):
         path = f"$.fits[{number}]"
         if found.id not in fitted:
-            raise Refused("no row was fitted to give it, or it stands twice", f"{path}.id")
+            raise Refused("no fitted row has this id, or the id is a duplicate", f"{path}.id")
         case, residual = fitted.pop(found.id), found.residual
         _refuse_units(found.metrics, path)
         yield copied(Fit, found, case=case, residual=math.inf if residual is None else residual)
@@ -204,13 +204,13 @@ def break_evens(shapes: Sequence[Any], bindings: Sequence[Binding]) -> Iterator[
     """Yield from which size on each device pays.
 
     Raises:
-        Refused: an id stands twice, or is not one of a name of the map.
+        Refused: an id is a duplicate, or is not one of a name of the map.
     """
     seen: set[str] = set()
     for number, found in enumerate(shapes):
         path = f"$.break_evens[{number}]"
         if found.id in seen:
-            raise Refused(f'the id "{found.id}" stands twice', f"{path}.id")
+            raise Refused(f'duplicate id "{found.id}"', f"{path}.id")
         seen.add(found.id)
         case = _decided(found.id, bindings, f"{path}.id")
         _refuse_units(found.metrics, path)
@@ -239,7 +239,7 @@ def _faults(row: Any) -> Iterator[tuple[str, str]]:
     if spec is not None and spec.row_key is not None:
         yield from ((f"params.{name}", why) for name, why in spec.row_key.faults(row))
     if len(set(row.flags)) < len(row.flags):
-        yield "flags", "one stands twice"
+        yield "flags", "duplicate flag"
     yield from _lengths(row)
     if row.check is not None:
         yield from _unchecked(row.check)

@@ -91,10 +91,15 @@ def test_the_end_of_a_run_delivers_its_report_once(monkeypatch):
     assert record._program.stdout.getvalue() == ""  # who has taken it writes it
 
 
-@pytest.mark.parametrize(("code", "ended"), [(Exit.OK, 2), (Exit.WRONG_DATA, 4), (Exit.NO, 1)])
-def test_a_file_that_cannot_be_written_hides_no_other_end(monkeypatch, code, ended):
+@pytest.mark.parametrize(("code", "status", "ended"), [
+    (Exit.OK, "ok", 2), (Exit.WRONG_DATA, "wrong-data", 4), (Exit.NO, "no", 1),
+    (Exit.INCONCLUSIVE, "inconclusive", 2), (Exit.OK, "inconclusive", 2),
+])  # fmt: skip
+def test_a_lost_report_is_outranked_by_failures_but_not_by_inconclusive(
+    monkeypatch, code, status, ended
+):
     def full(*_):
         raise SourceError("the disk is full")
 
     monkeypatch.setattr(recording, "emit", full)
-    assert recorded()._emit(SimpleNamespace(exit_code=code)) == ended
+    assert recorded()._emit(SimpleNamespace(exit_code=code, status=status)) == ended

@@ -360,7 +360,7 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
     assert (process.returncode, report["status"], err) == (130, "interrupted", "")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
     assert "trace: what ran where" in out
-    assert out.endswith("\n\nstopped early (interrupted): above stands what there was\n")
+    assert out.endswith("\n\nstopped early (interrupted): partial results above\n")
     assert gpumap("report", "report.json").out == out
     assert '"upload"' in (gpumap.folder / "p.json").read_text()
 

@@ -1,5 +1,6 @@
 """`gpumap trace [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
 
+import errno
 import json
 import os
 import re
@@ -8,6 +9,9 @@ import sys
 
 import pytest
 from shell import BIN, on_a_terminal
+
+from gpumap.model import Device, DeviceRef, Kind
+from gpumap.opencl_layer.inside import Inside
 
 PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
@@ -131,6 +135,11 @@ def test_a_command_without_a_map_has_the_default_one(gpumap):
         (["trace", "--perfetto", "x", "--", "true"], "--perfetto is of a SCRIPT"),
         (["trace", "--expect-used", "x.py"], "--expect-used is of a COMMAND"),
         (["trace"], "Missing argument"),
+        (["trace", "dev0=>cpu0", "--", "true"], 'no "->"'),
+        (["trace", "", "--", "true"], "the map is empty"),
+        (["trace", TWO], "no script is given, and no command"),
+        (["trace", TWO, "true"], 'put "--" before a command'),
+        (["trace", TWO, "--expect-used", "x.py"], "write options before the map"),
     ],
 )
 def test_a_wrong_question_starts_nothing(gpumap, line, said):
@@ -215,6 +224,14 @@ def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
     assert text.index("begun") < text.index("use of devices in")
 
 
+def test_a_dumb_terminal_gets_no_escape_sequence(gpumap):
+    command = ["run", "--watch", "a->cpu0", "--", PYTHON, "-c", "print('begun')"]
+    code, text = on_a_terminal(gpumap, *command, columns=80, both=True, TERM="dumb")
+    assert (code, "begun" in text, "use of devices in" in text, "\x1b" in text) == (
+        0, True, True, False
+    )  # fmt: skip
+
+
 OPENCL = """
 import numpy as np, pyopencl as cl
 context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
@@ -238,6 +255,33 @@ def counted(gpumap, *command):
     report = json.loads((gpumap.folder / "r.json").read_text())
     notes = [n for n in report["map"]["notes"] if n["code"] == "opencl-layer"]
     return report["utilisation"]["uses"][0], notes
+
+
+@pytest.mark.parametrize("command", ["trace", "run"])
+def test_expect_used_is_inconclusive_where_use_cannot_be_told(gpumap, command):
+    bare = gpumap.folder / "bin"
+    bare.mkdir()
+    (bare / "ld").symlink_to(shutil.which("ld") or "/usr/bin/ld")  # what PoCL needs
+    gpumap.env.update(PATH=str(bare), GPUMAP_CACHE_DIR=str(gpumap.folder / "cache"))
+    if gpumap("devices", "--backend", "pyopencl").code:
+        pytest.skip("there is no OpenCL device")
+    answer = gpumap(command, "a->opencl0:0", "--expect-used", "--", PYTHON, "-c", OPENCL)
+    assert answer.code == 5
+    assert "cannot tell whether a was used" in answer.err
+
+
+def test_without_a_temporary_folder_an_opencl_program_is_not_counted(monkeypatch):
+    def none(**_):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", none)
+    device = Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl")
+    with Inside([device], times=False) as inside:
+        assert inside.variables({}) == {}
+        counts, complete, (note,) = inside.counted()
+    assert (counts, complete, "TMPDIR" in note.hint) == ({}, False, True)
+    with Inside([], times=False) as inside:
+        assert (inside.variables({}), inside.counted()) == ({}, ({}, False, ()))
 
 
 def test_kernels_and_bytes_of_an_opencl_program_are_counted(gpumap):

@@ -209,7 +209,8 @@ def test_a_weighted_split_ends_as_soon_as_any(total, rates):
 
 
 @pytest.mark.parametrize("given_", [
-    (10, 0), (-1, 2), (10, 2, "fair"), (10, 2, "weighted"), (10, 2, "weighted", [1.0]),
+    (10, 0), (-1, 2), (10.5, 3), ("10", 3), (10, 2.0), (10, 2, "fair"),
+    (10, 2, "weighted"), (10, 2, "weighted", [1.0]),
     (10, 2, "weighted", [1.0, 0.0]), (10, 2, "weighted", [1.0, float("nan")]),
 ])  # fmt: skip
 def test_a_split_that_makes_no_sense_is_refused(given_):

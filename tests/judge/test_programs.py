@@ -15,6 +15,7 @@ from gpumap.judge.programs import (
     both,
     judged,
     length,
+    reaches,
     sentence,
     sentences,
     summary,
@@ -113,6 +114,15 @@ def test_a_count_whose_run_failed_has_no_cause():
 def test_others_count_from_a_tenth_of_all_cores(foreign, cause):
     """Of two cores in 2 s these are 4 s: a tenth of that is 0.4 s."""
     assert limited(2, 2.0, 2.0, foreign=foreign, noise=(1.0,) * 6).cause == cause
+
+
+@pytest.mark.parametrize(("foreign", "answers"), [
+    (0.0, ("fail", "pass")), (0.5, ("inconclusive", "pass")),
+])  # fmt: skip
+def test_a_limit_that_is_missed_where_others_had_the_cores_is_inconclusive(foreign, answers):
+    found = limited(2, 2.0, 2.0, foreign=foreign)
+    gain = found.steps[-1].speedup
+    assert (reaches(found, 1.8, gain), reaches(found, 0.5, gain)) == answers
 
 
 def test_every_cause_has_been_found():

@@ -523,13 +523,30 @@ def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     seen.look(ticks=100)
     seen.look(ticks=200)
     seen.look(ticks=300, threads=[(101, 90, 1)])
-    seen.watch.reaped(100, 3.95)
     processors(1300, 1145, 9999)
+    seen.watch.reaped(100, 3.95)
+    processors(9999, 9999, 9999)  # after the program's end
     seen.watch.end()
     found = seen.watch.timed(4)
     assert (found.turn, found.elapsed, found.busy, found.start) == (4, 3.0, 3.95, 2.0)
     assert found.foreign == pytest.approx(4.45 - 3.95)
     assert units_of(seen.bindings) == 2
+
+
+def test_a_program_and_others_have_at_most_all_of_the_cores_time(tmp_path):
+    """Ticks of the kernel's are counted later than the time of a process that has ended."""
+    seen, stat = Seen(tmp_path, [cpu(0)]), tmp_path / "proc" / "stat"
+    tree(tmp_path)
+    stat.write_text("cpu0 1000 0 0 5 0 0 0 0")
+    seen.watch.begin()
+    seen.look(ticks=0)
+    seen.look(ticks=40)
+    stat.write_text("cpu0 1900 0 0 5 0 0 0 0")
+    seen.watch.reaped(100, 0.4)
+    seen.watch.end()
+    found, (use,) = seen.watch.timed(0), seen.watch.uses()
+    assert found.busy + found.foreign == pytest.approx(found.elapsed)
+    assert use.busy + use.foreign == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("pci", "busy"), [("0000:08:00.0", 1.0), ("0000:99:00.0", None)])

@@ -31,7 +31,8 @@ class Nccl:
 
         Raises:
             AbsentError: CuPy or NCCL is not there.
-            QuestionError: a device is no CUDA device of CuPy's, or stands twice: NCCL would hang.
+            QuestionError: a device is no CUDA device of CuPy's, or is listed twice, where
+                NCCL would hang.
             DeviceError: NCCL cannot connect them.
         """
         _check(sessions)
