@@ -194,7 +194,7 @@ static struct file *opened(void) {
 static void forked(void) { /* in the child, which has one thread */
     struct file *parents = atomic_exchange(&file, NULL);
     if (parents && parents != &lost) munmap(parents, sizeof *parents);
-    unlock(); /* another thread of the parent may have held it */
+    unlock(); /* taken before the fork, so that no table is half written here */
 }
 
 static void add(uint32_t slot, enum counter counter, uint64_t by) {
@@ -682,7 +682,7 @@ static bool start(void) {
     strcpy(folder, where);
     times = timed && strcmp(timed, "1") == 0;
     struct file *first = open_file();
-    if (!first || pthread_atfork(NULL, NULL, forked) != 0) return false;
+    if (!first || pthread_atfork(lock, unlock, forked) != 0) return false;
     atomic_store_explicit(&file, first, memory_order_release);
     return true;
 }
