@@ -62,10 +62,6 @@ _REDRAWN = 0.9  # seconds
 _GRACE = 5.0
 _NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
-_UNUSED = (  # with --expect-used
-    ("not-used", "not-used", "{names} {verb} not used", Exit.NO),
-    ("unknown", "inconclusive", "cannot tell whether {names} {verb} used", Exit.INCONCLUSIVE),
-)
 
 
 class Shown(NamedTuple):
@@ -199,12 +195,18 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
 
 def _unused(found: Utilisation) -> Problem | None:
     """Return what --expect-used makes of names that were not used, or may not have been."""
-    for verdict, code, text, end in _UNUSED:
-        if names := [use.name for use in found.uses if use.verdict == verdict]:
-            verb = "was" if len(names) == 1 else "were"
-            message = text.format(names=", ".join(names), verb=verb)
-            return Problem(Diagnostic(code, message, hint=_SEE), end)
+    if names := _verdict("not-used", found):
+        return Problem(Diagnostic("not-used", f"{names} not used", hint=_SEE), Exit.NO)
+    if names := _verdict("unknown", found):
+        message = f"cannot tell whether {names} used"
+        return Problem(Diagnostic("inconclusive", message, hint=_SEE), Exit.INCONCLUSIVE)
     return None
+
+
+def _verdict(verdict: str, found: Utilisation) -> str:
+    """Return ``dev0, dev1 were``: the names with a verdict, or nothing."""
+    names = [use.name for use in found.uses if use.verdict == verdict]
+    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}" if names else ""
 
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:

@@ -298,7 +298,7 @@ def test_an_opencl_device_without_a_kernel_was_not_used(gpumap):
     assert (use["verdict"], use["kernels"], notes) == ("not-used", 0, [])
 
 
-@pytest.mark.parametrize(("program", "code"), [("pass", 1), (OPENCL, 0)])
+@pytest.mark.parametrize(("program", "code"), [("import time; time.sleep(1.5)", 1), (OPENCL, 0)])
 def test_run_counts_opencl_programs_from_inside_too(gpumap, program, code):
     if (answer := gpumap("devices", "--backend", "pyopencl")).code:
         pytest.skip(answer.err)
