@@ -278,7 +278,7 @@ def test_every_option_that_judges_or_writes_is_left_away():
         "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm", "wire",
         "tensors", "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
         "network", "optimizer", "preset", "rate", "rule", "split", "start", "sweep", "tau",
-        "warmup",
+        "warmup", "operation",
     }  # fmt: skip
 
 
