@@ -49,7 +49,7 @@ _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
-ENOUGH = 20.0  # independent samples
+ENOUGH = 20.0  # independent samples: of a row that is done, and of one that is not `unstable`
 MARKED = 0.05  # the share of marked samples that a row may have
 RATE = 0.01  # of false alarms of a test: of marks or correlation in a row, of modes in a group
 
