@@ -12,8 +12,7 @@ from refusals import refusal
 
 from gpumap.backends.cupy import INSTALL
 from gpumap.backends.cupy import nccl as cupy_nccl
-from gpumap.backends.cupy.launch import Current, Kernels
-from gpumap.backends.cupy.session import in_words
+from gpumap.backends.cupy.launch import Current, Kernels, in_words
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import AbsentError, DeviceError, QuestionError, Unsupported

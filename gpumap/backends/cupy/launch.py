@@ -19,7 +19,7 @@ from gpumap.kernels.table import GROUP, KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.dtypes import Arithmetic
+    from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device
 
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Call = tuple[str, str, tuple[Any, ...], int]
 
 _BLOCK = 256  # threads
+_WORD = 4  # bytes that a thread copies, of memory that is so aligned
 # Element -> its type in CUDA C++, and what the text needs for it.
 _TYPES = {
     "float16": ("__half", "-DHALF", "-DREAL=float"),
@@ -73,6 +74,13 @@ class Current:
     def _raise(self, error: Exception) -> None:
         with foreign(self._device):
             raise error
+
+
+def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:
+    """Return type, first byte and count of what a kernel copies: words where both are aligned."""
+    words = nbytes // _WORD if (target | source) % _WORD == 0 else 0
+    done = words * _WORD
+    return ("uint32", 0, words), ("uint8", done, nbytes - done)
 
 
 class CupyBuffer(NativeBuffer):

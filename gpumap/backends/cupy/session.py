@@ -26,7 +26,7 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.cupy.launch import CupyBuffer, Current, Kernels, Products, peak
+from gpumap.backends.cupy.launch import CupyBuffer, Current, Kernels, Products, in_words, peak
 from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import Shared, behind
 from gpumap.dtypes import has_bfloat16, numpy_dtype
@@ -47,7 +47,6 @@ _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 _PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
 _PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
-_WORD = 4  # bytes that a thread copies, of memory that is so aligned
 
 
 class CupyPinned(Shared):
@@ -71,13 +70,6 @@ class CupyMapped(CupyPinned):
     def __init__(self, session: Any, nbytes: int) -> None:
         super().__init__(session, nbytes)
         self.on_device = int(runtime.pointerGetAttributes(self.address).devicePointer)
-
-
-def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:
-    """Return type, first byte and count of what a kernel copies: words where both are aligned."""
-    words = nbytes // _WORD if (target | source) % _WORD == 0 else 0
-    done = words * _WORD
-    return ("uint32", 0, words), ("uint8", done, nbytes - done)
 
 
 class CupyMark:
