@@ -108,6 +108,16 @@ def test_separate_medians_hold_the_ratio_in_95_of_100_runs():
     assert held >= 0.93 * 400
 
 
+def test_a_quotient_has_the_noise_of_both_sides():
+    """Turned around, its ends are the reciprocals."""
+    over, under = Estimate(2.0, 1.8, 2.3, "s"), Estimate(1.0, 0.9, 1.05, "s")
+    found, turned = quotient(over, under), quotient(under, over)
+    assert (1 / turned.high, 1 / turned.low) == pytest.approx((found.low, found.high))
+    assert found.low == pytest.approx(
+        2.0 * math.exp(-math.hypot(math.log(2 / 1.8), math.log(1.05)))
+    )
+
+
 def test_a_ratio_of_too_few_has_no_interval():
     few = Estimate.without_interval(2.0, "s")
     assert quotient(few, Estimate(1.0, 0.9, 1.1, "s")) == Estimate.without_interval(2.0, "1")

@@ -4,9 +4,14 @@ import json
 import os
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 from shell import BIN, until
+
+from gpumap.app.watched_programs import _judged
+from gpumap.model import Estimate, replace
+from gpumap.saved import read
 
 CORES = sorted(os.sched_getaffinity(0))
 TWO = "a->cpu0;b->cpu1"
@@ -107,6 +112,24 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how,
     assert report["headline"]["level"] == "failed"
     if "last words" in how:
         assert error["hint"] == "it printed last: last words"
+
+
+@pytest.mark.parametrize(("cause", "speedup", "code", "word"), [
+    ("one-at-a-time", (1.0, 0.9, 1.1), 1, "fail"), ("start-up", (1.9, 1.85, 1.95), 0, "pass"),
+    ("cpu-contention", (1.0, 0.9, 1.1), 5, "inconclusive"),
+    ("scales", (1.8, 1.7, 1.9), 5, "inconclusive"),
+])  # fmt: skip
+def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, word):
+    """Of figures that are given, so that no machine has a say."""
+    scaled(gpumap)
+    measured = read(gpumap.folder / "r.json")
+    *others, last = measured.scaling.steps
+    steps = (*others, replace(last, speedup=Estimate(*speedup, "1")))
+    scaling = replace(measured.scaling, cause=cause, steps=steps)
+    given = replace(measured, scaling=scaling, errors=(), verdicts=(), exit_code=0)
+    asked = SimpleNamespace(expect=1.8, inconclusive="fail")
+    judged = _judged(given, asked=asked, turn=0.1)
+    assert (judged.exit_code, judged.verdicts[0].verdict) == (code, word)
 
 
 def test_a_run_that_takes_too_long_has_failed(gpumap):
