@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap import stats
+from gpumap.escape import printable
 from gpumap.model import Estimate
-from gpumap.text import printable
 from gpumap.units import together
 
 if TYPE_CHECKING:

@@ -405,9 +405,8 @@ def _complete(instruction: str) -> int:
 def _complain(message: str, code: Exit | None = None) -> Exit:
     from gpumap.errors import Exit
     from gpumap.report.diagnostics import fitted
-    from gpumap.text import printable
 
-    lines = [printable(line) for line in f"error: {message}".split("\n")]
+    lines = f"error: {message}".split("\n")
     try:
         sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:

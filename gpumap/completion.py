@@ -25,7 +25,6 @@ from click.shell_completion import (
 
 from gpumap.errors import QuestionError
 from gpumap.report import FORMATS
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +79,7 @@ def complete(group: click.Group, variable: str, instruction: str) -> int:
     """
     shell, _, what = instruction.partition("_")
     if shell not in SHELLS or what not in _INSTRUCTIONS:
-        message = f'{variable} is "{printable(instruction)}", which nothing here answers'
+        message = f'{variable} is "{instruction}", which nothing here answers'
         sources = ", ".join(f"{known}_source" for known in SHELLS)
         raise QuestionError(message, f"set it to one of {sources}, or unset it")
     return shell_complete(group, {}, "gpumap", variable, instruction)

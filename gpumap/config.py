@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -52,7 +51,7 @@ def project(cwd: Path | str, home: str | None = None) -> tuple[Path, Mapping[str
             read_text(path, _WHAT, own=True)
             return path, table
         if table is not None:
-            problem = f"{printable(str(path))}: tool.gpumap is no table"
+            problem = f"{path}: tool.gpumap is no table"
             raise SourceError(problem, "write [tool.gpumap], and its settings in lines below")
     return None
 
@@ -94,14 +93,14 @@ def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:
     from gpumap.files import read_text
 
     text = read_text(path, _WHAT, _LIMITS.get(path.name, _LIMIT), own=own)
-    place = f"cannot read the {_WHAT} {printable(str(path))}"
+    place = f"cannot read the {_WHAT} {path}"
     if any(part.count(".") > _DOTS for part in re.split(r"[,=\n{}]", re.sub(_NO_KEY, '""', text))):
         raise SourceError(f"{place}: a key has more than {_DOTS} dots", "shorten it")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         hint = 'a setting is written key = value, text in quotes: map = "dev0->cuda0"'
-        raise SourceError(f"{place}: {printable(str(error))[:200]}", hint) from error
+        raise SourceError(f"{place}: {str(error)[:200]}", hint) from error
     except ValueError as error:  # a number of thousands of digits
         raise SourceError(f"{place}: a number is too long", "shorten it") from error
     except RecursionError as error:
@@ -121,7 +120,7 @@ def outputs(path: Path, values: str | list[str], cwd: str) -> list[str]:
         format_, equals, name = value.partition("=") if "=" in value else ("", "", value)
         name = os.path.normpath(name)
         if (why := _astray(path.parent, name)) is not None:
-            place = f"{printable(str(path))}: output {printable(name)[:80]!r}: {why}"
+            place = f"{path}: output {name[:80]!r}: {why}"
             raise SourceError(place, "name a file below the folder of this one, by no link")
         found.append(f"{format_}{equals}{os.path.relpath(path.parent / name, cwd)}")
     return found
@@ -138,7 +137,7 @@ def _astray(folder: Path, name: str) -> str | None:
     except ValueError:  # a NUL
         return "that is no path"
     if os.path.isabs(name) or top not in target.parents:  # noqa: PTH117 - it is text
-        return f"it is not below {printable(str(top))}"
+        return f"it is not below {top}"
     between = target.parents[: target.parents.index(top)]
     whys = (others(state) for each in between if (state := _stat(str(each))))
     return next((why for why in whys if why is not None), None)
@@ -172,7 +171,7 @@ def _fits(value: Any, types: tuple[type, ...]) -> bool:
 def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
     words = {str: "a text", bool: "true or false", list: "a list of texts"}
     wanted = " or ".join(words[type_] for type_ in types)
-    message = f"{printable(str(path))}: {key} is not {wanted}"
+    message = f"{path}: {key} is not {wanted}"
     example = "true" if types == (bool,) else '"..."'
     return Diagnostic("wrong-type", message, hint=f"write {key} = {example}")
 
@@ -180,7 +179,7 @@ def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
     from gpumap.text import nearest
 
-    message = f'{printable(str(path))}: unknown key "{printable(key)[:80]}"'
+    message = f'{path}: unknown key "{key[:80]}"'
     close = nearest(key, known)
     there = f"remove it; known are {', '.join(sorted(known))}"
     hint = f"did you mean {close[0]}?" if close else there
@@ -259,4 +258,4 @@ def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:
 
 
 def _cut(text: str) -> str:
-    return printable(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}...")
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}..."

@@ -26,6 +26,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar, Literal, NamedTuple
 
+from gpumap.escape import printable
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -66,7 +68,8 @@ class Diagnostic(NamedTuple):
 class GpumapError(Exception):
     """The root of all deliberate errors; one or more diagnostics and an exit code.
 
-    The fix is a note of it (PEP 678), so that a traceback shows it: ``fix: ...``.
+    The fix is a note of it (PEP 678), so that a traceback shows it: ``fix: ...``. A traceback is
+    written by Python: so its own text and its notes are printable, and its diagnostics as they are.
     """
 
     exit_code: ClassVar[Exit] = Exit.INTERNAL
@@ -76,13 +79,13 @@ class GpumapError(Exception):
         if isinstance(problem, str):
             problem = (Diagnostic(self.code, problem, hint=hint),)
         self.diagnostics = problem
-        super().__init__("; ".join(d.message for d in problem))
+        super().__init__(printable("; ".join(d.message for d in problem)))
         for note in self.fixes:
-            self.add_note(note)
+            self.add_note(printable(note))
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Return its fixes, each once, as its notes have them."""
+        """Return its fixes, each once."""
         return tuple(dict.fromkeys(f"fix: {d.hint}" for d in self.diagnostics if d.hint))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,7 +117,7 @@ def _incomplete(package: str, name: str, why: str) -> SourceError:
 
     place = f"cannot read gpumap's own file {package.replace('.', '/')}/{name}"
     hint = again() or "install gpumap again (README, Install)"
-    return SourceError(f"{place}: {printable(why)[:200]}", hint)
+    return SourceError(f"{place}: {why[:200]}", hint)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
@@ -127,7 +126,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     A symbolic link is followed. What cannot be replaced, such as /dev/stdout or a FIFO, is
     written to as it is.
     """
-    place = f"cannot write {printable(str(path))}"
+    place = f"cannot write {path}"
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
@@ -146,7 +145,7 @@ def check_writable(path: Path) -> None:
     Raises:
         SourceError: it cannot, and why not.
     """
-    place = f"cannot write {printable(str(path))}"
+    place = f"cannot write {path}"
     try:
         _try(path)
     except OSError as error:
@@ -219,11 +218,11 @@ def _refuse_others(path: Path, state: os.stat_result, place: str) -> None:
     for where, found in zip(("", "", *(f"{each}: " for each in folders)), seen, strict=True):
         if why := others(found):
             hint = "take it over (chown, chmod go-w), or put a file of your own nearer"
-            raise SourceError(f"{place}: {printable(where)}{why}", hint)
+            raise SourceError(f"{place}: {where}{why}", hint)
 
 
 def _unreadable(path: Path, what: str) -> str:
-    return f"cannot read the {what} {printable(str(path))}"
+    return f"cannot read the {what} {path}"
 
 
 def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:

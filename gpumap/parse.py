@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
 from gpumap.model import ContextMap, DeviceRef, Entry, Kind
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -94,7 +93,7 @@ def parse_map(text: str) -> ContextMap:
 
 
 def _no_text(given: object) -> Diagnostic:
-    message = f"the map is {printable(type(given).__name__)}, not text"
+    message = f"the map is {type(given).__name__}, not text"
     return Diagnostic("map", message, hint='write it as text: "dev0->cuda0"')
 
 
@@ -306,5 +305,4 @@ def _repeat(name: str, number: int, span: Span, *, other: int) -> Diagnostic:
 
 
 def _shown(text: str) -> str:
-    cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-    return printable(cut)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -9,7 +9,6 @@ from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
 from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +92,7 @@ class Inventory:
                 self.expect(str(device.ref) for device in missing)
                 probe = self._ask(name)
                 if all((name, device.id) not in self._opened for device in missing):
-                    reason = printable(probe.reason or "")  # it is gone, or no longer answers
+                    reason = probe.reason or ""  # it is gone, or no longer answers
                     self._opened |= {(name, device.id): reason for device in missing}
 
     def _ask(self, name: str) -> Probe:
@@ -168,7 +167,7 @@ def _left_out(names: Iterable[str], inventory: Inventory) -> Iterable[Diagnostic
     """Yield why a backend is not among those that are measured side by side."""
     for probe in map(inventory.probe, names):
         if not probe.usable:
-            message = f"{probe.name} is left out: {printable(probe.reason or 'not usable')}"
+            message = f"{probe.name} is left out: {probe.reason or 'not usable'}"
             yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
 
 
@@ -179,14 +178,14 @@ def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
         if len(devices) < _SEVERAL:
             continue
         backends = _listed([device.backend for device in devices])
-        name = printable(bindings[0].name)
+        name = bindings[0].name
         if len({device.hardware for device in devices}) == 1:
-            hardware = printable(_listed(sorted(devices[0].hardware)))
+            hardware = _listed(sorted(devices[0].hardware))
             message = f"{name} is the same hardware under {backends}: {hardware}"
             yield Diagnostic("same-hardware", message, severity="note")
         else:
             each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
-            message = f"{name} is not the same hardware under {backends}: {printable(each)}"
+            message = f"{name} is not the same hardware under {backends}: {each}"
             hint = "map it by its identity: cuda@PCI-ID or cuda@UUID"
             yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
 
@@ -227,7 +226,7 @@ def _nothing(probe: Probe) -> AbsentError:
         known = _listed([str(device.ref) for device in probe.devices if device.ref.part is None])
         message = f"{probe.name} has simulators only, which are never a default: {known}"
         return AbsentError(message, "name one in a map, if you mean it")
-    reason = printable(probe.reason or "it has no device")
+    reason = probe.reason or "it has no device"
     return AbsentError(f"{probe.name}: {reason}", probe.fix)
 
 
@@ -252,7 +251,7 @@ def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
 def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionError:
     name = inventory.asked or ""
     drives = ", ".join(sorted(inventory.backend(name).kinds))
-    message = f"the backend {name} drives {drives}; {printable(str(entry))} asks for another kind"
+    message = f"the backend {name} drives {drives}; {entry} asks for another kind"
     hint = "omit --backend, or map this name to a device that it drives"
     return QuestionError(
         (Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name),)
@@ -287,7 +286,7 @@ def _absent(
         reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
         message = f"no backend can drive {entry.ref}: {reasons}"
         hint = next((p.fix for p in probes if p.fix), None)  # of the preferred one
-    text = f"{printable(entry.name)}: {message}"
+    text = f"{entry.name}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
 
 
@@ -305,17 +304,13 @@ def _of_kind(kind: Kind, probe: Probe) -> list[Device]:
 
 def _why_not(kind: Kind, probe: Probe) -> str:
     if not probe.usable:
-        return printable(probe.reason or "unusable")
+        return probe.reason or "unusable"
     return "; ".join(_about(kind, probe)) or f"it finds no {kind} device"
 
 
 def _about(kind: Kind, probe: Probe) -> list[str]:
     """Return what a probe noted of a kind: such a note begins with it, or with CUDA_..."""
-    return [
-        printable(note.removeprefix(f"{kind}: "))
-        for note in probe.notes
-        if note.lower().startswith(kind)
-    ]
+    return [note.removeprefix(f"{kind}: ") for note in probe.notes if note.lower().startswith(kind)]
 
 
 def held(device: Device) -> set[str]:
@@ -380,7 +375,7 @@ def shared_hardware(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], lis
 
 def _shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
     for names, hardware in shared_hardware(bindings).items():
-        who = _listed([printable(name) for name in names])
+        who = _listed(names)
         message = (
             f"{who} share hardware ({_listed(hardware)}): they cannot be faster than one alone"
         )

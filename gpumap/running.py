@@ -19,7 +19,7 @@ from gpumap.bench.registry import commanded, every
 from gpumap.errors import AbsentError, Exit, GpumapError, QuestionError, TimedOut, WrongDataError
 from gpumap.launch.launch_config import training
 from gpumap.parse import parse_map
-from gpumap.text import fix, middle, printable
+from gpumap.text import fix, middle
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -122,7 +122,7 @@ def run_benchmark(
     spec = commanded(kind) if isinstance(kind, str) else None
     if spec is None:
         known = [spec.command[-1] for spec in every() if spec.command]
-        shown = middle(printable(str(kind)))
+        shown = middle(str(kind))
         hint = fix(shown, known, f"choose {', '.join(known)}")
         raise QuestionError(f'no benchmark is called "{shown}"', hint)
     return _run(spec.command, {"map": map, **options})
@@ -243,10 +243,10 @@ def _startable() -> Iterator[None]:
     try:
         yield
     except ValueError as error:  # NUL, half a surrogate
-        raise QuestionError(f"an option cannot be passed on: {printable(str(error))}") from error
+        raise QuestionError(f"an option cannot be passed on: {error}") from error
     except OSError as error:
         fix = "check sys.executable, TMPDIR, the length of the options and `ulimit -n`"
-        said = f"gpumap cannot be started: {printable(str(error))}"
+        said = f"gpumap cannot be started: {error}"
         raise GpumapError(said, fix) from error
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.model import MapText
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -172,7 +171,7 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
     text = settings["map"]
     if not isinstance(text, str):
         kind = _TOML_KINDS.get(type(text), "a date or time")
-        problem = f"{printable(str(path))}: map must be text, not {kind}"
+        problem = f"{path}: map must be text, not {kind}"
         raise SourceError(problem, f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))
 
@@ -182,7 +181,7 @@ def _refuse_project_map(path: Path) -> None:
     tool = config.read(path).get("tool", {})
     table = tool.get("gpumap", {}) if isinstance(tool, dict) else {}
     if isinstance(table, dict) and "map" in table:
-        problem = f"{printable(str(path))}: a map in [tool.gpumap] is not looked for"
+        problem = f"{path}: a map in [tool.gpumap] is not looked for"
         raise SourceError(problem, "move it to a gpumap.toml beside it")
 
 
@@ -379,7 +378,7 @@ def _rc_line(error: Error) -> int:
 
 
 def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
-    return SourceError(f"{printable(str(path))}, line {line}: {problem}", hint)
+    return SourceError(f"{path}, line {line}: {problem}", hint)
 
 
 def _rc_value(parser: ConfigParser) -> str:
@@ -425,5 +424,4 @@ def _quoted(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    shown = printable(text[: _SHOWN + 1])
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

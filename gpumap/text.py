@@ -1,44 +1,16 @@
-"""Text before it is shown: made printable, cut to its columns, words that are not known.
-
-Names, file contents and driver strings pass through `printable`.
-"""
+"""Text before it is shown: its width, cut to its columns, and words that are not known."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumap.errors import QuestionError
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from gpumap.model import Case
-
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
-
-
-def printable(text: str) -> str:
-    """Return `text` with everything that a terminal or a CI log could act on written as an escape.
-
-    Control characters, bidirectional marks, lone surrogates and unassigned code points all go:
-    `str.isprintable` is false for the whole of Unicode's "other" and "separator" categories
-    except the plain space. GitHub's runner obeys lines that begin with ``::`` and ``##[`` anywhere.
-    """
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escaped(c) for c in text)
-    if "##[" in text:
-        text = text.replace("##[", r"#\x23[")
-    if text.lstrip().startswith("::"):
-        text = text.replace("::", r":\x3a", 1)
-    return text
-
-
-def _escaped(character: str) -> str:
-    if character in _SHORT:
-        return _SHORT[character]
-    code = f"{ord(character):x}"
-    return next(f"\\{letter}{code:0>{n}}" for letter, n in _WIDTHS if len(code) <= n)
 
 
 def width(text: str) -> int:
@@ -93,8 +65,7 @@ def shortened(names: Iterable[str]) -> dict[str, str]:
 
     In the middle; or, where that leaves some of them alike, around their first difference.
     """
-    every = [printable(name) for name in dict.fromkeys(names)]
-    long = [name for name in every if width(name) > NAME]
+    long = [name for name in dict.fromkeys(names) if width(printable(name)) > NAME]
     found = {name: middle(name, NAME) for name in long}
     if len({*found.values()}) == len(long):
         return found

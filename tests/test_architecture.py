@@ -96,6 +96,11 @@ def test_a_library_is_imported_in_its_own_place():
     assert {(n, lib) for n, lib in used if not inside(n, ONLY_IN.get(lib, n).split())} == set()
 
 
+def test_only_writers_make_text_printable():
+    """A message escaped where it is made is escaped for one writer, and compared by no other."""
+    assert {name for name in MODULES if "escape" in own(imports(name))} == set(TABLE["writers"])
+
+
 def test_no_part_but_a_benchmark_itself_knows_its_name_or_the_names_of_its_parameters():
     """A row's parameters are read by their type (`bench/keys.py`), or all of them alike."""
     others = {name: tree for name, tree in TREES.items() if not inside(name, ("bench",))}

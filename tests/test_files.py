@@ -15,7 +15,6 @@ import pytest
 
 from gpumap.errors import Exit, SourceError
 from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
-from gpumap.text import printable
 
 ROOT = os.geteuid() == 0
 
@@ -32,8 +31,7 @@ def refused(action, start):
 
 
 def unread(path, *limit):
-    shown = printable(str(path))
-    return refused(lambda: read_text(path, "map file", *limit), f"cannot read the map file {shown}")
+    return refused(lambda: read_text(path, "map file", *limit), f"cannot read the map file {path}")
 
 
 def unwritten(path, text=""):

@@ -223,7 +223,7 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, mes
     devices = (Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
     inventory._backends["pygpu"] = Finding("pygpu", devices, NOTES)
     (problem,) = absent("a->cuda1", inventory)
-    why = r'no\x1b driver; CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
+    why = 'no\x1b driver; CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
     assert problem.message == f"a: {message}{why}"
 
 

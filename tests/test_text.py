@@ -1,7 +1,10 @@
 """Hostile text; text that fits its room; and words that are not known: what they may have meant."""
 
+import io
 import re
 import shlex
+from traceback import format_exception_only
+from types import SimpleNamespace
 
 import pytest
 from commands.scripts import asked, report, script
@@ -10,7 +13,13 @@ from hypothesis import strategies as st
 from report.made_reports import bindings, case
 from tables import table
 
+from gpumap.app.launching import tell
 from gpumap.bench.dot import DTYPES
+from gpumap.errors import Diagnostic, QuestionError, Span
+from gpumap.escape import printable
+from gpumap.report.diagnostics import render
+from gpumap.report.plain import table_lines
+from gpumap.report.table import Table, paragraph
 from gpumap.text import (
     ALIASES,
     briefly,
@@ -19,7 +28,6 @@ from gpumap.text import (
     meant,
     middle,
     nearest,
-    printable,
     short,
     shortened,
     width,
@@ -57,6 +65,33 @@ def test_width_is_in_columns(text, columns):
 def test_no_line_is_a_command_of_a_runner(text, shown):
     """GitHub's obeys :: at the start of a line, and ##[ anywhere."""
     assert shown == printable(text) == printable(printable(text))
+
+
+HOSTILE = "a \x1b[2J::error::x ##[error]x \n::error::x \u202e ::error::" + " ::error::" * 9
+WRONG = Diagnostic("x", HOSTILE, span=Span(3, 9), hint=HOSTILE)
+TABLE_OF_IT = Table(HOSTILE, (HOSTILE, "b"), ((HOSTILE, HOSTILE),), (HOSTILE,))
+
+
+def told(text):
+    program = SimpleNamespace(stderr=io.StringIO())
+    tell(program, text, text)
+    return program.stderr.getvalue()
+
+
+WRITERS = {
+    "stderr": lambda width: render([WRONG], HOSTILE, width),
+    "traceback": lambda _: "".join(format_exception_only(QuestionError(HOSTILE, HOSTILE))),
+    "line": lambda _: told(HOSTILE),
+    "table": lambda width: "\n".join(table_lines(TABLE_OF_IT, width)),
+    "paragraph": lambda width: "\n".join(paragraph(HOSTILE, width)),
+}
+
+
+@pytest.mark.parametrize("width", [30, 80, 1000])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_writer_of_text_lets_it_act(writer, width):
+    """However its lines are broken: those of reports are in test_every_format.py."""
+    assert not [line for line in WRITERS[writer](width).split("\n") if printable(line) != line]
 
 
 ZALGO = "e" + "\u0301" * 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contest import cell, figure, table
-from gpumap.text import printable
+from gpumap.escape import printable
 from gpumap.units import memory, together
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from gpumap.errors import DeviceError, Diagnostic, QuestionError
 from gpumap.judge.exit_status import decided, gated
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -400,7 +399,7 @@ class Turns:
             for pipe in (self._reading, self._writing):
                 os.fstat(pipe)
         except (ValueError, OSError, OverflowError) as error:
-            what = f"{TURNS} is {printable(text)!r}; only `gpumap compare --ab` sets it"
+            what = f"{TURNS} is {text!r}; only `gpumap compare --ab` sets it"
             raise QuestionError(what, f"unset {TURNS}") from error
 
     def __call__(self) -> None:

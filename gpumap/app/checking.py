@@ -24,7 +24,6 @@ from gpumap.errors import (
 )
 from gpumap.model import replace
 from gpumap.parse import parse_map
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -196,8 +195,8 @@ def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagno
     names = {entry.name for entry in context_map.entries}
     for needed in (needs or "").split(","):
         if (name := needed.strip()) and name not in names:
-            message = f'the map has no name "{printable(name)}"'
-            yield Diagnostic("needs", message, hint=f'add "{printable(name)}->..."', name=name)
+            message = f'the map has no name "{name}"'
+            yield Diagnostic("needs", message, hint=f'add "{name}->..."', name=name)
 
 
 def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
@@ -206,7 +205,7 @@ def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
     from gpumap.resolve import shared_hardware
 
     for names, hardware in shared_hardware(resolution.bindings).items():
-        message = f"{', '.join(map(printable, names))} are not distinct: {', '.join(hardware)}"
+        message = f"{', '.join(names)} are not distinct: {', '.join(hardware)}"
         yield Diagnostic("distinct", message, hint="give each name a device of its own")
 
 
@@ -231,7 +230,7 @@ def prove_map(
         if binding.device.id in seen:
             continue
         seen.add(binding.device.id)
-        record.limit.doing = f"opening {printable(entry.name)} ({binding.device.ref})"
+        record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
         error = _failure(binding.device, inventory)
         record.limit.doing = ""
         if error is not None:
@@ -280,7 +279,7 @@ def _reason(error: GpumapError | None) -> Reason | None:
 
 def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
     """Return what is wrong with a device at the place in the map that asked for it."""
-    message = f"{printable(entry.name)}: {diagnostic.message}"
+    message = f"{entry.name}: {diagnostic.message}"
     return replace(diagnostic, message=message, entry=number, span=entry.span, name=entry.name)
 
 
@@ -365,7 +364,7 @@ def _checked(
 
 def _in_file(told: Diagnostic, path: Path, line: int | None) -> Diagnostic:
     """Return a diagnostic that says which file it is of, and which line."""
-    place = printable(str(path)) + (f", line {line}" if line else "")
+    place = str(path) + (f", line {line}" if line else "")
     return replace(told, message=f"{place}: {told.message.removeprefix('.theanorc: ')}")
 
 

@@ -22,7 +22,6 @@ from gpumap.judge.exit_status import SKIPPED, concluded
 from gpumap.judge.pairs import LAST, share
 from gpumap.judge.several_reports import broken, fingerprints, machines, mixed, surroundings, unlike
 from gpumap.model import Problem, Verdict, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -376,7 +375,7 @@ def _accepted(
     entry = _entry(base, new, found, reason)
     whole = replace(new, accepted=(*base.accepted, entry))
     write_atomic(path, render("json", whole, Style()))
-    said = f"{printable(str(path))} is now {printable(new.started)}: {printable(reason)}"
+    said = f"{path} is now {new.started}: {reason}"
     draft.remarks.append(Diagnostic("accepted", said, severity="note"))
     return replace(found, problems=tuple(map(_let_pass, found.problems)))
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
+from gpumap.escape import printable
 from gpumap.machine import process_control
 from gpumap.model import replace
-from gpumap.text import chosen, printable
+from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +71,7 @@ def _strangers() -> Iterator[Diagnostic]:
     from gpumap.extras import again, pip, strangers
 
     for stranger in strangers():
-        message = f"another project, {printable(stranger)}, has installed a package gpumap here too"
+        message = f"another project, {stranger}, has installed a package gpumap here too"
         remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
         hint = f"{remove} && {anew}" if anew else f"{remove}; then set gpumap up again (README)"
         yield Diagnostic("other-package", message, hint=hint, severity="warning")
@@ -208,7 +209,7 @@ class _Examination:
 
         for diagnosis, code in exits(found):
             first = diagnosis.findings[0]
-            name = printable(diagnosis.name or "")
+            name = diagnosis.name or ""
             how = "uses no GPU" if diagnosis.interpreter else f"is {_word(diagnosis.verdict)}"
             message = f"{name} {how}: {first.code} {first.text}"
             said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
@@ -226,7 +227,7 @@ class _Examination:
             text = self._default(inventory).text
         except GpumapError:
             return
-        message = f'this works here: gpumap doctor "{printable(text)}"'
+        message = f'this works here: gpumap doctor "{text}"'
         self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
 
 
@@ -288,7 +289,7 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     there = asking.frameworks(found)
     wanted = there if names is None else chosen(names, FRAMEWORKS, "framework", "--framework")
     if not wanted:
-        message = f"none of {', '.join(FRAMEWORKS)} is installed for {printable(seen)}"
+        message = f"none of {', '.join(FRAMEWORKS)} is installed for {seen}"
         raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(2) as pool:

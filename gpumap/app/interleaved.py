@@ -47,7 +47,6 @@ from gpumap.judge.compare import compare
 from gpumap.judge.several_reports import differences as differing
 from gpumap.judge.several_reports import machines, mixed, surroundings
 from gpumap.model import replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +113,7 @@ def _side(name: str, text: str) -> Side:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise wrong(f"{printable(text)!r} cannot be split: {error}", "close the quotes") from error
+        raise wrong(f"{text!r} cannot be split: {error}", "close the quotes") from error
     variables: dict[str, str] = {}
     while words and _VARIABLE.match(words[0]):
         variable, _, value = words.pop(0).partition("=")
@@ -124,10 +123,10 @@ def _side(name: str, text: str) -> Side:
     python = words[0] if words[1:3] == ["-m", "gpumap"] else None
     argv = words[3:] if python is not None else words[1:]
     if python is None and words[:1] != ["gpumap"]:
-        raise wrong(f'"{printable(" ".join(words[:1]))}" is not gpumap')
+        raise wrong(f'"{" ".join(words[:1])}" is not gpumap')
     bench, command = named(argv)
     if command is None or bench[0] not in COMMANDS:
-        what = printable(" ".join(["gpumap", *argv[: len(bench) + (command is None)]]))
+        what = " ".join(["gpumap", *argv[: len(bench) + (command is None)]])
         plain = not _SHELL.search(what)
         fix = f"use {' or '.join(COMMANDS)}" if plain else "no shell runs it: write one command"
         raise wrong(f'"{what}" measures nothing', fix)
@@ -218,7 +217,7 @@ class _Process:
                 )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            what = f"{side.name}: cannot start {printable(side.interpreter[0])}: {printable(why)}"
+            what = f"{side.name}: cannot start {side.interpreter[0]}: {why}"
             raise QuestionError(what, "write the path of a Python that has gpumap") from error
         finally:
             os.close(theirs_in)
@@ -240,7 +239,7 @@ class _Process:
         if said == TURN:
             self._turns += 1
         elif said:
-            what = f"{name} wrote {printable(said.decode(errors='replace'))!r} in place of its turn"
+            what = f"{name} wrote {said.decode(errors='replace')!r} in place of its turn"
             raise QuestionError(what, "use one version of gpumap that has compare --ab")
         else:
             self._end()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gpumap.app.program import Ended
 from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
+from gpumap.escape import printable, written
 from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order, Sink
@@ -25,7 +26,7 @@ from gpumap.machine.process_control import memory_taken_of
 from gpumap.machine.tree import Tree
 from gpumap.model import Probe
 from gpumap.resolve import Inventory
-from gpumap.text import printable, width
+from gpumap.text import width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Launching:
         except OSError as error:
             for descriptor in self._files:  # or there is no room to say it
                 os.close(descriptor)
-            where = printable(str(error.filename or folder))
+            where = error.filename or folder
             said = _NO_READER if error.errno == errno.ENXIO else error.strerror
             fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
             raise QuestionError(f"cannot write {where}: {said}", fix) from error
@@ -166,7 +167,7 @@ class Launching:
             try:
                 process = running.start(job.name, job.order, out, err)
             except OSError as error:
-                said = f"cannot start {printable(job.name)}: {error.strerror}"
+                said = f"cannot start {job.name}: {error.strerror}"
                 raise QuestionError(said, LIMITS) from error
             self._started(job, process)
             found.append(process)
@@ -176,7 +177,7 @@ class Launching:
         """Refuse what could not be started as planned."""
         failed = process.started.failed
         if "affinity" in failed:
-            said = f"{printable(job.name)} cannot be bound to its cores"
+            said = f"{job.name} cannot be bound to its cores"
             raise QuestionError(said, "leave it unbound: --no-bind")
         if number := failed.get("exec"):
             code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
@@ -232,13 +233,13 @@ class Launching:
             self._say("  it has printed nothing")
 
     def _say(self, text: str) -> None:
-        tell(self._program, f"{printable(text)}\n")
+        tell(self._program, text)
 
 
-def tell(program: Program, text: str) -> None:
-    """Write to stderr; a closed stderr does not end the run."""
+def tell(program: Program, *lines: str) -> None:
+    """Write lines to stderr; a closed stderr does not end the run."""
     with suppress(OSError):
-        program.stderr.write(text)
+        program.stderr.write(written(lines))
         program.stderr.flush()
 
 
@@ -287,7 +288,7 @@ def _file_name(name: str) -> str:
 
 def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
     """Say why, and return what ends gpumap."""
-    tell(program, f"error: {printable(what)}\n  fix: {printable(fix)}\n")
+    tell(program, f"error: {what}", f"  fix: {fix}")
     return Ended(code)
 
 
@@ -349,7 +350,7 @@ def _version(path: str, program: Program) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = f"{printable(path)} does not say what it is: {type(error).__name__}"
+        said = f"{path} does not say what it is: {type(error).__name__}"
         raise QuestionError(said, "look at it, or leave --launcher away") from error
     return done.stdout.decode(errors="replace")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
 from gpumap.model import SelfTest, replace
-from gpumap.text import chosen, printable
+from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -332,7 +332,7 @@ def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
 
 def _refuse(draft: Draft, found: Alarms) -> None:
     """Refuse where noise alone raises an alarm, or where it could hide a change."""
-    name = printable(found.name)
+    name = found.name
     if found.false:
         said = f"{name}: noise was taken for a change of 5% in {found.false} of {found.runs} runs"
         draft.refuse(Diagnostic("false-alarm", said, hint=_QUIET, name=found.name))

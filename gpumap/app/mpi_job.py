@@ -25,6 +25,7 @@ from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.mpi import load
 from gpumap.distributed.ranks import Seat, Signs, Watch, state, stopped_beside
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.escape import written
 from gpumap.launch.process import reap
 from gpumap.machine.process_control import pin
 from gpumap.model import Binding, Rank, replace
@@ -133,7 +134,7 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: Works
         who = first[0].words if first else "rank 0"
         how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
         if comm.Get_rank() == 1:
-            program.stderr.write(f"error: {who} {how}, and its time is over\n")
+            program.stderr.write(written((f"error: {who} {how}, and its time is over",)))
             program.stderr.flush()
         os._exit(Exit.TIMEOUT)
 
@@ -324,9 +325,9 @@ class Starting:
         if self._said:
             which = ", ".join(f"process {number}" for number in stopped_beside(process))
             fix = f"continue or end {which}: stopped" if which else "look at the other ranks"
-            said = f"error: {self._said}: MPI waits for a rank that does not come\n  fix: {fix}\n"
+            said = f"error: {self._said}: MPI waits for a rank that does not come"
             with suppress(OSError):
-                os.write(_STDERR, said.encode())
+                os.write(_STDERR, written((said, f"  fix: {fix}")).encode())
         os.kill(process, signal.SIGKILL)
 
 

@@ -16,6 +16,7 @@ from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
+from gpumap.escape import written
 from gpumap.files import read_text
 from gpumap.launch import launch_config, placement
 from gpumap.launch.placement import TOKEN
@@ -26,7 +27,7 @@ from gpumap.machine.tree import Tree
 from gpumap.model import replace
 from gpumap.parse import parse_map
 from gpumap.resolve import resolve
-from gpumap.text import printable, width
+from gpumap.text import width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def run_names(program: Program, asked: RunRequest) -> None:
         _show(program, planned, jobs)
         return
     if not asked.quiet:
-        tell(program, _report(place for place, _ in planned))
+        tell(program, *_report(place for place, _ in planned))
     launching = Launching(program, jobs, quiet=asked.quiet)
     if asked.output_dir is not None:
         launching.to_files(asked.output_dir)
@@ -169,16 +170,16 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, 
 # --- what is said before
 
 
-def _report(planned: Iterable[Place]) -> str:
+def _report(planned: Iterable[Place]) -> Iterator[str]:
     rows = [
         (
-            printable(place.name),
+            place.name,
             str(place.device.ref),
             place.device.pci or "-",
             "-" if place.node is None else str(place.node),
             ranges(place.cores) or "any",
             "any" if place.memory is None else f"node {place.memory}",
-            printable(place.why),
+            place.why,
         )
         for place in planned
     ]
@@ -188,18 +189,17 @@ def _report(planned: Iterable[Place]) -> str:
         "  ".join(cell + " " * (w - width(cell)) for cell, w in zip(row, widths, strict=True))
         for row in (_COLUMNS, *rows)
     )
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return (line.rstrip() for line in lines)
 
 
 def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
     """Print what would be started."""
-    program.stdout.write(_report(place for place, _ in planned))
+    lines = [*_report(place for place, _ in planned)]
     for place, variables in planned if jobs[0].place else ():
-        program.stdout.write(f"\n{printable(place.name)}\n")
-        for key, value in variables.items():
-            program.stdout.write(f"  {key}={printable(shlex.quote(value))}\n")
+        lines += ("", place.name, *(f"  {k}={shlex.quote(v)}" for k, v in variables.items()))
     if not jobs[0].place:
-        program.stdout.write(f"\n{printable(shlex.join(jobs[0].order.argv))}\n")
+        lines += ("", shlex.join(jobs[0].order.argv))
+    program.stdout.write(written(lines))
     program.stdout.flush()
 
 
@@ -356,12 +356,12 @@ def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[D
 
 def _told(program: Program, call: Sequence[str], asked: RunRequest) -> bool:
     """Tell what is started; return whether that is all that was asked for."""
-    line = printable(shlex.join(call))
+    line = shlex.join(call)
     if asked.dry_run:
-        program.stdout.write(f"{line}\n")
+        program.stdout.write(written((line,)))
         program.stdout.flush()
     elif not asked.quiet:
-        tell(program, f"note: starting {line}\n")
+        tell(program, f"note: starting {line}")
     return asked.dry_run
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.program import columns
 from gpumap.bench.registry import how, sizes
-from gpumap.text import printable
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,7 +140,7 @@ class Progress:
             wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
             parts.append(f"{wide} of ±{100 * self._settings.precision:g}%")
         if room >= _ROOMY:
-            parts += (f"{printable(name)} {share:.0%} busy" for name, share in busy(seen).items())
+            parts += (f"{name} {share:.0%} busy" for name, share in busy(seen).items())
         return f": {', '.join(parts)}"
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

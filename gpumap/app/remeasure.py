@@ -22,7 +22,6 @@ import click
 from gpumap.app.program import ENDING
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.judge.compare import Terms
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +76,7 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
         raise failed("it has no map")
     words, command = named(report.argv)
     if command is None:
-        word = printable(" ".join(report.argv[len(words) : len(words) + 1]))
+        word = " ".join(report.argv[len(words) : len(words) + 1])
         raise failed(f'there is no command "{word}"')
     given = (param for param in command.params if isinstance(param, click.Option))
     options = {text: p for p in given for text in (*p.opts, *p.secondary_opts)}
@@ -119,7 +118,7 @@ def _kept(arguments: Sequence[str], options: Mapping[str, click.Parameter]) -> I
             continue
         name, glued, _ = word.partition("=")
         if (option := options.get(name)) is None:
-            raise failed(f'its command line has "{printable(word)}", which is no option')
+            raise failed(f'its command line has "{word}", which is no option')
         takes = not glued and not getattr(option, "is_flag", False)
         whole = [word, rest.pop()] if takes and rest else [word]
         if option.name not in LEFT_AWAY:
@@ -156,7 +155,7 @@ def _run(
     except subprocess.TimeoutExpired as error:
         raise failed(f"it took longer than {limit:g} s") from error
     except (OSError, ValueError) as error:
-        raise failed(printable(getattr(error, "strerror", None) or str(error))) from error
+        raise failed(getattr(error, "strerror", None) or str(error)) from error
     return last_lines(done.stderr)
 
 
@@ -169,7 +168,7 @@ def last_lines(stderr: bytes) -> str | None:
     else:  # without the map and the carets under it
         below = takewhile(lambda line: not line.startswith("error"), lines[first + 1 :])
         shown = [lines[first], *(line for line in below if line.startswith("fix:"))]
-    return printable("; ".join(shown)) or None
+    return "; ".join(shown) or None
 
 
 @contextmanager

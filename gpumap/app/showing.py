@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.output import IN_RESULT, deliver, emit, say, show
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,4 +190,4 @@ def _unknown(word: str) -> Diagnostic:
     *others, last = nearest(word) or ("",)
     near = f"{', '.join(others)} or {last}" if others else last
     fix = f"did you mean {near}?" if near else "`gpumap explain` lists all topics"
-    return Diagnostic("unknown-topic", f'no topic is called "{printable(word[:_SHOWN])}"', hint=fix)
+    return Diagnostic("unknown-topic", f'no topic is called "{word[:_SHOWN]}"', hint=fix)

@@ -14,7 +14,6 @@ from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import empty, write_atomic
 from gpumap.model import Trace, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +71,7 @@ def _absolute(path: Path) -> Path:
     try:
         return path.absolute()
     except FileNotFoundError as error:
-        said = f"cannot write {printable(str(path))}: the current folder was deleted"
+        said = f"cannot write {path}: the current folder was deleted"
         raise SourceError(said, "name the file by its whole path, or change to a folder") from error
 
 
@@ -207,6 +206,6 @@ def _named(error: BaseException) -> str:
 def _plain(text: Callable[[], str]) -> str:
     """Return what a class of the script's says, as nothing but text; "" where it fails."""
     try:
-        return printable(str.__str__(text()))
+        return str.__str__(text())
     except BaseException:  # noqa: BLE001 - it may raise anything, KeyboardInterrupt too
         return ""

@@ -15,7 +15,8 @@ from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.sizes import squares
 from gpumap.bench.train import Train, check_asked, plan
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.text import chosen, printable
+from gpumap.escape import written
+from gpumap.text import chosen
 from gpumap.training.jobs import (
     CASES,
     LocalWorkers,
@@ -259,10 +260,9 @@ class Loading:
 
     def _end(self) -> None:
         """Say it, and end: the thread that loads may never come back."""
-        network = printable(str(self._network))
-        said = f"error: the time limit of {self._limit:g} s was reached: {network} is being loaded"
+        said = f"the time limit of {self._limit:g} s was reached: {self._network} is being loaded"
         fix = "raise --timeout, or look at what its import and its class do"
         if not self._rank:
             with suppress(OSError):
-                os.write(_STDERR, f"{said}\n  fix: {fix}\n".encode())
+                os.write(_STDERR, written((f"error: {said}", f"  fix: {fix}")).encode())
         os._exit(Exit.TIMEOUT)

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, SourceError
 from gpumap.files import read_bytes
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,8 +57,8 @@ def load(path: Path, arguments: Sequence[str]) -> Script:
     except SyntaxError as error:
         raise _no_python(path, error) from error
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
-        said = printable(str(error)) or "it is nested too deeply"
-        raise SourceError(f"{printable(str(path))} is not Python: {said}", _fix(path)) from error
+        said = str(error) or "it is nested too deeply"
+        raise SourceError(f"{path} is not Python: {said}", _fix(path)) from error
     return Script(absolute, code, (str(path), *arguments))
 
 
@@ -301,12 +300,12 @@ def _let_forks_end() -> None:
 
 def _no_python(path: Path, error: SyntaxError) -> SourceError:
     line = f", line {error.lineno}" if error.lineno else ""
-    text = printable((error.text or "").strip())[:_SHOWN]
+    text = (error.text or "").strip()[:_SHOWN]
     shown = f': "{text}"' if text else ""
-    message = f"{printable(str(path))} is not Python{line}: {printable(error.msg)}{shown}"
+    message = f"{path} is not Python{line}: {error.msg}{shown}"
     return SourceError((Diagnostic("syntax", message, hint=_fix(path)),))
 
 
 def _fix(path: Path) -> str:
     other = "to trace any other program: gpumap trace [MAP] -- COMMAND"
-    return f"name a script that `python {printable(str(path))}` runs; {other}"
+    return f"name a script that `python {path}` runs; {other}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,10 +39,10 @@ from gpumap.machine.tree import Tree
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
 from gpumap.opencl_layer.inside import Inside
 from gpumap.resolve import default_map, resolve
-from gpumap.text import label, printable
+from gpumap.text import label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -118,10 +119,10 @@ def run_watched(
     if not shown.quiet:
         say(notes, program)
         _, text = sentences(found)
-        tell(program, f"{printable(' '.join(text))}\n{_table(program, found, resolution.bindings)}")
+        tell(program, " ".join(text), *_table(program, found, resolution.bindings))
     unused = _unused(found) if shown.expect_used and not code else None
     if unused is not None:
-        tell(program, f"error: {printable(unused.diagnostic.message)} (--expect-used)\n")
+        tell(program, f"error: {unused.diagnostic.message} (--expect-used)")
     if code or unused:
         raise Ended(code or (unused.exit if unused else 0))
 
@@ -209,14 +210,14 @@ def _verdict(verdict: str, found: Utilisation) -> str:
     return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}" if names else ""
 
 
-def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> str:
+def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> Iterator[str]:
     from gpumap.report.plain import table_lines
     from gpumap.report.programs import used
     from gpumap.report.table import PIPED
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
     room = min(columns(program.stderr) or PIPED, PIPED)
-    return "".join(f"{line}\n" for line in table_lines(used(found, refs), room))
+    return table_lines(used(found, refs), room)
 
 
 class _Live:
@@ -238,12 +239,13 @@ class _Live:
         lines = [label(_line(b, latest.get(b.name)), wide) for b in self._bindings]
         lines += [f"... and {self._more} more"] if self._more else []
         self._hide()
-        tell(self._program, "".join(f"{line}\n" for line in lines))
+        tell(self._program, *lines)
         self._lines, self._drawn = len(lines), now
 
     def _hide(self) -> None:
         if self._lines:
-            tell(self._program, f"\x1b[{self._lines}A\r\x1b[J")
+            with suppress(OSError):
+                self._program.stderr.write(f"\x1b[{self._lines}A\r\x1b[J")
             self._lines = 0
 
 
@@ -343,7 +345,7 @@ class _Runs:
             self.each = (now - first) / turn
             if turn == 1 and not self._asked.output.quiet:
                 took, most = (units.together((seconds,), "s")[0] for seconds in (self.each, budget))
-                tell(self._program, f"note: a turn takes {took}, and --budget is {most}\n")
+                tell(self._program, f"note: a turn takes {took}, and --budget is {most}")
             looked = any(last < look <= now for look in looks)
             if now + self.each > began + budget or (looked and self._decided()):
                 return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
 from gpumap.model import Kind
-from gpumap.text import fix, printable
+from gpumap.text import fix
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Backend, Host
@@ -36,7 +36,7 @@ def load(name: str, host: Host) -> Backend:
     """
     if name not in REGISTRY:
         known = fix(name, REGISTRY, f"choose one of {', '.join(REGISTRY)}")
-        raise QuestionError(f'no backend is called "{printable(name)}"', known)
+        raise QuestionError(f'no backend is called "{name}"', known)
     module, _, attribute = REGISTRY[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)(host)
     return backend

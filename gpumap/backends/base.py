@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.machine.topology import Topology
 from gpumap.model import LimitOrigin
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -377,7 +376,7 @@ def kernel_named(name: str, session: Session) -> Kernel:
     from gpumap.kernels.table import KERNELS
 
     if name not in KERNELS:
-        raise Unsupported(f'there is no kernel "{printable(name)}" on {session.device.ref}')
+        raise Unsupported(f'there is no kernel "{name}" on {session.device.ref}')
     return KERNELS[name]
 
 

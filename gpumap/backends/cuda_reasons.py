@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import VARIABLE, Known, Why, driver, explain, version_text
 from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver
@@ -137,7 +136,7 @@ class Cuda:
             return NO_DRIVER
         if status in (0, NO_DEVICE):
             return self._no_device()
-        said = printable(words) or "it gives no reason"
+        said = words or "it gives no reason"
         driver = f"the NVIDIA driver ({version_text(version)}) fails with status {status}"
         return _REASONS.get(status, Why(f"{driver}: {said}", "see whether `nvidia-smi` works"))
 

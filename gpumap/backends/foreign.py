@@ -25,7 +25,6 @@ from gpumap.errors import (
     Unsupported,
 )
 from gpumap.extras import install
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,7 +223,7 @@ def words(error: BaseException) -> str:
     """Return what an exception says, made safe to print; libgpuarray's messages are bytes."""
     first = error.args[0] if error.args else None
     said = first.decode(errors="replace") if isinstance(first, bytes) else str(error)
-    return printable(said or type(error).__name__)
+    return said or type(error).__name__
 
 
 @contextmanager
@@ -240,5 +239,5 @@ def foreign(device: Device) -> Iterator[None]:
         meaning = outcome(error)
         if meaning is None:
             raise
-        message = f"{device.ref} ({printable(device.name)}): {words(error)}"
+        message = f"{device.ref} ({device.name}): {words(error)}"
         raise meaning.error(message, meaning.hint) from error

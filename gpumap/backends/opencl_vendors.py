@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install
 from gpumap.files import cache_folder
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +50,7 @@ def register(env: Mapping[str, str]) -> tuple[dict[str, str], tuple[Diagnostic, 
     except (OSError, SourceError) as error:
         message = f"Intel's OpenCL runtime is not used: no folder for its .icd file: {error}"
         return {}, (_note(message, "let GPUMAP_CACHE_DIR name a folder of your own"),)
-    message = f"for Intel's OpenCL runtime {VARIABLE} is {printable(str(folder))}"
+    message = f"for Intel's OpenCL runtime {VARIABLE} is {folder}"
     return {VARIABLE: str(folder)}, (_note(message, f"set {VARIABLE} yourself for other drivers"),)
 
 
@@ -91,7 +90,7 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
         raise SourceError("no variable names a folder")
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     if cache.stat().st_mode & _OTHERS and not cache.stat().st_mode & stat.S_ISVTX:
-        raise SourceError(f"others may write to {printable(str(cache))}")
+        raise SourceError(f"others may write to {cache}")
     digest = sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()
     place = cache / f"opencl-vendors-{digest[:16]}"
     if _is(place, files):
@@ -101,7 +100,7 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
         for name, text in files.items():
             (made / name).write_text(text, encoding="utf-8")
         if place.is_symlink() or place.exists():  # somebody was at it
-            raise SourceError(f"{printable(str(place))} is not as gpumap wrote it; remove it")
+            raise SourceError(f"{place} is not as gpumap wrote it; remove it")
         made.rename(place)
     except OSError:
         if not _is(place, files):  # another process of ours was first

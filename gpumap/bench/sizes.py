@@ -11,7 +11,6 @@ from gpumap import units
 from gpumap.errors import BusyError, Diagnostic, QuestionError, Unsupported
 from gpumap.model import Kind, Reason
 from gpumap.text import fix as fix_word
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,8 +53,8 @@ def named(bindings: Sequence[Binding], name: str | None) -> Binding | None:
     """
     found = next((binding for binding in bindings if binding.name == name), None)
     if name is not None and found is None:
-        fix = f"use one of the map's names: {printable(', '.join(b.name for b in bindings))}"
-        raise QuestionError(f"--reference: the map has no name {printable(name)}", fix)
+        fix = f"use one of the map's names: {', '.join(b.name for b in bindings)}"
+        raise QuestionError(f"--reference: the map has no name {name}", fix)
     return found
 
 
@@ -239,7 +238,7 @@ def disturbing(seen: Others, bindings: Sequence[Binding], cores: int) -> Diagnos
     used = len(set().union(*places)) if places and all(places) else cores
     if seen.cores <= _OF_OURS * used:
         return None
-    who = ", ".join(dict.fromkeys(printable(one.name) for one in seen.processes)) or _UNSEEN
+    who = ", ".join(dict.fromkeys(one.name for one in seen.processes)) or _UNSEEN
     message = f"other processes keep {seen.cores:.1f} of {seen.of} cores busy: {who}"
     hint = "figures suffer; wait for them to end, or let --require-idle refuse to measure"
     return Diagnostic("cpu-contention", message, hint=hint, severity="warning")

@@ -11,7 +11,6 @@ from gpumap.judge.ceilings import few, founded
 from gpumap.model import Estimate
 from gpumap.report.cells import spread
 from gpumap.report.table import estimate
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,15 +92,14 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
         if "speedup" in row.metrics
     }
     paying = [name for name in networks if name in gains and gains[name].low > 1.0]
-    named = [printable(name) for name in paying]
     if len(networks) == 1 or not gains or len(founded(pairs)) < len(pairs):
         return
     if not paying:
         yield "a second device pays for none of these networks"
     elif networks[networks.index(paying[0]) :] == paying:
-        yield f"a second device breaks even at {named[0]}: {estimate(gains[paying[0]])} times"
+        yield f"a second device breaks even at {paying[0]}: {estimate(gains[paying[0]])} times"
     else:
-        yield f"a second device pays for {', '.join(named)}, and not for all that are larger"
+        yield f"a second device pays for {', '.join(paying)}, and not for all that are larger"
 
 
 def rule(case: Case) -> str:

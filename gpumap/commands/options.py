@@ -21,7 +21,6 @@ from gpumap.commands.option_types import (
 )
 from gpumap.errors import Diagnostic
 from gpumap.report import FORMATS
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -322,7 +321,7 @@ def chosen_format(format_: str, *, json: bool) -> str:
 
 def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
     for target in output:
-        message = f"gpumap.toml has the report written to {printable(str(target.path))}"
+        message = f"gpumap.toml has the report written to {target.path}"
         yield Diagnostic("output", message, severity="note")
 
 
@@ -341,7 +340,7 @@ def _refuse_collisions(context: click.Context) -> None:
             raise click.UsageError(f"{which} go to one file; give each its own")
     for (one, first), (other, second) in product(written, _named(context, (FileType,))):
         if _same(first, second):
-            what = f"{one} would write over what {other} reads, {printable(str(second))!r}"
+            what = f"{one} would write over what {other} reads, {str(second)!r}"
             raise click.UsageError(f"{what}; choose another file")
 
 

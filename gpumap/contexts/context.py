@@ -25,7 +25,6 @@ from gpumap.errors import (
     TargetError,
     Unsupported,
 )
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -249,7 +248,7 @@ class Context:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.live} array{'s' * (self.live != 1)}"
-        return f"<gpumap.Context {', '.join(map(printable, self.names))}: {state}>"
+        return f"<gpumap.Context {', '.join(self.names)}: {state}>"
 
     # --- how
 
@@ -270,7 +269,7 @@ class Context:
             try:
                 yield
             except MemoryError as error:
-                said = f": {printable(str(error))}" if str(error) else ""
+                said = f": {error}" if str(error) else ""
                 fix = "use smaller arrays, or float32 for float64"
                 raise OutOfMemory(f"the host has no room{said}", fix) from error
 
@@ -278,7 +277,7 @@ class Context:
         """Return a target, or the only name of the map where none is given."""
         if target is None:
             if len(self.names) > 1:
-                named = ", ".join(map(printable, self.names))
+                named = ", ".join(self.names)
                 raise TargetError(f"the map has {len(self.names)} names", f"give target=: {named}")
             return self.names[0]
         self._known(target)
@@ -289,12 +288,12 @@ class Context:
             raise self._unknown(target, (*self.names, HOST))
 
     def _unknown(self, target: object, known: Sequence[str]) -> TargetError:
-        named = ", ".join(map(printable, known))
-        return TargetError(f'there is no target "{printable(str(target))}"', f"there are {named}")
+        named = ", ".join(known)
+        return TargetError(f'there is no target "{target}"', f"there are {named}")
 
     def _mine(self, array: Any) -> None:
         if not isinstance(array, Array):
-            kind = printable(type(array).__name__)
+            kind = type(array).__name__
             fix = "make one by context.shared(array, target=...)"
             raise ContextError(f"{kind} is not an array of a context", fix)
         if array.context is not self:
@@ -314,7 +313,7 @@ class Context:
                 raise DtypeError(
                     f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
                 )
-            raise DtypeError(f"{printable(target)} holds no {dtype.name}", fix)
+            raise DtypeError(f"{target} holds no {dtype.name}", fix)
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
         """Return operands as arrays of one type; plain numbers take that of the others."""
@@ -367,15 +366,14 @@ class Context:
             return self._memory.filled(target, float(array.held), array.dtype)
         moved = self._sessions.get(array.target) is not self._sessions.get(target)
         if moved and array.size:
-            there = printable(target)
-            fix = f'move it before: .transfer("{there}")'
-            self._tolerated(array, f"its operation runs on {there}", fix)
+            fix = f'move it before: .transfer("{target}")'
+            self._tolerated(array, f"its operation runs on {target}", fix)
         return self._moved(array, target, implicit=True)
 
     def _tolerated(self, array: Array, why: str, fix: str) -> None:
         """Raise ImplicitTransfer for an implicit copy under the strict policy."""
         if self.policy == "strict":
-            what = f"{array.shape} {array.dtype} is on {printable(array.target)}"
+            what = f"{array.shape} {array.dtype} is on {array.target}"
             raise ImplicitTransfer(f"{what}, and {why}", fix)
 
     def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from gpumap.contexts.array import HOST, Array
 from gpumap.errors import DeviceError, DtypeError, GpumapError, ShapeError, Unsupported
 from gpumap.model import TraceEvent
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,7 +112,7 @@ def from_dlpack(source: Any) -> Any:
         DtypeError: it is masked.
     """
     if not hasattr(source, "__dlpack_device__"):
-        kind = printable(type(source).__name__)
+        kind = type(source).__name__
         raise Unsupported(f"{kind} has no __dlpack__", "use .shared()")
     if source.__dlpack_device__()[0] not in _HOST:
         fix = "copy it to host memory first, such as tensor.cpu() of PyTorch"
@@ -123,7 +122,7 @@ def from_dlpack(source: Any) -> Any:
     try:
         return np.from_dlpack(source)
     except (AttributeError, BufferError, TypeError, ValueError) as error:
-        raise Unsupported(f"from_dlpack: {printable(str(error))}", "use .shared()") from error
+        raise Unsupported(f"from_dlpack: {error}", "use .shared()") from error
 
 
 def plain(data: Any) -> Any:
@@ -162,10 +161,10 @@ def _array(data: Any) -> Any:
         raise
     except ValueError as error:
         fix = "give each list in a list the same length"
-        raise ShapeError(f"no array: {printable(str(error))}", fix) from error
+        raise ShapeError(f"no array: {error}", fix) from error
     except (TypeError, OverflowError) as error:
         fix = "give an ndarray, or lists of numbers"
-        raise DtypeError(f"no array: {printable(str(error))}", fix) from error
+        raise DtypeError(f"no array: {error}", fix) from error
 
 
 What = Literal["operation", "transfer"]

@@ -17,7 +17,6 @@ from gpumap.errors import ContextError, QuestionError
 from gpumap.machine.topology import read
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, default_map, resolve
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session
@@ -90,7 +89,7 @@ def _check(policy: Any, backend: Any) -> None:
     if not isinstance(policy, str) or policy not in ("visible", "strict"):
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
     if not isinstance(backend, str | None):
-        kind, known = printable(type(backend).__name__), ", ".join(REGISTRY)
+        kind, known = type(backend).__name__, ", ".join(REGISTRY)
         raise QuestionError(f"the backend is {kind}, not a name", f"choose one of {known}")
 
 

@@ -19,7 +19,6 @@ from gpumap.distributed.algorithms import balanced, schedule
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
 from gpumap.extras import install
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +43,7 @@ def load() -> Any:
     except ImportError as error:
         raise AbsentError(f"MPI cannot be used: {error}", _INSTALL) from error
     except RuntimeError as error:  # so mpi4py says that it found no library
-        first = printable(str(error).partition("\n")[0][:_SHOWN])
+        first = str(error).partition("\n")[0][:_SHOWN]
         raise AbsentError(f"mpi4py has no MPI library: {first}", _INSTALL) from error
     return MPI
 

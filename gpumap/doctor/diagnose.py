@@ -23,7 +23,6 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.files import shipped
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Diagnosis, Finding, Kind, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -215,7 +214,7 @@ def _evidence(named: Named) -> str:
     """Return what was seen of a device, in a line."""
     if named.device is None:
         return "no device"
-    what = f"{printable(named.device.name)}, {named.device.backend}"
+    what = f"{named.device.name}, {named.device.backend}"
     product = named.measured.figures.get("product")
     if product is None:
         return what
@@ -298,7 +297,7 @@ def diagnosis(
 
 def _found_in_facts(found: Found, words: Mapping[str, str]) -> Finding:
     cause = table()[found.code]
-    text = cause.text.format_map({"what": printable(found.what)})
+    text = cause.text.format_map({"what": found.what})
     sure: Certainty = "certain" if found.certain else "likely"
     fix = cause.fix.format_map({**words, "names": shlex.join(found.names)})
     return Finding(found.code, cause.key, text, fix, certainty=sure)
@@ -339,8 +338,8 @@ def _seat(
     if not uuid and index < len(visible):
         uuid = _bare(visible[index].uuid)
     names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
-    what = f"{printable(str(told.get('name', '')))} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
-    whose = f", {', '.join(map(printable, names))} of the map" if names else ""
+    what = f"{told.get('name', '')} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
+    whose = f", {', '.join(names)} of the map" if names else ""
     return f"cuda:{index} is {what.strip()}{whose}"
 
 

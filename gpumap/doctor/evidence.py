@@ -24,7 +24,6 @@ from gpumap.model import (
     Probe,
     Reason,
 )
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +187,7 @@ def failed(named: Named, *codes: str) -> Shown | None:
     failure = named.measured.failure
     if failure is None or failure.code not in codes:
         return None
-    return Shown({"what": printable(failure.text)})
+    return Shown({"what": failure.text})
 
 
 IDEAL = 0.75  # of an ideal speed-up: what noise alone does not take away

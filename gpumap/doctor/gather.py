@@ -39,7 +39,6 @@ from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import held, resolve
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +152,7 @@ def theano_map(place: Place) -> ContextMap | None:
     if device is None:
         return None
     if ";" in device or "->" in device:
-        message = f"device={printable(device)[:_SHOWN]} is no device"
+        message = f"device={device[:_SHOWN]} is no device"
         raise MapError((Diagnostic("unknown-device", message, hint="write device=cuda0"),))
     return parse_map(f"dev0->{device}")
 

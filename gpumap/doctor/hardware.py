@@ -13,7 +13,6 @@ from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +57,7 @@ def _no_permission(known: Evidence, named: Named) -> Shown | None:
     without = named.absent is not None and named.kind is Kind.OPENCL
     if without or _cuda_without(known, named):
         if known.denied:
-            return Shown({"what": printable(", ".join(known.denied[:3]))})
+            return Shown({"what": ", ".join(known.denied[:3])})
         if known.nvidia.forbidden and not without:
             return Shown({"what": "/dev/nvidiactl (says NVML)"})
     return None
@@ -81,7 +80,7 @@ def _ended(known: Evidence, named: Named, probing: str, asking: ProbeCode) -> Sh
 
 
 def _about(probe: Probe) -> str:
-    return f"{probe.name}: {printable(probe.reason or '')}"
+    return f"{probe.name}: {probe.reason or ''}"
 
 
 def _hidden(known: Evidence, named: Named) -> Shown | None:
@@ -98,13 +97,13 @@ def _hidden(known: Evidence, named: Named) -> Shown | None:
         if gpus is None or len(gpus) <= len(driver.devices):
             return None
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
-        return Shown({"what": f"{VARIABLE}={printable(text[:72])}: {shown}", "fix": "unset it"})
+        return Shown({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
     return Shown({"what": mask.reason, "fix": mask.fix})
 
 
 def _no_driver(known: Evidence, named: Named) -> Shown | None:
     if named.kind is Kind.OPENCL and (probe := _failed(known, named, "no-driver")):
-        return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "install one"})
+        return Shown({"what": probe.reason or "", "fix": probe.fix or "install one"})
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
     if known.fake():
@@ -124,7 +123,7 @@ def _driver_old(known: Evidence, named: Named) -> Shown | None:
         return Shown({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
     if (probe := _failed(known, named, "old-driver")) is None:
         return None
-    return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or "update it"})
+    return Shown({"what": probe.reason or "", "fix": probe.fix or "update it"})
 
 
 def _driver_fails(known: Evidence, named: Named) -> Shown | None:
@@ -136,8 +135,8 @@ def _driver_fails(known: Evidence, named: Named) -> Shown | None:
     if not own:
         return None
     if probe is None or probe.lack == "no-library":
-        return Shown({"what": printable(own), "fix": "see `nvidia-smi` and `dmesg`; restart"})
-    return Shown({"what": printable(probe.reason or ""), "fix": probe.fix or ""})
+        return Shown({"what": own, "fix": "see `nvidia-smi` and `dmesg`; restart"})
+    return Shown({"what": probe.reason or "", "fix": probe.fix or ""})
 
 
 def _shows_none(known: Evidence, named: Named) -> Shown | None:
@@ -192,7 +191,7 @@ def _lost(_: Evidence, named: Named) -> Shown | None:
     failure = named.measured.failure
     if failure is None or failure.code in _NAMED:
         return None
-    return Shown({"what": printable(failure.text)})
+    return Shown({"what": failure.text})
 
 
 def _memory_full(_: Evidence, named: Named) -> Shown | None:
@@ -213,7 +212,7 @@ def _gpu_busy(known: Evidence, named: Named) -> Shown | None:
     gpu = next((g for g in known.nvidia.gpus or () if _same(device, g.pci, g.uuid)), None)
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
-    who = printable(", ".join(gpu.processes[:3])) or "processes that cannot be seen from here"
+    who = ", ".join(gpu.processes[:3]) or "processes that cannot be seen from here"
     return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
 
 
@@ -235,7 +234,7 @@ def _order(known: Evidence, named: Named) -> Shown | None:
         "device": named.asked,
         "place": str(place),
         "pci": device.pci,
-        "order": printable(setting[:40]) or "not set",
+        "order": setting[:40] or "not set",
         "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
     }
     return Shown(words)
@@ -259,16 +258,16 @@ def _wrong_device(known: Evidence, named: Named) -> Shown | None:
         return None
     words = {
         "device": named.asked,
-        "what": printable(device.name),
+        "what": device.name,
         "better": better,
-        "name": printable(named.name),
+        "name": named.name,
     }
     return Shown(words)
 
 
 def _no_kernel(_: Evidence, named: Named) -> Shown | None:
     missing = named.measured.missing
-    return Shown({"what": printable(missing)}) if missing else None
+    return Shown({"what": missing}) if missing else None
 
 
 _ABSENT = Exit.ABSENT
@@ -329,14 +328,14 @@ def _shared(known: Evidence, named: Named) -> Shown | None:
     ]  # fmt: skip
     if others and others[0].device:
         hardware = min(others[0].device.hardware & device.hardware)
-        return Shown({"who": printable(others[0].name), "what": printable(hardware)})
+        return Shown({"who": others[0].name, "what": hardware})
     together = known.together
     said = together.explanation if together else None
     if together is None or said is None or said.cause != "shared-hardware":
         return None
     if together.speedup.high >= IDEAL * together.ideal.value:
         return None
-    words = {"who": "others", "what": printable(said.text)}
+    words = {"who": "others", "what": said.text}
     return Shown(words, {"speedup": together.speedup, "ideal": together.ideal})
 
 
@@ -346,7 +345,7 @@ def _busy(known: Evidence, named: Named) -> Shown | None:
         return None
     if seen.cores < _BUSY:
         return None
-    who = ", ".join(f"pid {one.pid} ({printable(one.name)})" for one in seen.processes)
+    who = ", ".join(f"pid {one.pid} ({one.name})" for one in seen.processes)
     words = {
         "cores": f"{seen.cores:.2f}",
         "of": str(seen.of),

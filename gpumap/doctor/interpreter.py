@@ -26,7 +26,6 @@ from gpumap.doctor.facts import FRAMEWORKS, matching, tables
 from gpumap.errors import SourceError
 from gpumap.machine.cuda import version_text
 from gpumap.machine.fingerprint import VALUE_MAX
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +129,7 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
 def _unusable(python: str, env: Mapping[str, str], why: str) -> SourceError:
     other = shutil.which("python3", path=env.get("PATH"))
     fix = f"name another one: --python {other}" if other not in (None, python) else "install one"
-    return SourceError(f"cannot use the interpreter {printable(python)}: {why}", fix)
+    return SourceError(f"cannot use the interpreter {python}: {why}", fix)
 
 
 def _paths(about: Mapping[str, Any]) -> list[str]:

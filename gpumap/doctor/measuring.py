@@ -29,7 +29,6 @@ from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
 from gpumap.model.trees import plain, typed
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +211,7 @@ def _several(bindings: Sequence[Binding]) -> bool:
 
 def _same(hung: Binding, left: Sequence[Binding], failure: Reason) -> dict[str, Measured]:
     """Return the other names of a device that hangs: it is not tried again."""
-    why = replace(failure, text=f"it is the device of {printable(hung.name)}: {failure.text}")
+    why = replace(failure, text=f"it is the device of {hung.name}: {failure.text}")
     return {b.name: Measured(failure=why) for b in left if b.device.id == hung.device.id}
 
 

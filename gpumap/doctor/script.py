@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from gpumap.doctor.evidence import Late, Script
 from gpumap.errors import SourceError
 from gpumap.files import read_bytes, read_text
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,7 +71,7 @@ def _text(path: Path) -> str:
 
 
 def _place(path: Path) -> str:
-    return f"cannot read the program {printable(str(path))}"
+    return f"cannot read the program {path}"
 
 
 def _parsed(text: str) -> ast.Module:
@@ -220,4 +219,4 @@ def _devices(tree: ast.Module) -> Iterator[str]:
 
 
 def _shown(node: ast.AST) -> str:
-    return printable(ast.unparse(node)[:80])
+    return ast.unparse(node)[:80]

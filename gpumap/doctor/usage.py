@@ -15,7 +15,6 @@ from gpumap.config import lost_names, refused_device
 from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
 from gpumap.errors import Exit
 from gpumap.model import Kind
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +67,7 @@ def _no_configuration(known: Evidence, named: Named) -> Shown | None:
 
 def _whole(names: Iterable[Named], named: Named) -> str:
     """Return the map of names, in one line; a very long one is that of this name alone."""
-    text = ";".join(f"{printable(one.name)}->{one.asked}" for one in names)
+    text = ";".join(f"{one.name}->{one.asked}" for one in names)
     return text if 0 < len(text) <= _LONG else f"{_cut(named.name)}->{named.asked}"
 
 
@@ -205,7 +204,7 @@ def _plain(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return printable(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}...")
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}..."
 
 
 CONFIGURATION = {

@@ -19,7 +19,6 @@ from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
 from gpumap.judge.ceilings import ENOUGH, founded
 from gpumap.model import Estimate, Explanation, Measurement, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +60,7 @@ class Concurrent:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for binding in self.bindings:
             for element in has(binding.device):
-                found[element].append(printable(binding.name))
+                found[element].append(binding.name)
         return [(element, names) for element, names in found.items() if len(names) > 1]
 
     def busy(self, missing: float, then: str = "") -> Said | None:
@@ -148,7 +147,7 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     host = known[row.case.against if over_host else "host"]
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     what = "".join(f"{each}: " for each in how(row.case).values())
-    names = "+".join(map(printable, row.case.names))
+    names = "+".join(row.case.names)
     text = (
         f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the device does not pay"
     )
@@ -175,7 +174,7 @@ def _shared(evidence: Evidence) -> Said | None:
         return None
     element, names = min(shared)
     who = " and ".join(names) if len(names) == 2 else f"{len(names)} names"  # noqa: PLR2004 - a pair
-    text = f"{who} share hardware ({printable(element)}): together they do what one does"
+    text = f"{who} share hardware ({element}): together they do what one does"
     return text, _ratios(evidence, "speedup", "ideal")
 
 
@@ -186,7 +185,7 @@ def _unequal(evidence: Evidence) -> Said | None:
     slow, fast = (pick(evidence.solo, key=evidence.solo.__getitem__) for pick in (max, min))
     factor = evidence.inequality
     text = (
-        f"{printable(slow)} takes {factor:.2f} times as long as {printable(fast)}, and an equal "
+        f"{slow} takes {factor:.2f} times as long as {fast}, and an equal "
         "split ends with the slowest"
     )
     return text, {
@@ -250,7 +249,7 @@ def _launch(evidence: Evidence) -> Said | None:
         alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
         if arithmetic < MAIN * alone:
             text = (
-                f"on {printable(binding.name)} a product takes {time_of(alone)}, of which "
+                f"on {binding.name} a product takes {time_of(alone)}, of which "
                 f"{time_of(arithmetic)} are arithmetic: the rest is launching it"
             )
             return text, {"product": seconds(alone), "arithmetic": seconds(arithmetic)}
@@ -336,7 +335,7 @@ def _slower_together(evidence: Evidence) -> Said | None:
         return None
     worst = max(factors, key=factors.__getitem__)
     text = (
-        f"{printable(worst)} takes {factors[worst]:.2f} times as long beside the others as alone: "
+        f"{worst} takes {factors[worst]:.2f} times as long beside the others as alone: "
         "they share memory bandwidth, cache or power"
     )
     return text, {"alone": seconds(evidence.solo[worst]), "together": seconds(spans[worst])}

@@ -35,7 +35,6 @@ from gpumap.judge.pairs import (
     share,
 )
 from gpumap.model import Estimate, Report, Verdict, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -136,7 +135,7 @@ def unjudged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     for each in verdicts:
         text = each.text
         if each.verdict in JUDGED:
-            text = f"{printable(each.id or '')}.{each.metric}, new over base: not judged"
+            text = f"{each.id or ''}.{each.metric}, new over base: not judged"
         found.append(replace(each, text=text, verdict="skipped", threshold=None))
     return tuple(found)
 
@@ -201,7 +200,7 @@ class _Judge:
         value, low, high = _ratios(None if reason == "impossible" else raw, pair.metric)
         return Verdict(
             RULE,
-            f"{printable(pair.id)}.{pair.metric} is within {share(self._threshold)} of base",
+            f"{pair.id}.{pair.metric} is within {share(self._threshold)} of base",
             pair.id,
             pair.metric,
             word,
@@ -251,13 +250,13 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
     found: dict[str, float] = {}
     for pair in pairs:
         before, after = pair.base.control, pair.new.control
-        if before is None or after is None or printable(before.case.names[0]) in found:
+        if before is None or after is None or before.case.names[0] in found:
             continue
         sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):
-            found[printable(before.case.names[0])] = math.exp(moved.value)
+            found[before.case.names[0]] = math.exp(moved.value)
     return found
 
 
@@ -282,12 +281,12 @@ def _lonely(alone: Alone) -> Verdict:
     if other is None:
         why = "there is no such row"
     elif (reason := other.row.reason) is not None:
-        why = f"its row is {other.row.status}: {printable(reason.text)}"
+        why = f"its row is {other.row.status}: {reason.text}"
     elif alone.metric in other.metrics:
         why = "it was measured for the model alone"
     else:
         why = "its row has no such figure"
-    text = f"{printable(alone.id)}.{alone.metric} is not in {where}: {why}"
+    text = f"{alone.id}.{alone.metric} is not in {where}: {why}"
     if other is not None and out_of_time(other.row):
         return Verdict(RULE, text, alone.id, alone.metric, "inconclusive", reason="few-samples")
     return Verdict(RULE, text, alone.id, alone.metric, "missing" if alone.lost else "new")

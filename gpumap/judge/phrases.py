@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.model import Estimate, Headline
 from gpumap.model.figures import UNITS
-from gpumap.text import printable, shortened
+from gpumap.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def said(
     before = SIMULATED if report.simulated else ""
     room = LIMIT - len(before) - len(end)
     text = ""
-    for sentence in map(printable, sentences):
+    for sentence in sentences:
         if not text:
             text = cut(sentence, room)
         elif len(text) + 1 + len(sentence) <= room:
@@ -124,9 +124,8 @@ def capital(text: str) -> str:
 def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     """Return the names of devices, or how many they are."""
     if len(bindings) <= _FEW:
-        every = [printable(binding.name) for binding in bindings]
-        short = shortened(every)
-        return between.join(short.get(name, name) for name in every)
+        short = shortened(binding.name for binding in bindings)
+        return between.join(short.get(b.name, b.name) for b in bindings)
     distinct = len({binding.device.id for binding in bindings}) == len(bindings)
     return f"{len(bindings)} {'devices' if distinct else 'names'}"
 

@@ -20,7 +20,6 @@ from gpumap import stats
 from gpumap.bench.registry import find, requested
 from gpumap.judge.selectors import Identified
 from gpumap.model import Estimate, Measurement, separate
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,12 +100,12 @@ def broken(report: Report) -> str | None:
     if report.plans:
         return "it is a dry run, which measures nothing"
     if report.status not in _WHOLE:
-        why = f" ({printable(report.errors[0].diagnostic.message)})" if report.errors else ""
-        return f"its run failed: its status is {printable(report.status)}{why}"
+        why = f" ({report.errors[0].diagnostic.message})" if report.errors else ""
+        return f"its run failed: its status is {report.status}{why}"
     if report.kind == "selftest":
         return "it is a self-test, which judges itself: nothing in it has a control"
     if not any(row.status == "ok" for row in report.measurements):
-        return f"nothing is measured in it: it is of `{printable(report.kind)}`"
+        return f"nothing is measured in it: it is of `{report.kind}`"
     if report.fingerprint is None:
         return "it does not say which machine it is of"
     return None
@@ -184,11 +183,11 @@ def differences(
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            yield f"{printable(key)}: {_value(old)} in {sides[0]}, {_value(new)} in {sides[1]}"
+            yield f"{key}: {_value(old)} in {sides[0]}, {_value(new)} in {sides[1]}"
 
 
 def _value(value: str | None) -> str:
-    return printable(value) if value else _NOTHING
+    return value or _NOTHING
 
 
 @dataclass(frozen=True, slots=True)

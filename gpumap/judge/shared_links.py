@@ -17,7 +17,6 @@ from gpumap.bench.registry import specified
 from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds, time_of
 from gpumap.judge.ceilings import ENOUGH
 from gpumap.model import Estimate, Explanation, LinkState
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,7 @@ def _one_hardware(evidence: Together) -> Said | None:
         return None
     element, names = min(found, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
     what = "the cores that copy" if evidence.on_host else "a link"
-    return f"they share {what}: {_and(names)} are one piece of hardware ({printable(element)})", {}
+    return f"they share {what}: {_and(names)} are one piece of hardware ({element})", {}
 
 
 def _one_address(evidence: Together) -> Said | None:
@@ -110,7 +109,7 @@ def _one_address(evidence: Together) -> Said | None:
     if not found:
         return None
     address, names = max(found, key=lambda each: (len(each[1]), each[0]))
-    return f"they share a link: {_and(names)} are parts of one card ({printable(address)})", {}
+    return f"they share a link: {_and(names)} are parts of one card ({address})", {}
 
 
 def _unequal(evidence: Together) -> Said | None:
@@ -120,7 +119,7 @@ def _unequal(evidence: Together) -> Said | None:
     if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < SLOWER * times[fast]:
         return None
     text = (
-        f"alone {printable(slow)} takes {time_of(times[slow])} and {printable(fast)} "
+        f"alone {slow} takes {time_of(times[slow])} and {fast} "
         f"{time_of(times[fast])}, and all end with the slowest"
     )
     return text, {"slowest": seconds(times[slow]), "fastest": seconds(times[fast])}
@@ -133,7 +132,7 @@ def _waiting(evidence: Together) -> Said | None:
     if moving is None or moving >= _MOVING * alone:
         return None
     text = (
-        f"of {time_of(alone)} that a copy takes alone ({printable(part)}), moving it takes "
+        f"of {time_of(alone)} that a copy takes alone ({part}), moving it takes "
         f"{time_of(moving)}; the rest are calls and waiting, and one host does them for all"
     )
     return text, {"copy": seconds(alone), "moving": seconds(moving)}
@@ -179,7 +178,7 @@ def _link(evidence: Together) -> Said | None:
     bridge = _bridge(evidence, states)
     if bridge is not None:
         address, names = bridge
-        return f"they share a link: {printable(address)} is upstream of {_and(names)}", {}
+        return f"they share a link: {address} is upstream of {_and(names)}", {}
     near = {_near(binding.device, states) for binding in evidence.bindings}
     node = near.pop() if len(near) == 1 else None
     where = "" if node is None else f": all are near NUMA node {node}"

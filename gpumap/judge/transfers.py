@@ -27,7 +27,6 @@ from gpumap.judge.bottlenecks import contended
 from gpumap.judge.ceilings import few
 from gpumap.judge.shared_links import Together, shared
 from gpumap.model import Estimate, Explanation, LinkState, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,7 +82,7 @@ def _link(binding: Binding) -> tuple[str, ...]:
 def _named(row: Measurement, middle: float) -> Explanation:
     figure = row.metrics["bandwidth"]
     own, group = (units.together((value,), figure.unit)[0] for value in (figure.value, middle))
-    text = f"{printable('->'.join(row.case.names))}: {own}, its group {group}"
+    text = f"{'->'.join(row.case.names)}: {own}, its group {group}"
     nodes = [binding.device.numa_node for binding in row.case.bindings]
     if None not in nodes and len(set(nodes)) > 1:
         text += f" (across NUMA nodes {' and '.join(map(str, nodes))})"
@@ -192,7 +191,7 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
     # what is the case, what is not known, what is not the case
     found = sorted(_findings(row, states()), key=lambda f: (True, None, False).index(f[1].likely))
     said = "; ".join(finding.words(name) for name, finding in found)
-    source = printable(top.source.removeprefix(_REPORTED))
+    source = top.source.removeprefix(_REPORTED)
     figures = {
         "bandwidth": row.metrics["bandwidth"],
         "ceiling": Estimate.exact(top.value, top.unit),
@@ -202,7 +201,7 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
 
 
 def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tuple[str, Finding]]:
-    names = {binding.device.id: printable(binding.name) for binding in row.case.bindings}
+    names = {binding.device.id: binding.name for binding in row.case.bindings}
     ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
     memory = CopyKey.of(row.case).memory
@@ -244,7 +243,7 @@ def _width(state: LinkState) -> Finding:
         return Finding("link width", likely=True, seen=seen)
     if state.narrow is not None:
         address, lanes = state.narrow
-        seen = f"x{state.width}, but the bridge {printable(address)} above has x{lanes}"
+        seen = f"x{state.width}, but the bridge {address} above has x{lanes}"
         return Finding("link width", likely=True, seen=seen)
     return Finding("link width", likely=False, seen=f"all of x{state.max_width}")
 
@@ -266,7 +265,7 @@ def _speed(state: LinkState, carried: float) -> Finding:
 
 def _iommu(state: LinkState) -> Finding:
     """Return whether each address that is copied to or from is translated first."""
-    by = printable(state.translated_by)
+    by = state.translated_by
     if state.translated is None:
         return Finding("IOMMU", None, by)
     if state.translated:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.machine.tree import pci_address
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,12 +184,12 @@ def _fix(entries: Sequence[_Entry]) -> str:
     kept = [next(e.text for e in entries if e.device == device) for device in good]
     unsure = any(entry.wrong is None and not entry.known for entry in entries)
     if kept and not unsure:
-        return f"set {VARIABLE}={printable(','.join(kept))}, or unset it; {_LIST}"
+        return f"set {VARIABLE}={','.join(kept)}, or unset it; {_LIST}"
     return f"unset {VARIABLE}, or name devices that are there; {_LIST}"
 
 
 def _short(text: str) -> str:
-    return printable(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Headline(NamedTuple):
     """
 
     level: Level
-    text: Sentence  # printable
+    text: Sentence
     row: SomeId | None = None
     metric: Word | None = None
     value: Number | None = None

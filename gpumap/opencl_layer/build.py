@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.errors import SourceError
 from gpumap.files import cache_folder, others
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,9 +92,9 @@ def _own_folder(env: Mapping[str, str]) -> Path:
     _refuse_others(cache.resolve(), stat.S_ISDIR)
     _refuse_others(folder, stat.S_ISDIR)
     if ":" in str(folder):
-        raise SourceError(f"{printable(str(folder))}: OPENCL_LAYERS parts its paths by colons")
+        raise SourceError(f"{folder}: OPENCL_LAYERS parts its paths by colons")
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        raise SourceError(f"{printable(str(folder))}: nothing can be executed there (noexec)")
+        raise SourceError(f"{folder}: nothing can be executed there (noexec)")
     return folder
 
 
@@ -103,7 +102,7 @@ def _refuse_others(path: Path, right: Callable[[int], bool]) -> None:
     """Raise SourceError for what another user can have written, or what is of another kind."""
     state = path.lstat()
     if why := others(state) or ("" if right(state.st_mode) else "gpumap did not make it"):
-        raise SourceError(f"{printable(str(path))}: {why}")
+        raise SourceError(f"{path}: {why}")
 
 
 def _digest(source: bytes, compiler: str) -> str:
@@ -136,4 +135,4 @@ def _built(source: bytes, compiler: str, target: Path, env: Mapping[str, str]) -
 
 def no_layer(why: Why, message: str, hint: str) -> NoLayer:
     """Return why there is no layer."""
-    return NoLayer(why, f"OpenCL programs are not counted: {printable(message)}", hint)
+    return NoLayer(why, f"OpenCL programs are not counted: {message}", hint)

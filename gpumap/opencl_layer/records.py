@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_bytes
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +158,7 @@ def _process(path: Path) -> CountedProcess:
     data = read_bytes(path, "counts of an OpenCL program", _SIZE, own=True)
     layout = _LAYOUT.unpack_from(data.ljust(_LAYOUT.size, b"\0"))
     if len(data) != _SIZE or layout != (_MAGIC, _VERSION, _SIZE, _SLOT.size, _DEVICES):
-        place = f"cannot read the counts of an OpenCL program {printable(str(path))}"
+        place = f"cannot read the counts of an OpenCL program {path}"
         message = f"{place}: the file is incomplete, or not the layer's (version {_VERSION})"
         raise SourceError(message, "run it again: what this process did is unknown")
     head = _HEADER.unpack_from(data, _LAYOUT.size)

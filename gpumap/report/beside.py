@@ -131,14 +131,15 @@ def _plain(view: View, style: Style) -> str:
     from gpumap.report import plain
 
     room = plain.room(style)
-    tables = map(Table.printable, view.tables())
-    return "".join(f"{line}\n" for table in tables for line in plain.table_lines(table, room))
+    return "".join(
+        f"{line}\n" for table in view.tables() for line in plain.table_lines(table, room)
+    )
 
 
 def _rich(view: View, style: Style) -> str:
     from gpumap.report import rich
 
-    return rich.tables(map(Table.printable, view.tables()), style)
+    return rich.tables(view.tables(), style)
 
 
 def _json(view: View, style: Style) -> str:  # noqa: ARG001
@@ -151,7 +152,7 @@ def _html(view: View, style: Style) -> str:  # noqa: ARG001
     from gpumap.report.charts import speedups
     from gpumap.report.html import several
 
-    count, found = len(view.saved), map(Table.printable, view.tables())
+    count, found = len(view.saved), view.tables()
     if not isinstance(view, OverTime):
         return several(f"{count} reports, side by side", (), found)
     labels = [each.marked for each in view.saved]

@@ -9,7 +9,7 @@ from gpumap import units
 from gpumap.bench.registry import specified
 from gpumap.judge.ceilings import few
 from gpumap.report.table import estimate, listed
-from gpumap.text import NAME, middle, printable, short
+from gpumap.text import NAME, middle, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -208,7 +208,7 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     for flag in found:
         what = f": {summaries[flag]}" if flag in summaries else ""
         flagged = [_called(row) for row in rows if flag in row.flags]
-        yield f"{listed(flagged, _FLAGGED)}: {printable(flag)}{what}"
+        yield f"{listed(flagged, _FLAGGED)}: {flag}{what}"
 
 
 def _called(row: Measurement) -> str:

@@ -20,7 +20,7 @@ from gpumap.bench.registry import key
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
 from gpumap.report.table import Table, listed
-from gpumap.text import NAME, middle, narrow, printable, short
+from gpumap.text import NAME, middle, narrow, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -367,7 +367,7 @@ def _odd_pairs(group: Sequence[Measurement]) -> Iterator[str]:
     """Yield each pair that falls out of its group, in either mode."""
     found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
     for row, why in found[:_ODD_NAMED]:
-        yield f"{why.cause}, {CopyKey.of(row.case).mode}: {printable(why.text)}"
+        yield f"{why.cause}, {CopyKey.of(row.case).mode}: {why.text}"
     if len(found) > _ODD_NAMED:
         yield f"and {len(found) - _ODD_NAMED} more of {ODD}: --format json has them all"
 

@@ -35,9 +35,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpumap.escape import printable
 from gpumap.judge.programs import summary
 from gpumap.report import outcomes, plain
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

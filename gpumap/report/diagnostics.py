@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.text import printable, width
+from gpumap.escape import printable
+from gpumap.text import width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +63,7 @@ def _likeness(found: Diagnostic) -> object:
     row = _ROW.match(found.message) if found.entry is None else None
     message = found.message[row.end() :] if row else found.message
     if found.name is not None:
-        message = message.removeprefix(f"{printable(found.name)}: ")
+        message = message.removeprefix(f"{found.name}: ")
     texts = [message, found.hint or ""]
     if row or found.entry is not None:
         texts = [_OWN.sub("", text) for text in texts]
@@ -70,8 +71,8 @@ def _likeness(found: Diagnostic) -> object:
 
 
 def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
-    """Yield lines as those that a terminal has room for; what a caret points into stays whole."""
-    for number, line in enumerate(lines):
+    """Yield printable lines that a terminal has room for; what a caret points into stays whole."""
+    for number, line in enumerate(map(printable, lines)):
         pointed = any(near.lstrip().startswith("^") for near in lines[number : number + 2])
         yield from [line] if columns is None or pointed else _broken(line, columns)
 
@@ -96,12 +97,12 @@ def _lines(
     diagnostic: Diagnostic, text: str | None, others: Sequence[Diagnostic] = ()
 ) -> Iterator[str]:
     entry = "" if diagnostic.entry is None else f" in entry {diagnostic.entry}"
-    yield f"{diagnostic.severity}{entry}: {printable(diagnostic.message)}"
+    yield f"{diagnostic.severity}{entry}: {diagnostic.message}"
     if text and diagnostic.span is not None:
         yield from place(text, diagnostic.span)
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
-        yield f"  {label}: {printable(diagnostic.hint)}"
+        yield f"  {label}: {diagnostic.hint}"
     if others:
         yield f"  {more(others)}"
 

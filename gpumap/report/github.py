@@ -26,11 +26,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from gpumap.escape import printable
 from gpumap.report import outcomes, plain
-from gpumap.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpumap.errors import Diagnostic
     from gpumap.model import Report
@@ -55,18 +55,18 @@ def render(report: Report, style: Style) -> str:
 def _annotations(report: Report) -> Iterator[str]:
     found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
     for level, code, message in _said(report):
-        title = _property(f"gpumap {printable(report.kind)}: {printable(code)}")
-        found[level].append(f"::{level} title={title}::{_data(message)}")
+        title = _property(f"gpumap {report.kind}: {code}")
+        found[level].append(f"::{level} title={title}::{_data(*message)}")
     for level, lines in found.items():
         yield from lines[:MOST]
         if (more := len(lines) - MOST) > 0:
             yield f"gpumap: {more} more {level}{'s' * (more > 1)}; the summary and JSON have them"
 
 
-def _said(report: Report) -> Iterator[tuple[Level, str, str]]:
-    """Yield what is to be annotated: its level, its code and its message."""
+def _said(report: Report) -> Iterator[tuple[Level, str, Sequence[str]]]:
+    """Yield what is to be annotated: its level, its code and the lines of its message."""
     for line in plain.headline(report):
-        yield "notice", "headline", line
+        yield "notice", "headline", (line,)
     for problem in report.errors:
         level = _OF_SEVERITY[problem.diagnostic.severity] if problem.exit == 0 else "error"
         yield level, problem.diagnostic.code, _message(problem.diagnostic)
@@ -74,19 +74,20 @@ def _said(report: Report) -> Iterator[tuple[Level, str, str]]:
         yield _OF_SEVERITY[note.severity], note.code, _message(note)
     run = outcomes.of_run(report)
     if run.state != "passed" and all(problem.exit == 0 for problem in report.errors):
-        yield "notice" if run.state == "skipped" else "error", run.word, run.text
+        yield "notice" if run.state == "skipped" else "error", run.word, (run.text,)
 
 
-def _message(found: Diagnostic) -> str:
+def _message(found: Diagnostic) -> tuple[str, ...]:
     """Return a message with its fix on a line of its own."""
     entry = "" if found.entry is None else f"entry {found.entry}: "
     label = "fix" if found.severity == "error" else "hint"
-    hint = "" if found.hint is None else f"\n{label}: {printable(found.hint)}"
-    return f"{entry}{printable(found.message)}{hint}"
+    hint = () if found.hint is None else (f"{label}: {found.hint}",)
+    return f"{entry}{found.message}", *hint
 
 
-def _data(text: str) -> str:
-    return _INSIDE.sub(_ESCAPED, text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _data(*lines: str) -> str:
+    text = "\n".join(map(printable, lines))
+    return _INSIDE.sub(_ESCAPED, text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from gpumap.escape import printable
 from gpumap.model import replace
 from gpumap.report import outcomes, plain
 from gpumap.report.csv import number
 from gpumap.report.outcomes import Outcome, State
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def _limit(
     """Return a limit on all rows that it selects: as good as the worst of them."""
     told = [outcomes.of_problem(problem).text for problem in problems]
     hint = next((problem.diagnostic.hint for problem in problems), None)
-    head = f"{printable(text)}: "
+    head = f"{text}: "
     rows = (f"{v.id or text}: {outcome.text.removeprefix(head)}" for v, outcome in judged)
     properties = tuple(("verdict", row) for row in rows)
     worst = _worst(judged)
@@ -237,9 +237,10 @@ def _outcome(element: ET.Element, test: _Test) -> None:
     outcome = test.outcome
     if outcome.state == "passed":
         return
-    about = {"type": outcome.word, "message": outcome.text}
+    message = printable(outcome.text)
+    about = {"type": printable(outcome.word), "message": message}
     why = ET.SubElement(element, _TAGS[outcome.state], about)
-    why.text = outcome.text if test.hint is None else f"{outcome.text}\nfix: {printable(test.hint)}"
+    why.text = message if test.hint is None else f"{message}\nfix: {printable(test.hint)}"
 
 
 def _counts(tests: Sequence[_Test]) -> dict[str, str]:

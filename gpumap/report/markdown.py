@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpumap.escape import printable
 from gpumap.report import outcomes, plain, programs, rows
 from gpumap.report.diagnostics import SHOWN, folded, more
 from gpumap.report.table import RIGHT
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

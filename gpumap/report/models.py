@@ -11,7 +11,6 @@ from gpumap.bench.registry import how, in_sweep
 from gpumap.report.cells import spread
 from gpumap.report.copies import EACH, ranged
 from gpumap.report.table import Table, estimate, listed, named, placed
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,7 +96,7 @@ def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Ite
         if (why := row.explanation) and why.cause == _SLOW and row.case.id not in said:
             found.setdefault(why.text, []).append(row)
     if found:
-        remarks = tuple(f"{_ways(group)}: {printable(text)}" for text, group in found.items())
+        remarks = tuple(f"{_ways(group)}: {text}" for text, group in found.items())
         yield Table("slow links, by the large copies of the model", (), (), remarks)
 
 
@@ -105,7 +104,7 @@ def _ways(group: Sequence[Measurement]) -> str:
     """Return which copies: ``h2d, d2h, pageable, on a, b``."""
     ways = dict.fromkeys(row.case.name for row in group)
     memories = dict.fromkeys(CopyKey.of(row.case).memory for row in group)
-    names = list(dict.fromkeys(printable(named(row.case)) for row in group))
+    names = list(dict.fromkeys(named(row.case) for row in group))
     return f"{', '.join([*ways, *memories])}, on {listed(names, _SLOW_NAMED)}"
 
 
@@ -183,7 +182,7 @@ def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterat
     reasons: dict[str, list[BreakEven]] = {}
     for one in found:
         if one.reason is not None:
-            reasons.setdefault(printable(one.reason.text), []).append(one)
+            reasons.setdefault(one.reason.text, []).append(one)
     yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from gpumap.errors import Exit
 from gpumap.model import EQUAL_WITHIN
 from gpumap.report.table import Table, estimate
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,7 +39,7 @@ _GOOD = ("pass", "improvement")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a part of a report ended: a state, the report's own word for it, and text; printable."""
+    """How a part of a report ended: a state, the report's own word for it, and text."""
 
     state: State
     word: str = ""
@@ -49,7 +48,7 @@ class Outcome:
 
 def of_run(report: Report) -> Outcome:
     """Return how the run ended: green only if its exit code is 0 and something was done."""
-    code, status = report.exit_code, printable(report.status)
+    code, status = report.exit_code, report.status
     if code != 0:
         return Outcome("error" if code in _BROKEN else "failed", status, f"exit code {code}")
     if report.plans:
@@ -67,12 +66,12 @@ def of_run(report: Report) -> Outcome:
 def of_row(row: Measurement) -> Outcome:
     """Return how a measurement ended; what was measured with a wrong result is an error."""
     reason = row.reason
-    code = printable(reason.code) if reason else row.status
-    text = printable(reason.text) if reason else row.status
+    code = reason.code if reason else row.status
+    text = reason.text if reason else row.status
     if code in _WRONG or (row.check is not None and not row.check.passed):
         return Outcome("error", code, text)
     if row.status == "ok":
-        return Outcome("passed", "ok", " ".join(map(printable, row.flags)))
+        return Outcome("passed", "ok", " ".join(row.flags))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
 
 
@@ -82,7 +81,7 @@ def of_break_even(found: BreakEven) -> Outcome:
         return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
     if found.reason is None:
         return Outcome("passed", "ok")
-    code, text = printable(found.reason.code), printable(found.reason.text)
+    code, text = found.reason.code, found.reason.text
     return Outcome("error" if code in _WRONG else "failed", code, text)
 
 
@@ -91,15 +90,15 @@ def of_diagnosis(found: Diagnosis) -> Outcome:
     if found.verdict == "used":
         return Outcome("passed", "used")
     first = found.findings[0]
-    return Outcome("failed", first.cause, f"{first.code} {printable(first.text)}")
+    return Outcome("failed", first.cause, f"{first.code} {first.text}")
 
 
 def of_trip(trip: RoundTrip) -> Outcome:
     """Return whether bytes came back from a device as they were sent."""
     if trip.reason is None:
         return Outcome("passed", "ok")
-    code = printable(trip.reason.code)
-    return Outcome("error" if code in _WRONG else "failed", code, printable(trip.reason.text))
+    code = trip.reason.code
+    return Outcome("error" if code in _WRONG else "failed", code, trip.reason.text)
 
 
 def of_verdicts(report: Report) -> Iterator[Outcome]:
@@ -112,7 +111,7 @@ def of_verdicts(report: Report) -> Iterator[Outcome]:
             state = "passed"
         elif report.exit_code == 0 or word in let_pass:
             state = "skipped"
-        yield Outcome(state, word, f"{printable(verdict.text)}: {word}{_figures(verdict)}")
+        yield Outcome(state, word, f"{verdict.text}: {word}{_figures(verdict)}")
 
 
 def of_problem(problem: Problem) -> Outcome:
@@ -122,7 +121,7 @@ def of_problem(problem: Problem) -> Outcome:
     state: State = "error" if problem.exit in _BROKEN else "failed"
     if problem.exit == 0:  # said, and let pass
         state = "skipped"
-    return Outcome(state, printable(found.code), entry + printable(found.message))
+    return Outcome(state, found.code, entry + found.message)
 
 
 def _let_pass(report: Report) -> set[str]:
@@ -175,32 +174,32 @@ def verdict_line(found: Diagnosis) -> str:
 def whose(found: Diagnosis) -> str:
     """Return the entry that a diagnosis is of."""
     if found.interpreter is not None:
-        return f"{printable(found.name or '')} of {printable(found.interpreter)}"
+        return f"{found.name or ''} of {found.interpreter}"
     if found.name is None:
         return "the map"
-    return f"{printable(found.name)}->{printable(found.requested or '')}"
+    return f"{found.name}->{found.requested or ''}"
 
 
 def finding_lines(found: Diagnosis) -> Iterator[str]:
     """Yield what was found of a name: the cause, the causes behind it, and what was seen."""
     for number, finding in enumerate(found.findings):
         yield f"{'also: ' if number else ''}{cause(finding)}"
-        yield f"  fix: {printable(finding.fix)}"
+        yield f"  fix: {finding.fix}"
     if found.name is not None:
-        yield f"seen: {printable(found.evidence)}"
+        yield f"seen: {found.evidence}"
 
 
 def cause(finding: Finding) -> str:
     """Return a cause in a line, its code first."""
     likely = " (likely)" if finding.certainty == "likely" else ""
-    return f"{finding.code} {finding.cause}{likely}: {printable(finding.text)}"
+    return f"{finding.code} {finding.cause}{likely}: {finding.text}"
 
 
 def examples(found: Iterable[Diagnosis]) -> Iterator[Table]:
     """Yield the examples of each name."""
     for one in found:
         if one.examples:
-            title = f"calls of Theano's users on {printable(one.name or '')}, x moved for each"
+            title = f"calls of Theano's users on {one.name or ''}, x moved for each"
             yield Table(title, EXAMPLES, tuple(map(_example, one.examples)), _fixes(one.examples))
 
 
@@ -208,7 +207,7 @@ def doctor_remarks(report: Report) -> Iterator[str]:
     """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
-    yield from (printable(note.message) for note in report.notes if note.code in _IN_RESULT)
+    yield from (note.message for note in report.notes if note.code in _IN_RESULT)
     if (code := _decisive(report)) is not None:
         yield f"`gpumap explain {code}` says more"
 
@@ -226,7 +225,7 @@ def _example(one: Example) -> tuple[str, ...]:
     copies = "-" if shares is None else f"{shares.upload + shares.download:.0%}"
     what = f"{one.found.code} {one.found.cause}" if one.found else _outcome(one)
     times = (estimate(one.device), estimate(one.host))
-    return (printable(one.words), str(one.calls), *times, copies, what)
+    return (one.words, str(one.calls), *times, copies, what)
 
 
 def _outcome(one: Example) -> str:
@@ -248,6 +247,4 @@ def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:
     for one in examples:
         if one.found is not None:
             found.setdefault(one.found.code, one.found)
-    return tuple(
-        text for one in found.values() for text in (cause(one), f"  fix: {printable(one.fix)}")
-    )
+    return tuple(text for one in found.values() for text in (cause(one), f"  fix: {one.fix}"))

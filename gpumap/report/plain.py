@@ -8,7 +8,6 @@ from gpumap import units
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.table import PIPED, Table, paragraph
 from gpumap.report.table import lines as layout
-from gpumap.text import printable
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -62,13 +61,13 @@ def lines(found: Iterable[Part | Table], room: int | None) -> Iterator[str]:
             yield from [""] if part.title else []
             yield from table_lines(part, room)
         else:
-            yield from paragraph(part.text, room) if part.filled else [part.text]
+            yield from paragraph(part.text, room if part.filled else None)
 
 
 def headline(report: Report) -> Iterator[str]:
     """Yield the answer, which comes first in every format."""
     if report.headline is not None:
-        yield printable(report.headline.text)
+        yield report.headline.text
 
 
 def room(style: Style) -> int | None:
@@ -85,10 +84,10 @@ def mapped_line(binding: Binding) -> str:
     """Return Theano's line for a name, of the device as resolved; no blank where no id is."""
     device = binding.device
     identity = device.pci or device.uuid
-    ref, name = printable(str(device.ref)), printable(device.name)
-    line = f"Mapped name {printable(binding.name)} to device {ref}: {name}"
+    ref, name = str(device.ref), device.name
+    line = f"Mapped name {binding.name} to device {ref}: {name}"
     if identity:
-        line += f" ({printable(identity)})"
+        line += f" ({identity})"
     return f"{line} (simulated)" if device.simulated else line
 
 
@@ -114,7 +113,7 @@ def skipped(report: Report) -> Iterator[Part]:
     if report.status != "skipped":
         return
     for problem in report.errors[:SHOWN]:
-        yield Part(f"skipped: {printable(problem.diagnostic.message)}", "unclear")
+        yield Part(f"skipped: {problem.diagnostic.message}", "unclear")
     if len(report.errors) > SHOWN:
         more = len(report.errors) - SHOWN
         yield Part(f"... and {more} more; --format json lists them all", "unclear")
@@ -124,7 +123,7 @@ def disturbed(report: Report) -> Iterator[str]:
     """Yield what figures must not be read without: that other processes had the cores."""
     for note in report.notes:
         if note.code == "cpu-contention":
-            yield f"{note.severity}: {printable(note.message)}"
+            yield f"{note.severity}: {note.message}"
 
 
 def _measured(report: Report, *, verbose: bool) -> Iterator[Part | Table]:
@@ -167,7 +166,7 @@ def table_lines(table: Table, room: int | None) -> Iterator[str]:
 def _devices(report: Report) -> Iterator[Part | Table]:
     for probe in report.backends:
         yield Part(backend_line(probe), "bold" if probe.usable else "unclear")
-        yield from (Part(f"  {printable(line)}") for line in about(probe))
+        yield from (Part(f"  {line}") for line in about(probe))
         yield from [device_table(probe)] if probe.devices else []
         yield Part("")
     if report.source is not None:
@@ -186,7 +185,7 @@ def paste_line(report: Report) -> str:
     text = report.source.text if report.source else ""
     scripted = any(device.backend == "fake" for device in report.devices)
     backend = " --backend fake" if scripted else ""
-    return f'gpumap check "{printable(text)}"{backend}'
+    return f'gpumap check "{text}"{backend}'
 
 
 def device_table(probe: Probe) -> Table:
@@ -196,26 +195,26 @@ def device_table(probe: Probe) -> Table:
 
 def backend_line(probe: Probe) -> str:
     """Return a backend's name, its version, and why it cannot be used if it cannot."""
-    version = f" {printable(probe.version)}" if probe.version else ""
-    reason = "" if probe.usable else f": not usable: {printable(probe.reason or 'no reason given')}"
-    return f"{printable(probe.name)}{version}{reason}"
+    version = f" {probe.version}" if probe.version else ""
+    reason = "" if probe.usable else f": not usable: {probe.reason or 'no reason given'}"
+    return f"{probe.name}{version}{reason}"
 
 
 def device_row(device: Device) -> tuple[str, ...]:
     """Return the texts of DEVICE_COLUMNS; a dash for a missing one."""
     identity = " ".join(i for i in (device.pci, device.uuid) if i)
     return (
-        printable(str(device.ref)),
-        printable(device.name),
-        printable(identity) or "-",
+        str(device.ref),
+        device.name,
+        identity or "-",
         units.memory(device.memory_total),
         units.memory(device.memory_free),
         "-" if device.units is None else str(device.units),
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
-        printable(_hardware(device)),
+        _hardware(device),
         _link(device),
-        printable(device.driver or "-"),
+        (device.driver or "-"),
     )
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from gpumap import units
 from gpumap.judge.programs import HOST, TARGET, WHY, seconds, shares, summary
 from gpumap.report.table import Table, estimate
-from gpumap.text import printable
 from gpumap.units import counted, ranges
 from gpumap.version import __version__
 
@@ -71,7 +70,7 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
         if event.start is not None and event.stop is not None:
             start, stop = _nanoseconds(event.start), _nanoseconds(event.stop)
             yield {
-                "name": printable(event.name),
+                "name": event.name,
                 "cat": event.kind + (",implicit" if event.implicit else ""),
                 "ph": "X",
                 "ts": (opened + start) / 1000,
@@ -82,8 +81,8 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
                     "bytes": event.nbytes,
                     "shape": list(event.shape),
                     "implicit": event.implicit,
-                    "device": printable(event.device),
-                    **({} if event.line is None else {"line": printable(event.line)}),
+                    "device": event.device,
+                    **({} if event.line is None else {"line": event.line}),
                 },
             }
 
@@ -102,7 +101,7 @@ def _metadata(trace: Trace, threads: Mapping[str, int]) -> Iterator[dict[str, An
     known = {b.name: f"{b.name} ({b.device.ref}, {b.device.name})" for b in trace.bindings}
     known[_HOST] = "host"
     for place, thread in threads.items():
-        name = printable(known.get(place, f"copies {place}"))
+        name = known.get(place, f"copies {place}")
         yield _perfetto_about("thread_name", trace.number, thread, {"name": name})
         yield _perfetto_about("thread_sort_index", trace.number, thread, {"sort_index": thread})
 
@@ -235,7 +234,7 @@ def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
     """
     rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
     title = f"use of devices in {seconds(found.elapsed)}"
-    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full().printable()
+    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full()
 
 
 def _use(use: Use, device: str) -> tuple[str, ...]:
@@ -303,10 +302,10 @@ RANKS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA
 
 
 def ranks(report: Report) -> Iterator[Table]:
-    """Yield the table, where the process was one of several; all of its text is printable."""
+    """Yield the table, where the process was one of several."""
     if not report.ranks:
         return
-    rows = tuple(tuple(map(printable, _rank(rank))) for rank in report.ranks)
+    rows = tuple(map(_rank, report.ranks))
     hosts = len({rank.host for rank in report.ranks})
     machines = "1 machine" if hosts == 1 else f"{hosts} machines"
     yield Table(f"{len(rows)} ranks on {machines}", RANKS, rows, ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from gpumap.escape import printable
 from gpumap.report import plain
 from gpumap.report.table import Table as TextTable
 from gpumap.report.table import lines as layout
@@ -53,7 +54,7 @@ def _looking(parts: Iterable[Part | TextTable], style: Style) -> Iterator[Text]:
         yield from _tables([part for part in found if isinstance(part, TextTable)], style)
         for part in found:
             if isinstance(part, plain.Part) and part is not plain.GAP:
-                yield Text(part.text, _LOOKS.get(part.look, ""), no_wrap=part.pasted)
+                yield Text(printable(part.text), _LOOKS.get(part.look, ""), no_wrap=part.pasted)
 
 
 def tables(found: Iterable[TextTable], style: Style) -> str:

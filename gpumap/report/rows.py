@@ -12,7 +12,7 @@ from gpumap.judge.ceilings import few, founded
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
-from gpumap.text import printable, short, shortened
+from gpumap.text import short, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,17 +37,12 @@ def told(report: Report) -> bool:
 
 
 def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
-    """Yield a table for each benchmark, backend and size; all of its text is printable.
+    """Yield a table for each benchmark, backend and size.
 
     What was judged stands last. `verbose`: with every row and column.
     """
     yield from figures(report, verbose=verbose)
     yield from verdicts(report, verbose=verbose)
-
-
-def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
-    """Yield the tables of what was measured or predicted."""
-    return map(Table.printable, _tables(report, verbose=verbose))
 
 
 def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -56,10 +51,11 @@ def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
         return iter(())
     from gpumap.report import judged
 
-    return map(Table.printable, judged.tables(report, verbose=verbose))
+    return judged.tables(report, verbose=verbose)
 
 
-def _tables(report: Report, *, verbose: bool) -> Iterator[Table]:
+def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
+    """Yield the tables of what was measured or predicted."""
     report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     if report.ranks:
@@ -126,7 +122,7 @@ def _renamed(report: Report) -> Report:
         return report
 
     def renamed(case: Case) -> Case:
-        bound = tuple(replace(b, name=short.get(printable(b.name), b.name)) for b in case.bindings)
+        bound = tuple(replace(b, name=short.get(b.name, b.name)) for b in case.bindings)
         return replace(case, bindings=bound, against=ids.get(case.against or "", case.against))
 
     ids: dict[str, str] = {}  # a reference stands before those that are relative to it
@@ -182,22 +178,20 @@ def _round_trips(found: SelfTest) -> Table:
     trips = tuple(
         (
             str(trip.device.ref),
-            "-" if trip.name is None else printable(trip.name),
+            "-" if trip.name is None else trip.name,
             trip.device.backend,
             "failed" if trip.reason else "ok",
         )
         for trip in found.round_trips
     )
-    why = tuple(
-        f"failed: {printable(trip.reason.text)}" for trip in found.round_trips if trip.reason
-    )
+    why = tuple(f"failed: {trip.reason.text}" for trip in found.round_trips if trip.reason)
     return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
 
 
 def _alarms(found: SelfTest) -> Table:
     rows = tuple(
         (
-            printable(alarms.name),
+            alarms.name,
             f"{alarms.runs} of {alarms.run_blocks} blocks",
             *map(str, (alarms.false, alarms.inconclusive, alarms.passed)),
         )
@@ -208,11 +202,7 @@ def _alarms(found: SelfTest) -> Table:
 
 
 def plan(report: Report) -> Iterator[str]:
-    """Yield what a dry run would have measured, and what that takes; printable."""
-    yield from map(printable, _plan(report))
-
-
-def _plan(report: Report) -> Iterator[str]:
+    """Yield what a dry run would have measured, and what that takes."""
     refs = {device.id: str(device.ref) for device in report.devices}
     for planned in report.plans:
         cases = [case for case in planned.cases if _tabled(case) and case.skip is None]
@@ -221,7 +211,7 @@ def _plan(report: Report) -> Iterator[str]:
         yield from (f"  {case.id}" for case in cases)
         yield from planned.about
         for place, taken in planned.memory.items():
-            yield f"memory: {units.memory(taken)} on {printable(refs.get(place, place))}"
+            yield f"memory: {units.memory(taken)} on {refs.get(place, place)}"
     settings = report.settings
     budget = units.together((settings["budget_s"],), "s")[0]
     if report.kind == "selftest":
@@ -232,12 +222,12 @@ def _plan(report: Report) -> Iterator[str]:
 
 
 def footer(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before; printable.
+    """Yield how it was measured, and how busy the machine was before.
 
     Where nothing was measured there is nothing to say, but of a trace that it was stopped early.
     """
     if report.measurements or report.selftest is not None:
-        yield from map(printable, _footer(report))
+        yield from _footer(report)
     elif report.kind == "trace":
         yield from _stopped(report)
 
@@ -362,7 +352,7 @@ def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[st
     for row in group:
         if (why := row.explanation) is not None and why.cause != _ODD:  # below its matrix
             texts = found.setdefault(why.cause, {})
-            texts.setdefault(printable(why.text), []).append(row.case.name)
+            texts.setdefault(why.text, []).append(row.case.name)
     for cause, texts in found.items():
         if len(texts) == 1 or verbose:
             for text, cases in texts.items():
@@ -381,7 +371,7 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
             done = key(row.case)
             what = (row.case.name, *(done.words if done is not None else ()))
             where = f"{' '.join(what)} on {short(row.case)}"
-            found.setdefault((row.status, printable(row.reason.text)), []).append(where)
+            found.setdefault((row.status, row.reason.text), []).append(where)
     for (status, text), all_ in found.items():
         cases = list(dict.fromkeys(all_))
         many = len(cases) > _NAMED and status == "skipped"

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap import units
-from gpumap.text import narrow, pieces, printable, short, width
+from gpumap.escape import printable
+from gpumap.text import narrow, pieces, short, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
@@ -53,21 +54,23 @@ class Line(NamedTuple):
     @property
     def text(self) -> str:
         """Return the line, indented."""
-        return f"{' ' * _INDENT}{''.join(text for text, _ in self.parts)}".rstrip()
+        return printable(f"{' ' * _INDENT}{''.join(text for text, _ in self.parts)}".rstrip())
 
 
 Columns = list[tuple[str, ...]]  # each with its heading first
 
 
 def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Line]:
-    """Yield a table, without its title and remarks, in so many columns if that can be.
+    """Yield a table, without its title and remarks, printable, in so many columns if that can be.
 
     Args:
         table: has rows.
         room: of a line, in columns; None: as wide as it comes.
         whole: leave no column out.
     """
-    columns: Columns = list(zip(table.columns, *table.rows, strict=True))
+    heads, *rows = (tuple(map(printable, row)) for row in (table.columns, *table.rows))
+    table = table._replace(columns=heads, rows=tuple(rows))
+    columns: Columns = list(zip(heads, *rows, strict=True))
     right: Container[str] = () if table.of_names else table.right
     whole = whole or table.of_names
     hidden: list[str] = []
@@ -104,12 +107,13 @@ def wrapped(text: str, room: int) -> list[str]:
 
 
 def paragraph(text: str, room: int | None) -> list[str]:
-    """Return a line as those that there is room for, all as far in."""
+    """Return a line as printable ones that there is room for, all as far in."""
+    text = printable(text)
     spaces = " " * (len(text) - len(text.lstrip(" ")))
     if room is None or width(text) <= room or room - len(spaces) < _LEAST:
         return [text]
     inner = wrapped(text.lstrip(" "), room - len(spaces))
-    return [f"{spaces}{line}" for line in inner]
+    return [printable(f"{spaces}{line}") for line in inner]
 
 
 def _wide(column: Sequence[str]) -> int:
@@ -203,13 +207,6 @@ class Table(NamedTuple):
     of_names: bool = False  # its headings are the user's, and mean nothing else
     right: Collection[str] = RIGHT
 
-    def printable(self) -> Table:
-        """Return the table with every text printable: names, ids and files are the user's."""
-        columns, remarks = (tuple(map(printable, texts)) for texts in (self.columns, self.remarks))
-        rows = tuple(tuple(map(printable, row)) for row in self.rows)
-        title = printable(self.title)
-        return self._replace(title=title, columns=columns, rows=rows, remarks=remarks)
-
     def full(self) -> Table:
         """Return the table without its columns of dashes: they tell nothing."""
         kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]
@@ -234,7 +231,7 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
 
     def told(case: Case) -> str:
         names = short(case)
-        return f"{names} ({printable(case.backend)})" if several else names
+        return f"{names} ({case.backend})" if several else names
 
     return told
 

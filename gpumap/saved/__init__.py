@@ -19,7 +19,6 @@ from gpumap.files import read_text
 from gpumap.model import replace
 from gpumap.model.trees import SCHEMA_VERSION, Refused, digest
 from gpumap.saved.reader import report
-from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -89,13 +88,13 @@ def _report(tree: Any, *, edited: bool = False) -> Report:
 
 def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
     where = "" if refused.path == "$" else f"{refused.path}: "
-    said = printable(f"{where}{refused.reason}")
+    said = f"{where}{refused.reason}"
     cut = said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"
-    place = f"cannot read the report {printable(str(path))}"
+    place = f"cannot read the report {path}"
     hint = refused.hint or _hint(tree)
     beside = path.with_suffix(".json")
     if hint == JSON and beside != path and beside.exists():
-        hint = f"give the report beside it, {printable(str(beside))}"
+        hint = f"give the report beside it, {beside}"
     return SourceError(f"{place}: {cut}", hint)
 
 
@@ -105,7 +104,7 @@ def _hint(tree: Any) -> str:
     version = tool.get("version") if isinstance(tool, dict) else None
     if not isinstance(version, str) or version == __version__:
         return _PROVES
-    wrote = f"gpumap {printable(version[:_VERSION])} wrote it, and this is {__version__}"
+    wrote = f"gpumap {version[:_VERSION]} wrote it, and this is {__version__}"
     return f"{wrote}: read it with that; or {_PROVES}"
 
 

@@ -21,7 +21,6 @@ from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import read_bytes, write_atomic
 from gpumap.model import Reason
-from gpumap.text import printable
 from gpumap.training.asynchronous import AsynchronousTraining
 from gpumap.training.network import ITEM, Network
 from gpumap.training.steps import Course, LocalTraining
@@ -307,7 +306,7 @@ def load_checkpoint(path: Path, task: Task) -> Array:
         SourceError: there is no such file, it is no checkpoint, or it is damaged.
         QuestionError: it is of another network.
     """
-    name = printable(str(path))
+    name = str(path)
     about, parameters = _read(path, name, _ITEM * task.parameters + _MORE)
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise SourceError(f"{name} is no checkpoint of gpumap", _FIX)
@@ -315,8 +314,8 @@ def load_checkpoint(path: Path, task: Task) -> Array:
         said = f"{name} is damaged: its parameters are not those that were written"
         raise SourceError(said, _FIX)
     if (about.get("network"), parameters.shape) != (task.name, (task.parameters,)):
-        of = printable(str(about.get("network")))
-        said = f"{name} is of {of}, {parameters.size} parameters, and not of {task.name}"
+        of, count = about.get("network"), parameters.size
+        said = f"{name} is of {of}, {count} parameters, and not of {task.name}"
         raise QuestionError(f"{said}, {task.parameters}", f"give one of {task.name}, or none")
     return parameters
 
@@ -328,5 +327,5 @@ def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
             parameters: Array = found["parameters"].astype(np.float32, casting="no")
             return json.loads(str(found["about"])), parameters
     except Exception as error:  # a damaged archive raises whatever its reader comes to
-        why = printable(f"{type(error).__name__}: {error}")
+        why = f"{type(error).__name__}: {error}"
         raise SourceError(f"{name} is no checkpoint: {why}", _FIX) from error

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gpumap.distributed.mpi import load
 from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
+from gpumap.escape import written
 from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks
 from gpumap.training.workers import Chosen
 
@@ -251,7 +252,7 @@ def main(words: Sequence[str]) -> int:
         )
     except GpumapError as error:
         if not rank():
-            sys.stderr.write(f"error: {error}\n  fix: {error.diagnostics[0].hint}\n")
+            sys.stderr.write(written((f"error: {error}", f"  fix: {error.diagnostics[0].hint}")))
         return int(error.exit_code)
     if epochs and not rank():
         Path(epochs).write_text(json.dumps(found), encoding="utf-8")

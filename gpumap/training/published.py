@@ -35,7 +35,7 @@ from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_text
 from gpumap.fit import FITS, straight
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published, replace
-from gpumap.text import fix, printable
+from gpumap.text import fix
 from gpumap.training.network import PARAMETERS
 from gpumap.training.network import nbytes as bytes_of
 
@@ -95,9 +95,9 @@ def chosen(found: Published, rows: Sequence[str]) -> Published:
     known = dict.fromkeys(cell.row for cell in found.cells)
     for row in rows:
         if row not in known:
-            there = f"choose of {', '.join(map(printable, known))}"
-            message = f"{printable(found.origin)} has no row {printable(row[:_SHOWN])}"
-            raise SourceError(message, fix(row, [printable(name) for name in known], there))
+            there = f"choose of {', '.join(known)}"
+            message = f"{found.origin} has no row {row[:_SHOWN]}"
+            raise SourceError(message, fix(row, known, there))
     kept = tuple(cell for cell in found.cells if cell.row in rows)
     return judged(Published(found.origin, found.source, kept))
 
@@ -144,7 +144,7 @@ class _Reader:
     """Reads the cells of a table, and collects what is wrong with them."""
 
     def __init__(self, origin: str, above: int) -> None:
-        self.place = f"cannot read the table {printable(origin)}"
+        self.place = f"cannot read the table {origin}"
         self.above = above
         self.problems: list[Diagnostic] = []
 
@@ -186,7 +186,7 @@ class _Reader:
         if missing:
             self._note(f"no column {', '.join(missing)}", fix, self.above + 1)
         elif wrong:
-            shown = printable(wrong[0][:_SHOWN])
+            shown = wrong[0][:_SHOWN]
             self._note(f'a column "{shown}" that cannot be', fix, self.above + 1)
 
     def _cell(self, header: Sequence[str], row: Sequence[str], line: int) -> Cell | None:
@@ -200,7 +200,7 @@ class _Reader:
             pattern, fix = _SECONDS if name.endswith("_s") else _WHOLE
             known = name == "network" or (not value and name not in _NEEDED)
             if not known and not (pattern.fullmatch(value) and float(value) > 0.0):
-                self._note(f'{name} is "{printable(value[:_SHOWN])}"', fix, line)
+                self._note(f'{name} is "{value[:_SHOWN]}"', fix, line)
         if self.problems:
             return None
         text = "+".join(filter(None, (values["train_s"], values.get("comm_s"))))
@@ -210,7 +210,7 @@ class _Reader:
     def _check_all(self, cells: Sequence[Cell]) -> None:
         for (row, devices), count in Counter((c.row, c.devices) for c in cells).items():
             if count > 1:
-                twice = f"{printable(row[:_SHOWN])} is there twice at {devices} devices"
+                twice = f"{row[:_SHOWN]} is there twice at {devices} devices"
                 self._note(twice, "drop one of them")
         if len(cells) > _MOST:
             self._note(f"it has more than {_MOST} cells", "take a part of it")

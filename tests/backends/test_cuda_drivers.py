@@ -123,9 +123,9 @@ def test_libgpuarray_loads_files_without_a_number(devices):
 
 @needs_pygpu
 def test_two_devices_that_cannot_be_opened(devices):
-    """Libgpuarray counts them; each error is a note in the driver's words, made printable."""
+    """Libgpuarray counts them; each error is a note in the driver's words."""
     found = devices("pygpu", *WHOLE, **stub(cuda_devices=2))
-    words = "cuDevicePrimaryCtxGetState: STUB: the stub says \\x1b[2J"
+    words = "cuDevicePrimaryCtxGetState: STUB: the stub says \x1b[2J"
     assert found["reason"] == f"cuda0: {words}; cuda1: {words}{NO_OPENCL}"
     assert found["fix"]
 

@@ -131,17 +131,17 @@ def test_without_nvml(ask, reason):
 
 
 def test_a_broken_device_does_not_hide_the_others(ask):
-    """Errors are notes, made printable, or the reason where no device works; names stay as is."""
+    """Errors are notes, or the reason where no device works; all texts stay as they are."""
     lost = NvmlGpu(2, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
     probe = ask(_Runtime(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
     assert [str(device.ref) for device in probe.devices] == ["cuda1"]
     assert probe.notes == (
-        "cuda0: busy \\x1b[2J0",
+        "cuda0: busy \x1b[2J0",
         "cuda: NVML's GPU 2: a GPU is lost: it has fallen off the bus",
     )
     probe = ask(_Runtime(*BOTH, broken={0, 1}))
     assert (probe.usable, probe.devices, bool(probe.fix)) == (False, (), True)
-    assert probe.reason == "cuda0: busy \\x1b[2J0; cuda1: busy \\x1b[2J1"
+    assert probe.reason == "cuda0: busy \x1b[2J0; cuda1: busy \x1b[2J1"
     assert ask(_Runtime((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE
 
 

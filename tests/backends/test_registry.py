@@ -23,10 +23,10 @@ def test_every_kind_has_a_default_that_drives_it():
     assert "fake" not in {name for names in DEFAULTS.values() for name in names}
 
 
-@pytest.mark.parametrize(("name", "shown"), [("torch", "torch"), ("", ""), ("\x1b[1m", r"\x1b[1m")])
-def test_a_name_that_is_none(name, shown):
+@pytest.mark.parametrize("name", ["torch", ""])
+def test_a_name_that_is_none(name):
     found = refusal(QuestionError, load, name, HOST)
-    assert f'no backend is called "{shown}"' == found.message
+    assert f'no backend is called "{name}"' == found.message
     assert f"choose one of {', '.join(REGISTRY)}" == found.hint
 
 

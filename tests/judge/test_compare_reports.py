@@ -245,11 +245,11 @@ def test_a_row_that_only_base_has_is_missing_and_one_that_only_new_has_is_new():
 
 @pytest.mark.parametrize("status", ["skipped", "failed"])
 def test_a_row_that_was_not_measured_is_not_there(status):
-    reason = Reason("device-lost", "gone\x1b[m")
+    reason = Reason("device-lost", "gone")
     bad = report(replace(row("one", noisy(0.01)), status=status, reason=reason))
     lost, come = only(report(row("one", noisy(0.01))), bad), only(bad, one())
     assert (lost.verdict, come.verdict) == ("missing", "new")
-    assert f"its row is {status}: gone\\x1b[m" in lost.text
+    assert f"its row is {status}: gone" in lost.text
     assert compare(bad, bad, 0.05) == Comparison((), ())
 
 
@@ -322,7 +322,6 @@ def test_the_samples_of_two_runs_are_pooled():
 @pytest.mark.parametrize(("others", "why"), [
     *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
     *(({"status": s}, f"status is {s}") for s in BROKEN),
-    ({"status": "\x1b[31m"}, "its status is \\x1b[31m"),
     ({"plans": (Plan(()),)}, "it is a dry run"),
     ({"measurements": ()}, "nothing is measured in it"), ({"fingerprint": None}, "which machine"),
 ])  # fmt: skip
@@ -332,7 +331,7 @@ def test_a_broken_report_cannot_be_compared(others, why):
 
 
 @pytest.mark.parametrize(("others", "apart", "around"), [
-    ({"cpu": "B\x1b"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
+    ({"cpu": "B"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
     ({"os": "Linux 6.2"}, 0, 1), ({"python": "3.12"}, 0, 1),
     ({"libraries": {"openblas": "0.3"}}, 0, 2), ({"drivers": {"cpu:0": "1"}}, 0, 1),
     ({"links": ("nvlink",)}, 0, 1), ({}, 0, 0),
@@ -342,7 +341,6 @@ def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):
         new = replace(one(), fingerprint=changed(MACHINE, hash=hash_, **others))
         assert (len(machines(one(), new)), len(surroundings(one(), new))) == (apart, around)
-    assert "\x1b" not in "".join(machines(one(), new))
 
 
 def test_a_name_that_is_another_device_now_is_another_machine():

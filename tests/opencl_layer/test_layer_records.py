@@ -90,12 +90,6 @@ def test_hostile_names_are_text(left):
     assert process.program == "\ufffd" * 384
 
 
-def test_a_name_of_hostile_characters_is_escaped_where_it_is_refused(left):
-    left.with_name("\x1b[2J.opencl").touch()
-    (problem,) = read(left.parent).refused
-    assert problem.message.isprintable()
-
-
 def test_nothing_else_is_read(left):
     left.rename(left.with_suffix(".txt"))
     assert read(left.parent) == ((), ())

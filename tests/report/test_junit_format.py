@@ -7,10 +7,10 @@ from junitparser.xunit2 import JUnitXml
 from made_reports import EVERY, case, figure, made, ok, problem, skipped
 
 from gpumap.errors import Exit
+from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Explanation, Reason, Samples, replace
 from gpumap.report import Style, render
-from gpumap.text import printable
 
 KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}
 

@@ -8,11 +8,11 @@ from made_reports import EVERY, case, made, ok, problem
 from markdown_it import MarkdownIt
 
 from gpumap.errors import Diagnostic
+from gpumap.escape import printable
 from gpumap.model import Case
 from gpumap.report import Style, render
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.markdown import LIMIT, code
-from gpumap.text import printable
 
 PARSER = MarkdownIt("gfm-like")  # tables, raw HTML and links that are none but look so
 OURS = ("<details><summary>Every row</summary>\n", "</details>\n")

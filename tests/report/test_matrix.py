@@ -222,7 +222,7 @@ def test_each_reason_is_told_of_its_own():
     few = [ok(row.case) for row in swept(report, "d2d")]
     assert said(report, *late, *wrong, *few, fits=()) == [
         f"no model of h2d a pinned sync: {NO_TIME}",
-        "no model of d2h a x sync: \\x1b[2J",
+        "no model of d2h a x sync: \x1b[2J",
         "no model of d2d a x sync: too few sizes were measured: raise --budget",
     ]
 

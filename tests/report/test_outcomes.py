@@ -134,7 +134,7 @@ def test_what_was_let_pass_is_said(word, setting, remarks):
 def test_a_skipped_run_says_what_is_not_there():
     gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
     lines = [part.text for part in plain.skipped(made("skipped", errors=tuple(gone)))]
-    assert lines[0] == "skipped: \\x1b[31m0: not there"
+    assert lines[0] == "skipped: \x1b[31m0: not there"
     assert lines[100:] == ["... and 2 more; --format json lists them all"]
     assert [part.text for part in plain.skipped(made("absent", 3, errors=tuple(gone)))] == []
 

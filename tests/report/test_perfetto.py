@@ -95,10 +95,9 @@ def test_what_has_no_times_has_no_place():
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_harmless(hostile):
+    """In a document that is ASCII; a viewer gets it as it is."""
     made = trace(event(hostile, name=hostile), names=(hostile, "b"), model=hostile)
-    found = document(made)
-    texts = [e["name"] for e in complete(found)] + list(threads(found).values())
-    assert all(text.isprintable() for text in texts)
+    assert [e["name"] for e in complete(document(made))] == [hostile]
 
 
 @given(st.lists(st.floats(0.0, 1e3, allow_subnormal=False), min_size=2, max_size=20))

@@ -17,7 +17,6 @@ from gpumap.extras import install
 from gpumap.machine.cuda import Why, uuid_text, version_text
 from gpumap.machine.tree import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host
@@ -108,7 +107,7 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
         try:
             devices.append(_device(ordinal, runtime, host, cuda))
         except runtime.CUDARuntimeError as error:
-            notes.append(f"cuda{ordinal}: {printable(str(error))}")
+            notes.append(f"cuda{ordinal}: {error}")
         else:
             notes.extend(_of_parent(devices[-1]))
     notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
@@ -203,6 +202,4 @@ def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
 def _of_parent(device: Device) -> list[str]:
     """Return whose part a device is."""
     parent = device.facts.get("parent")
-    return (
-        [] if parent is None else [f"MIG: {device.ref} is an instance of {printable(str(parent))}"]
-    )
+    return [] if parent is None else [f"MIG: {device.ref} is an instance of {parent}"]

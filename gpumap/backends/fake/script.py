@@ -68,7 +68,6 @@ from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
 from gpumap.model import Device, DeviceRef, Kind
 from gpumap.parse import canonical_identity, parse_map
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,20 +168,18 @@ def read(path: Path) -> Script:
     )
     entries = script.get("device", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise SourceError(f"{printable(str(path))}: device must be a list", "write [[device]]")
+        raise SourceError(f"{path}: device must be a list", "write [[device]]")
     scripts = tuple(_fields(entry, path) for entry in entries)
     ids = [device_of(script).id for script in scripts]
     if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
-        raise SourceError(
-            f"{printable(str(path))}: {min(repeated)} stands there twice", "keep one of them"
-        )
+        raise SourceError(f"{path}: {min(repeated)} stands there twice", "keep one of them")
     log = path.parent / script["log"] if "log" in script else None
     return Script(scripts, log, _host(script.get("host", {}), path))
 
 
 def _host(entry: Any, path: Path) -> FakeHost:
     if not isinstance(entry, dict):
-        raise SourceError(f"{printable(str(path))}: host must be a table", "write [host]")
+        raise SourceError(f"{path}: host must be a table", "write [host]")
     config.check_keys(entry, tuple(FakeHost.__dataclass_fields__), path)
     _check_values(entry, "the host", path)
     return FakeHost(**entry)
@@ -195,22 +192,19 @@ def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
     lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
     if entry.get("fault_in", "upload") not in _COPIES:
         copies = ", ".join(_COPIES)
-        raise SourceError(
-            f"{printable(str(path))}: fault_in is one of {copies}", "name one of them"
-        )
+        raise SourceError(f"{path}: fault_in is one of {copies}", "name one of them")
     if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
         faults = ", ".join(get_args(Fault)[1:])
-        place = printable(str(path))
-        raise SourceError(f"{place}: each [[device]] needs a ref; fault is one of {faults}")
+        raise SourceError(f"{path}: each [[device]] needs a ref; fault is one of {faults}")
     return FakeDevice(**{**entry, **lists})
 
 
 def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
     for key, value in entry.items():
         if not _fits(key, value):
-            pair = f"{key} = {printable(repr(value))[:60]}"
+            pair = f"{key} = {repr(value)[:60]}"
             hint = "`python -m pydoc gpumap.backends.fake.script` shows a script"
-            raise SourceError(f"{printable(str(path))}: {what} cannot have {pair}", hint)
+            raise SourceError(f"{path}: {what} cannot have {pair}", hint)
 
 
 def _fits(key: str, value: Any) -> bool:

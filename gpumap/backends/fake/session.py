@@ -38,7 +38,6 @@ from gpumap.backends.host_memory import hollow_array
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.model import Device
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +59,7 @@ class Log:
         try:
             self._add("")
         except OSError as error:
-            place = f"cannot write the log {printable(str(path))}"
+            place = f"cannot write the log {path}"
             raise SourceError(f"{place}: {error.strerror}", "check its path") from error
 
     def note(self, device: str, command: str, start: float, seconds: float) -> None:

@@ -20,7 +20,6 @@ from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
 from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Lack, Probe, replace
-from gpumap.text import printable
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host
@@ -211,7 +210,7 @@ def _found(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[
         if devices and _unlinked(platform, host):
             devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
         if not devices:
-            notes.append(f'platform {p} "{printable(platform.name.strip())}" {reason}')
+            notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
         for i, native in enumerate(devices):
             whole = DeviceRef(Kind.OPENCL, i, p)
             refs = [whole, *(replace(whole, part=part) for part in range(_parts(native)))]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree import ElementTree as ET
 
 from gpumap import units
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,7 +118,7 @@ def short(value: float, unit: str) -> str:
 INK, SOFT, RULE, PAGE = "#010203", "#010204", "#010205", "#010206"
 SERIES = ("#020301", "#020302", "#020303", "#020304", "#020305", "#020306")
 GOOD, UNCLEAR, BAD = "#030103", "#030102", "#030101"
-TITLE = "title:"  # begins the id of a group that has a title: what its text is short for
+_TITLE = "title:"  # begins the id of a group that has a title: what its text is short for
 _VARIABLES = {
     INK: "ink",
     SOFT: "soft",
@@ -135,6 +136,11 @@ _UNTURNED = re.compile(r"rotate\(-?0 [^)]*\)")
 _WITH_NUMBERS = ("d", "x", "y", "transform", "points", "width", "height", "cx", "cy", "r")
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _DROPPED = ("metadata", "style")
+
+
+def titled(title: str) -> str:
+    """Return the id of a group that has a title."""
+    return f"{_TITLE}{printable(title)}"
 
 
 def tidied(text: str, name: str) -> str:
@@ -186,9 +192,9 @@ def _shorten(element: ET.Element, names: dict[str, str]) -> None:
     old = found.pop("id", "")
     if old in names:
         found["id"] = names[old]
-    if old.startswith(TITLE):
+    if old.startswith(_TITLE):
         title = ET.Element("title")
-        title.text = old.removeprefix(TITLE)
+        title.text = old.removeprefix(_TITLE)
         element.insert(0, title)
     if _HREF in found:
         found["href"] = f"#{names[found.pop(_HREF)[1:]]}"

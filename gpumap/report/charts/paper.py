@@ -14,8 +14,8 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from gpumap.extras import install
-from gpumap.report.charts import INK, PAGE, RULE, SERIES, SOFT, TITLE, Chart, ends, short, tidied
-from gpumap.text import label, printable
+from gpumap.report.charts import INK, PAGE, RULE, SERIES, SOFT, Chart, ends, short, tidied, titled
+from gpumap.text import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -240,11 +240,11 @@ def write(
     One that is cut off, or short for `title`, shows the whole when it is pointed at.
     """
     whole = figure.get_figheight() * _DOTS
-    shown, title = label(text, _WORDS), printable(title or text)
+    shown, title = label(text, _WORDS), titled(title or text)
     how |= {"bbox": {"facecolor": PAGE, "edgecolor": "none", "pad": 1.0}, "va": "baseline"}
     found = figure.text(x / WIDTH, 1 - y / whole, shown, color=color, **how)
-    if shown != title:
-        found.set_gid(f"{TITLE}{title}")
+    if titled(shown) != title:
+        found.set_gid(title)
 
 
 def bar(axes: Axes, at: float, figure: Estimate, high: float) -> None:

@@ -16,7 +16,6 @@ from gpumap.report.charts import (
     INK,
     SERIES,
     SOFT,
-    TITLE,
     UNCLEAR,
     Chart,
     capped,
@@ -27,10 +26,11 @@ from gpumap.report.charts import (
     paper,
     reach,
     short,
+    titled,
 )
 from gpumap.report.judged import rank
 from gpumap.report.table import estimate, named
-from gpumap.text import briefly, label, printable
+from gpumap.text import briefly, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -417,4 +417,4 @@ def _draw_runs(
     named = [n for n, _ in points][::step]
     paper.ticks(axes.xaxis, named, [label(labels[n], 16) for n in named])
     for n, text in zip(named, axes.get_xticklabels(), strict=True):
-        text.set(rotation=35, ha="right", rotation_mode="anchor", gid=TITLE + printable(labels[n]))
+        text.set(rotation=35, ha="right", rotation_mode="anchor", gid=titled(labels[n]))

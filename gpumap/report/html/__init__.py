@@ -14,13 +14,13 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
+from gpumap.escape import printable
 from gpumap.extras import pip
 from gpumap.judge.ceilings import few
 from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
 from gpumap.report.table import RIGHT, Table
-from gpumap.text import printable
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
