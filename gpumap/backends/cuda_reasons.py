@@ -12,8 +12,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import VARIABLE, Known, Why, driver, explain, version_text
-from gpumap.machine.nvml import NOT_INSTALLED, NvmlUnavailable, gpus
+from gpumap.machine.cuda import (
+    MISMATCH,
+    NO_DRIVER,
+    VARIABLE,
+    Known,
+    Why,
+    driver,
+    explain,
+    version_text,
+)
+from gpumap.machine.nvml import NvmlUnavailable, gpus
 
 if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDriver
@@ -22,11 +31,6 @@ if TYPE_CHECKING:
 NO_DEVICE = 100
 TOO_OLD = 35
 
-
-NO_DRIVER = Why(
-    "no NVIDIA driver: libcuda.so.1 cannot be loaded",
-    "install NVIDIA's driver; start a container with --gpus all",
-)
 
 # CUDA status -> why; the numbers are the same in the driver's and in the runtime's interface.
 _REASONS = {
@@ -47,10 +51,7 @@ _REASONS = {
         "the NVIDIA driver is not ready: its fabric manager does not run",
         "start it: systemctl start nvidia-fabricmanager",
     ),
-    803: Why(
-        "the NVIDIA driver and its library differ in version",
-        "restart the machine, or load the driver again: it was updated while in use",
-    ),
+    803: MISMATCH,
     804: Why(
         "CUDA's compatibility library does not work with this device",
         "take the `compat` folder out of LD_LIBRARY_PATH",
@@ -86,7 +87,7 @@ class Cuda:
         try:
             return gpus(), None
         except NvmlUnavailable as error:
-            return None, None if error.reason == NOT_INSTALLED else error.reason
+            return None, None if error.status is None else error.reason
 
     @property
     def gpus(self) -> tuple[NvmlGpu, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
 from gpumap.errors import Exit
-from gpumap.machine.cuda import VARIABLE, Known, explain
+from gpumap.machine.cuda import NO_DRIVER, VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _no_driver(known: Evidence, named: Named) -> Shown | None:
         return None
     if known.fake():
         return None
-    fix = "install NVIDIA's driver; start a container with --gpus all"
-    return Shown({"what": "libcuda.so.1 cannot be loaded", "fix": fix})
+    return Shown({"what": "libcuda.so.1 cannot be loaded", "fix": NO_DRIVER.fix})
 
 
 def _driver_old(known: Evidence, named: Named) -> Shown | None:

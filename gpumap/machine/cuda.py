@@ -56,6 +56,16 @@ class Why(NamedTuple):
     lack: Lack | None = None
 
 
+NO_DRIVER = Why(
+    "no NVIDIA driver: libcuda.so.1 cannot be loaded",
+    "install NVIDIA's driver; start a container with --gpus all",
+)
+MISMATCH = Why(
+    "the NVIDIA driver and its library differ in version",
+    "restart the machine, or load the driver again: it was updated while in use",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     text: str

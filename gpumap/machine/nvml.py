@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
+from gpumap.machine.cuda import MISMATCH, NO_DRIVER
 from gpumap.machine.tree import pci_address
 from gpumap.model import Device, GpuState, Kind
 
@@ -62,20 +63,13 @@ _PROBLEMS = {
         "allow this user to open /dev/nvidiactl and /dev/nvidia*",
     ),
     9: ("the NVIDIA driver is not loaded", "load it (modprobe nvidia), or install it"),
-    12: (
-        "no NVIDIA driver library (libnvidia-ml.so.1)",
-        "install the NVIDIA driver; start a container with --gpus all",
-    ),
+    12: ("no NVIDIA driver library (libnvidia-ml.so.1)", NO_DRIVER.fix),
     15: ("a GPU is lost: it has fallen off the bus", "restart the machine"),
     17: ("the system blocked the NVIDIA driver", "see dmesg"),
-    18: (
-        "the NVIDIA driver and its library differ in version",
-        "restart the machine, or load the driver again: it was updated while in use",
-    ),
+    18: (MISMATCH.reason, MISMATCH.fix),
 }
 
 
-NOT_INSTALLED = "pynvml is not installed"  # which says nothing of the driver
 INSTALL = pip("install", NVML)
 
 
@@ -86,7 +80,7 @@ class NvmlUnavailable(AbsentError):
 
     def __init__(self, reason: str, fix: str | None = None, *, status: int | None = None) -> None:
         super().__init__(reason, hint=fix)
-        self.status = status  # of nvml.h; None: its library was not reached
+        self.status = status  # of nvml.h; None: no pynvml, which says nothing of the driver
         self.forbidden = status == _NO_PERMISSION
         self.reason = reason
         self.fix = fix
@@ -157,7 +151,7 @@ def _pynvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise NvmlUnavailable(NOT_INSTALLED, INSTALL) from error
+        raise NvmlUnavailable("pynvml is not installed", INSTALL) from error
     return pynvml
 
 
