@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
 
@@ -209,30 +209,35 @@ def refused_device(options: TheanoOptions) -> str | None:
     return None if not value or value.startswith(_ALLOWED) else value
 
 
-def lost_names(options: TheanoOptions) -> dict[str, str]:
-    """Return the names that Theano prints as mapped and does not define, each with who came first.
+class Owner(NamedTuple):
+    """Who has the device of a name that Theano does not define, and how the name gets one."""
 
-    That is `device=cuda0`, or another name.
-    """
-    lost: dict[str, str] = {}
-    owners: dict[str, str] = {}
+    words: str  # `device=cuda0`, or another name
+    fix: str
+
+
+def lost_names(options: TheanoOptions) -> dict[str, Owner]:
+    """Return the names that Theano prints as mapped and does not define, with who came first."""
+    lost: dict[str, Owner] = {}
+    owners: dict[str, Owner] = {}
     for key in ("init_gpu_device", "device"):  # with contexts both do the same; device wins
         value = options.get(key, ("", ""))[0]
-        owners = {value: f"{key}={value}"} if value.startswith(_GPUS) else owners
+        option = _cut(f"{key}={value}")
+        owners = {value: Owner(option, f"remove {option}")} if value.startswith(_GPUS) else owners
     for entry in options.get("contexts", ("", ""))[0].split(";"):
         name, arrow, device = (part.strip() for part in entry.partition("->"))
-        if arrow and device in owners and owners[device] != name:
-            lost[name] = owners[device]
-        owners.setdefault(device, name)
+        own = Owner(_cut(name), "give each name a device of its own")
+        owner = owners.setdefault(device, own)
+        if arrow and owner != own:
+            lost[name] = owner
     return lost
 
 
 def theano_notes(options: TheanoOptions) -> Iterator[Diagnostic]:
     """Yield what becomes of a map in Theano, by its other options."""
     for name, owner in lost_names(options).items():
-        message = f'Theano does not define "{_cut(name)}": {_cut(owner)} has its device'
-        hint = f"remove {_cut(owner)}" if "=" in owner else "give each name a device of its own"
-        yield Diagnostic("theano-lost-name", message, hint=hint, severity="warning", name=name)
+        message = f'Theano does not define "{_cut(name)}": {owner.words} has its device'
+        yield Diagnostic("theano-lost-name", message, None, None, owner.fix, "warning", name)
     if (device := refused_device(options)) is not None:
         origin = options["device"][1]
         message = f"device={_cut(device)} ({_cut(origin)}): Theano refuses it when it is imported"

@@ -109,8 +109,7 @@ def _lost(known: Evidence, named: Named) -> Shown | None:
     owner = lost_names(_options(known)).get(named.name)
     if owner is None:
         return None
-    fix = f"remove {_cut(owner)}" if "=" in owner else "give each name a device of its own"
-    return Shown({"name": _cut(named.name), "owner": _cut(owner), "fix": fix})
+    return Shown({"name": _cut(named.name), "owner": owner.words, "fix": owner.fix})
 
 
 def _old_name(known: Evidence, _: Named) -> Shown | None:
