@@ -54,7 +54,8 @@ class Series:
     empty_sync: float = 0.0
     shared: bool = False  # its devices are the same hardware, and take it from each other
     taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
-    throttled: dict[int, str] = field(default_factory=dict)  # by block: what held a device back
+    # by block: what held its devices back
+    throttled: dict[int, dict[str, str]] = field(default_factory=dict)
     control: str = ""  # the id of the control product before its samples
     beside: dict[int, float] = field(default_factory=dict)  # by block: seconds of the control
     latest: tuple[float, float] = (0.0, 0.0)  # of a control: when it was taken, and its seconds
@@ -62,8 +63,8 @@ class Series:
     @property
     def power_capped(self) -> bool:
         """Whether the power limit held in every sample: that is the steady state."""
-        every = [self.throttled.get(block) for block in self.taken]
-        return bool(every) and all(why is not None and why.endswith(_POWER) for why in every)
+        every = [{*self.throttled.get(block, {}).values()} for block in self.taken]
+        return bool(every) and all(whys == {_POWER} for whys in every)
 
 
 def sample(series: Series, clock: Clock) -> Taken:
@@ -238,7 +239,7 @@ def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
 
 
 def _marks(
-    taken: Sequence[Taken], throttled: Sequence[str | None], *, shared: bool
+    taken: Sequence[Taken], throttled: Sequence[Mapping[str, str] | None], *, shared: bool
 ) -> Iterator[SampleMark]:
     """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
 
@@ -252,8 +253,9 @@ def _marks(
         if lost > _PREEMPTED and not shared:
             detail = f"its core was elsewhere for {lost:.0%} of the time"
             yield SampleMark(number, "preempted", detail)
-        if (why := throttled[number]) is not None:
-            yield SampleMark(number, "throttled", why)
+        if held := throttled[number]:
+            whys = (f"{device}: {why}" for device, why in held.items())
+            yield SampleMark(number, "throttled", "; ".join(whys))
 
 
 def _lost(part: Part) -> float:

@@ -89,8 +89,7 @@ class Throttling:
             return
         held = self._ask(self._devices[self._unjudged[-1][0]])
         for id_, series, block in self._unjudged:
-            if words := [f"{d}: {held[d]}" for d in self._devices[id_] if d in held]:
-                series.throttled[block] = "; ".join(words)
+            series.throttled[block] = {d: held[d] for d in self._devices[id_] if d in held}
         self._unjudged.clear()
 
     def _ask(self, at_work: Collection[str]) -> Mapping[str, str]:
