@@ -125,20 +125,18 @@ def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...]
     """Return headings, and a line for each copy."""
     if not every:
         return (), ()
-    columns: list[tuple[str, list[str]]] = [
-        ("copy", [copy.what for copy in every]),
-        ("on", [short(next(iter(copy.rows.values())).case) for copy in every]),
-        *((amount(size), [spread(copy.time(size)) for copy in every]) for size in sizes),
-    ]
-    if any(copy.fit for copy in every):
-        columns += [
-            (head, [_modelled(copy, metric) for copy in every]) for head, metric in _MODEL.items()
-        ]
-        columns.append((_HALF, [_half(copy) for copy in every]))
-    else:
-        columns.append(rates([copy.rate(sizes[0]) for copy in every], "bandwidth", "B/s"))
-    columns.append(("trust", [copy.trust for copy in every]))
-    return tuple(head for head, _ in columns), tuple(zip(*(c for _, c in columns), strict=True))
+    rate, rated = rates([copy.rate(sizes[0]) for copy in every], "bandwidth", "B/s")
+    fitted, lines = any(copy.fit for copy in every), []
+    for copy, speed in zip(every, rated, strict=True):
+        where, times = next(iter(copy.rows.values())).case, (copy.time(size) for size in sizes)
+        models = (*(_modelled(copy, metric) for metric in _MODEL.values()), _half(copy))
+        last = models if fitted else (speed,)
+        lines.append((copy.what, short(where), *map(spread, times), *last, copy.trust))
+    return _heads(sizes, (*_MODEL, _HALF) if fitted else (rate,)), tuple(lines)
+
+
+def _heads(sizes: Iterable[int], last: Iterable[str]) -> tuple[str, ...]:
+    return ("copy", "on", *map(amount, sizes), *last, "trust")
 
 
 def _modelled(copy: _Copy, metric: str) -> str:
@@ -157,7 +155,6 @@ def _ranges(
 ) -> tuple[tuple[str, ...], Lines]:
     """Return headings, and a line for each way: the lowest and the highest of all devices."""
     metrics = _MODEL if any(copy.fit for group in groups for copy in group) else {}
-    heads = ("copy", "on", *map(amount, sizes), *(metrics or ("bandwidth",)), "trust")
     lines = []
     for group in groups:
         noun = "pairs" if len(group) > names else "devices"
@@ -169,7 +166,7 @@ def _ranges(
         few = f" {count} of {len(group)}" if worst != "ok" and count < len(group) else ""
         cells = (group[0].what, f"{len(group)} {noun}", *times, *models, *rate, f"{worst}{few}")
         lines.append(cells)
-    return heads, tuple(lines)
+    return _heads(sizes, metrics or ("bandwidth",)), tuple(lines)
 
 
 def ranged(figures: Iterable[Estimate | None]) -> str:
