@@ -10,7 +10,7 @@ from gpumap.app import comparison as comparing
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.pairs import LAST, joined
 from gpumap.judge.several_reports import broken, contradiction, machines, mixed, surroundings
-from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, Samples, replace
+from gpumap.model import Binding, Estimate, Plan, Reason, Samples, replace
 from gpumap.model import replace as changed
 
 
