@@ -75,11 +75,6 @@ class Counts(NamedTuple):
         """Bytes from the device to the host."""
         return self.read_bytes + self.map_read_bytes
 
-    @property
-    def waits(self) -> int:
-        """Calls in which the host waited for the device."""
-        return self.finishes + self.event_waits + self.blocking_calls
-
 
 class CountedDevice(NamedTuple):
     """A device that a program opened, as its OpenCL lists it, and what the program did with it.
@@ -115,7 +110,7 @@ class CountedProcess(NamedTuple):
         unplaced: counts of no known device, or of memory shared by several.
         functions: functions that the driver handed out, and that are not counted.
         function: the name of the first of them.
-        loaders: further OpenCL loaders in the process that could not be counted.
+        loaders: further OpenCL loaders in the process, and forks of it, that could not be counted.
     """
 
     pid: int

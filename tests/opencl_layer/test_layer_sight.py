@@ -137,13 +137,20 @@ def test_a_process_that_ended(counting):
     assert sight(pid, counting.folder) == "gone"
 
 
+def test_a_process_that_nobody_has_waited_for_is_gone(counting):
+    """It has no variables any more, which is no reason to say that it was started without."""
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert sight(process.pid, counting.folder) == "gone"
+
+
 def test_a_process_that_is_not_shown(counting, tmp_path):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "maps").mkdir()  # as good as unreadable: the read fails
     assert sight(7, counting.folder, tmp_path) == "gone"
     if os.geteuid() == 0:
         pytest.skip("root may read what others run")
-    assert sight(1, counting.folder) == "unreadable"
+    assert sight(1, counting.folder) == "privileges"
 
 
 def test_a_program_in_the_middle_of_loading(counting, program):
