@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -45,6 +46,7 @@ CONTESTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "chain": (own.chain, "pyopencl"),
     "names": (own.names, ""),
     "measuring": (own.measuring, "numpy:cpu0"),
+    "hyperfine": (own.hyperfine, ""),
     "start": (own.start, ""),
 }
 PARTS = (*CONTESTS, "growth")
@@ -149,6 +151,8 @@ def _missing() -> Iterator[str]:
     """Yield what is not measured here, and why."""
     if not DEBIAN.exists():
         yield "CLBlast through pygpu is missing: no .venv-pygpu (make unit-pygpu makes it)."
+    if shutil.which("hyperfine") is None:
+        yield "hyperfine is missing: apt-get install hyperfine."
 
 
 if __name__ == "__main__":

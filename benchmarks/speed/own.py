@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import gpumap
+from benchmarks import children
 from benchmarks.contest import Contest, looped, sampled
+from gpumap import stats
 from gpumap.backends.base import Clock
 from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
 from gpumap.bench.products import DotRound, Pair, Product
@@ -30,7 +36,21 @@ LOOP = 1.03  # of the time of a loop of the same products
 TWO = 1.8  # times as fast as one name
 FUSED = {10_000: 1.3, 10_000_000: 1.5}  # rows -> times as fast as five kernels
 SIZE = 1024
+HASTE = 0.5  # of the time that hyperfine takes for the same precision
 _SAMPLE = 0.02  # seconds
+_PRECISION = 0.02  # half of an interval, as a share
+_RUNS = 20  # of each of hyperfine's commands
+_PRODUCTS = 20  # in a run of hyperfine's
+# Its whole time is what hyperfine sees: twice, with and without the products.
+_PROGRAM = f"""
+import sys
+import numpy as np
+rng = np.random.default_rng(1)
+a, b = (rng.random(({SIZE}, {SIZE}), dtype="float32") for _ in range(2))
+out = np.empty_like(a)
+for _ in range(int(sys.argv[1])):
+    np.matmul(a, b, out=out)
+"""
 
 
 def start(_session: Session) -> Iterator[Contest]:
@@ -79,6 +99,70 @@ def measuring(session: Session) -> Iterator[Contest]:
             lambda: pinned.submit(plain).result(),
             most=LOOP,
         )
+
+
+def hyperfine(_session: Session) -> Iterator[Contest]:
+    """Yield a product on a core by `gpumap bench dot` and by hyperfine: its time, and theirs."""
+    if shutil.which("hyperfine") is None:
+        return
+    ours, theirs = _Kept(_by_gpumap), _Kept(_by_hyperfine)
+    what = f"a product of {SIZE} on a core"
+    yield Contest(what, "hyperfine", ours.figure, theirs.figure, most=LOOP)
+    yield Contest(
+        f"±{_PRECISION:.0%} of it", "by hyperfine", ours.lasting, theirs.lasting, most=HASTE
+    )
+
+
+class _Kept:
+    """The figures of runs, and in the same order how long each of them took."""
+
+    def __init__(self, run: Callable[[], tuple[float, float]]) -> None:
+        self._run = run
+        self._lasted: list[float] = []
+
+    def figure(self) -> float:
+        """Run, and return what was measured."""
+        figure, lasted = self._run()
+        self._lasted.append(lasted)
+        return figure
+
+    def lasting(self) -> float:
+        """Return the seconds of the earliest run that was not yet returned."""
+        return self._lasted.pop(0)
+
+
+def _by_gpumap() -> tuple[float, float]:
+    """Return the seconds of a product, and of the command."""
+    words = ("bench", "dot", "one->cpu0", "--cases", "one", "--precision", f"{_PRECISION:.0%}")
+    tool = str(Path(sys.executable).parent / "gpumap")
+    done = children.run((tool, *words, "--size", str(SIZE), "--quiet", "--json"))
+    rows = done.report["measurements"]
+    return next(
+        row["metrics"]["time"]["value"] for row in rows if row["case"] == "one"
+    ), done.elapsed
+
+
+def _by_hyperfine() -> tuple[float, float]:
+    """Return the seconds of a product, and of the first runs that give it precisely enough."""
+    with tempfile.TemporaryDirectory(prefix="gpumap-speed-") as folder:
+        program, out = Path(folder, "products.py"), Path(folder, "out.json")
+        program.write_text(_PROGRAM, encoding="utf-8")
+        python = f"taskset --cpu-list 0 {sys.executable} {program}"
+        limits = ("--shell", "none", "--warmup", "1", "--runs", str(_RUNS))
+        several, none = f"{python} {_PRODUCTS}", f"{python} 0"
+        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        command = ("hyperfine", *limits, "--export-json", str(out), several, none)
+        done = children.run(command, env=env)
+        if done.exit_code:
+            raise RuntimeError(f"hyperfine: {done.err.strip()}")
+        several_s, none_s = (each["times"] for each in json.loads(out.read_text())["results"])
+    each = [(a - b) / _PRODUCTS for a, b in zip(several_s, none_s, strict=True)]
+    gone = list(accumulate(a + b for a, b in zip(several_s, none_s, strict=True)))
+    for count in filter(stats.enough, range(len(each))):
+        found = stats.location(each[:count])
+        if found.high - found.low <= 2 * _PRECISION * found.value:
+            return found.value, gone[count - 1]
+    return stats.location(each).value, gone[-1]  # it would take longer still
 
 
 def names(_session: Session) -> Iterator[Contest]:

@@ -56,8 +56,9 @@ class Caller:
     """The thread that waits for copies: while it does, on the core of the one device that has one.
 
     So a call is what a program meets that is bound to its core, as `gpumap run` binds it. From
-    another core each call wakes the device's: on a virtual machine 60 us of 70, where the copy of
+    another core each wait wakes the device's: on a virtual machine 60 us of 70, where the copy of
     400 bytes takes 8, and a call has the one or the other time by where the system put the caller.
+    Of copies in a queue the last wait alone would be so long, and samples with it.
     """
 
     def __init__(self, sessions: Sequence[Session]) -> None:
@@ -91,7 +92,7 @@ class Copies(Round):
         self._targets = targets
         self._place = place
         self._sync = self.waits = sync
-        self._caller = Caller(sessions if sync else ())
+        self._caller = Caller(sessions)
         self._mark = object()  # and not the round: it holds the ends, which would hold it
 
     def _wait(self) -> None:
@@ -101,7 +102,7 @@ class Copies(Round):
         """Queue the copy `repeat` times."""
 
     def renew(self) -> None:
-        """Bind the calling thread, where it waits for each copy."""
+        """Bind the calling thread."""
         self._caller.bind()
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
@@ -116,9 +117,11 @@ class Copies(Round):
 
     def finish(self) -> None:
         """Wait for what was queued; copies that are waited for one by one have been."""
-        self._caller.release()
-        if not self._sync:
-            self._wait()
+        try:
+            if not self._sync:
+                self._wait()
+        finally:
+            self._caller.release()
 
     def _claim(self) -> None:
         for cut in self._targets:

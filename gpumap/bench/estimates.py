@@ -20,7 +20,7 @@ from gpumap import stats
 from gpumap.bench.registry import specified
 from gpumap.dtypes import np
 from gpumap.judge.ceilings import hardware_groups
-from gpumap.model import FEWEST, Case, Estimate, Fit, HeldBack
+from gpumap.model import Case, Estimate, Fit, HeldBack, separate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,17 +85,11 @@ def ratio(
 
     Where each was disturbed in blocks in which the other was not, it is the ratio of two medians.
     """
-    if apart(over, under):
+    if separate(over.keys(), under.keys()):
         sides = (located(list(times.values()), "s", confidence) for times in (over, under))
         return quotient(*sides)
     each = ratios(over, under)
     return located(each, "1", confidence) if each else None
-
-
-def apart(over: Times, under: Times) -> bool:
-    """Return whether two rows have an interval each, and blocks in which the other has none."""
-    within = over.keys() <= under.keys() or under.keys() <= over.keys()
-    return not within and min(len(over), len(under)) >= FEWEST
 
 
 def quotient(over: Estimate, under: Estimate) -> Estimate | None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gpumap.bench.base import Benchmark, Observer, Settings
     from gpumap.model import Case, Check, Group, Why
 
+_SWEEP = 2  # times as much time for a sweep as for a group of one size
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
@@ -92,10 +93,12 @@ class Runner:
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             left = plan.groups[number:]
-            wanted = left if group.extra else [one for one in left if not one.extra]
+            sweeps = sum(one.extra for one in left)
+            every, own = len(left) + (_SWEEP - 1) * sweeps, _SWEEP if group.extra else 1
+            wanted = every if group.extra else len(left) - sweeps
             now = self._now()
-            share, least = ((end - now) / len(groups) for groups in (left, wanted))
-            rows = self._measure(group, now + share, now + least)
+            each = (end - now) * own
+            rows = self._measure(group, now + each / every, now + each / wanted)
             self._observer.ended(rows)
             yield from rows
 

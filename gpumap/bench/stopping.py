@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.estimates import apart, by_block, ratios
+from gpumap.bench.estimates import by_block, ratios
 from gpumap.bench.registry import in_sweep, is_control
+from gpumap.model import separate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -226,7 +227,8 @@ def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing
     for case in group.cases:
         if case.id in samples:
             before = blocks.get(case.against or "", {})
-            each = [] if apart(before, blocks[case.id]) else ratios(before, blocks[case.id])
+            own = blocks[case.id]
+            each = [] if separate(before.keys(), own.keys()) else ratios(before, own)
             rows[case.id] = Standing(each or samples[case.id].seconds, bool(each))
     return rows
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from gpumap import stats
 from gpumap.bench.registry import find, requested
 from gpumap.judge.selectors import Identified
-from gpumap.model import FEWEST, Estimate, Measurement
+from gpumap.model import Estimate, Measurement, separate
 from gpumap.text import printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
     over, under = reference.judged if reference else None, row.judged
     if over is None or under is None:
         return None
-    if over.blocks != under.blocks and min(len(over.blocks), len(under.blocks)) >= FEWEST:
+    if separate({*over.blocks}, {*under.blocks}):
         return median(over.seconds) / median(under.seconds)
     each = dict(zip(over.blocks, over.seconds, strict=True))
     pairs = zip(under.blocks, under.seconds, strict=True)

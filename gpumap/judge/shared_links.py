@@ -144,6 +144,18 @@ def _busy(evidence: Together) -> Said | None:
     return evidence.busy(len(evidence.bindings) - evidence.gain.value)
 
 
+def _slower(evidence: Together) -> Said | None:
+    """At once they take longer than one after the other, which no link that is shared can do."""
+    whole = sum(evidence.alone.values())
+    if evidence.gain.high >= 1.0 or evidence.time <= whole:
+        return None
+    text = (
+        f"at once they take {time_of(evidence.time)}, one after the other {time_of(whole)}; the "
+        "rest are calls and waiting, and one host does them for all"
+    )
+    return text, {"time": seconds(evidence.time), "copy": seconds(whole)}
+
+
 def _calls(evidence: Together) -> Said | None:
     """The host hands over one copy after the other, and a call takes as long as a copy."""
     calls = evidence.calls.values()
@@ -190,6 +202,7 @@ _AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
     ("synchronisation", _waiting),
     ("cpu-contention", _busy),
     ("serialised", _calls),
+    ("synchronisation", _slower),
     ("shared-link", _link),
 )
 _BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (

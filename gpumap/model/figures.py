@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
 
 UNDISTURBED = 0.98  # share of a sample in which its threads ran, at least
 FEWEST = 6  # such samples, of which there is an interval
+
+
+def separate(over: AbstractSet[int], under: AbstractSet[int]) -> bool:
+    """Return whether two rows have an interval each, and blocks in which the other has none.
+
+    Then their ratio is one of medians; else the median of one ratio for each shared block.
+    """
+    within = over <= under or under <= over
+    return not within and min(len(over), len(under)) >= FEWEST
+
+
 LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 # Unit and meaning of each metric; and of what is computed, and not measured.

@@ -54,6 +54,24 @@ def controlled(params=PARAMS):
     return [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
 
 
+def test_a_sweep_has_twice_the_time_of_a_size():
+    """And what the sizes leave of theirs: a model wants many sizes, each in every block."""
+    blocks = []
+    for extra in (False, True):
+        here = world(gpu(0))
+        benchmark = dot_on(here, Params((SIZE, SIZE // 2)))
+        first, second = benchmark.plan.groups
+        groups = (first, replace(second, extra=extra))
+        benchmark.plan = replace(benchmark.plan, groups=groups)
+        rows = rows_on(here, benchmark, replace(HARD, budget=3.0))
+        blocks.append([
+            next(row.stop.n for row in rows if row.case in group.cases) for group in groups
+        ])  # fmt: skip
+    plain, swept = blocks
+    gained = [more / fewer for more, fewer in zip(swept, plain, strict=True)]
+    assert gained == pytest.approx([(1 / 3) / (1 / 2), (2 / 3) / (1 / 2)], rel=0.1)
+
+
 def test_a_case_needs_its_reference_and_its_controls():
     alone, both = ["product a"], ["product a", "product b"]
     assert controlled() == [

@@ -59,8 +59,8 @@ def test_a_wrong_copy_is_found(command, sync, features, fault, offset):
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no thread")
 @pytest.mark.parametrize(("sync", "count"), [(True, 1), (True, 2), (False, 1)])
-def test_a_copy_that_is_waited_for_is_called_from_its_own_core(sync, count):
-    """Of one core: from another one each call wakes it. Afterwards the caller runs where it did."""
+def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monkeypatch):
+    """From another one each wait wakes it. Afterwards the caller runs where it did."""
     host = Host(dict(os.environ), topology.read())
     backend, before = load("numpy", host), os.sched_getaffinity(0)
     cores = [d for d in backend.probe().devices if d.ref.index is not None]
@@ -71,10 +71,13 @@ def test_a_copy_that_is_waited_for_is_called_from_its_own_core(sync, count):
         ends = [Ends("a", each, N, "pageable", (1, 0)).cut(N) for each in sessions]
         work = HostCopy(ends, "h2d", sync=sync)
         work.renew()
+        places, wait = [], sessions[0].synchronize
+        monkeypatch.setattr(
+            sessions[0], "synchronize", lambda: places.append(os.sched_getaffinity(0)) or wait()
+        )
         work.queue()
-        bound = sync and count == 1
-        assert os.sched_getaffinity(0) == ({*cores[0].cores} if bound else before)
         work.finish()
+        assert places == [{*cores[0].cores} if count == 1 else before]
         assert os.sched_getaffinity(0) == before
         assert verified(work).passed
 

@@ -1,14 +1,19 @@
 """Reports side by side: every figure once, with what it is of the first report's."""
 
+import random
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from reports import report as report_of
+from reports import row as row_of
 from saved_reports import written
 
 from gpumap import saved
+from gpumap.bench.estimates import by_block, ratio, time_of
 from gpumap.judge import several_reports
 from gpumap.judge.selectors import Selector
-from gpumap.model import Estimate, Fingerprint, Reason, replace
+from gpumap.model import Estimate, Fingerprint, Reason, Samples, replace
 
 
 def dot():
@@ -105,3 +110,38 @@ def test_another_machine_is_seen(digits, elsewhere, changed):
     reports = [machine(dot(), digit.strip()) for digit in digits]
     assert several_reports.elsewhere(reports) == elsewhere
     assert several_reports.changed(reports) == changed
+
+
+BLOCKS = range(16)
+
+
+def disturbed(name, lost, against=None):
+    """Return a row whose thread was preempted in the blocks `lost`."""
+    rng = random.Random(name)  # noqa: S311 - noise, not a secret
+    ran = tuple(rng.uniform(0.009, 0.011) for _ in BLOCKS)
+    seconds = tuple(s + 0.005 * (block in lost) for block, s in zip(BLOCKS, ran, strict=True))
+    spans = tuple((float(block), block + s) for block, s in zip(BLOCKS, seconds, strict=True))
+    samples = Samples(
+        seconds, tuple(BLOCKS), queue=(0.0,) * len(BLOCKS), cpu=ran, worked={"a0": ran},
+        intervals={"a0": spans},
+    )  # fmt: skip
+    kept = Estimate.exact(1 - len(lost) / len(BLOCKS))
+    metrics = {"time": time_of(samples.undisturbed, 0.95), "undisturbed": kept}
+    return replace(row_of(name, seconds, against=against), samples=samples, metrics=metrics)
+
+
+@example({0}, {0, 1})  # both ways: the blocks of one within those of the other
+@example({0, 1}, {0})
+@example({0}, {1})
+@example({*range(12)}, {0})
+@given(*[st.sets(st.sampled_from(BLOCKS))] * 2)
+def test_a_speed_up_follows_from_its_samples_whatever_was_disturbed(first, second):
+    """No report that gpumap writes is refused as edited: busy machines are where CI compares."""
+    one = disturbed("one", first)
+    many = disturbed("many", second, against=one.case.id)
+    speedup = ratio(*(by_block(row.judged) for row in (one, many)), 0.95)
+    many = replace(many, metrics={**many.metrics, "speedup": speedup})
+    report = report_of(one, many, settings={"confidence": 0.95, "budget_s": 8.0})
+    assert several_reports.contradiction(report) is None
+    wrong = replace(many, metrics={**many.metrics, "speedup": Estimate.exact(3.0)})
+    assert "speed-up" in several_reports.contradiction(replace(report, measurements=(one, wrong)))

@@ -74,6 +74,8 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     # of a small copy hardly any time is spent on moving it: one more in a queue takes less
     (at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2), "synchronisation",
      {"copy": 6.5e-6, "moving": 2.5e-6}),
+    # one after the other they take 2 T: to share a link costs no more
+    (at_once(0.5, TWO), "synchronisation", {"time": 4 * T, "copy": 2 * T}),
     (at_once(1.0, TWO, queue=T), "serialised", {}),
     (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
     # nobody can tell how slow its device is by itself
