@@ -92,7 +92,7 @@ def _library(env: Mapping[str, str]) -> Path | NoLayer:
         )
     except OSError as error:
         hint = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else _OWN
-        why = f"{error.filename}: {error.strerror}"
+        why = ": ".join(str(each) for each in (error.filename, error.strerror) if each)
         return no_layer("cache", f"no place for the layer: {why}", hint)
 
 

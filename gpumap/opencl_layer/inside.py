@@ -86,6 +86,8 @@ def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
     layer = any(_LAYER.search(path) for path in mapped)
     variables = (place / "environ").read_bytes().split(b"\0")
     aux = (place / "auxv").read_bytes()
+    if not any(aux):  # in the middle of an exec: its variables are not there yet
+        return "gone"
     pairs = iter_unpack("@LL", aux[: len(aux) // 16 * 16])
     hides: dict[Sight, bool] = {  # the first that holds
         "old-loader": any(not _knows_layers(f"{place}/root{path}") for path in loaders),
@@ -206,7 +208,8 @@ class Inside:
         if not self._folder:
             return {}, False, ()
         found = read(Path(self._folder.name))
-        notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
+        refused = (each._replace(severity="warning") for each in found.refused)
+        notes = [*refused, *self._hidden({process.pid for process in found.processes})]
         sums: dict[str, Counter[str]] = {}
         complete = not notes
         for process in found.processes:

@@ -155,6 +155,8 @@ def _process(path: Path) -> CountedProcess:
     layout = _LAYOUT.unpack_from(data.ljust(_LAYOUT.size, b"\0"))
     if len(data) != _SIZE or layout != (_MAGIC, _VERSION, _SIZE, _SLOT.size, _DEVICES):
         place = f"cannot read the counts of an OpenCL program {printable(str(path))}"
+        if not data:
+            raise SourceError(f"{place}: there was no room for them", "free TMPDIR; see ulimit -f")
         message = f"{place}: the file is incomplete, or not the layer's (version {_VERSION})"
         raise SourceError(message, "run it again: what this process did is unknown")
     head = _HEADER.unpack_from(data, _LAYOUT.size)

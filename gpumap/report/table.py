@@ -188,8 +188,9 @@ def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
         if lines[-1] and width(lines[-1]) + GAP + width(text) > room:
             lines.append("")
         lines[-1] += f"{' ' * GAP if lines[-1] else ''}{text}"
-    for part in (part for line in lines if line for part in wrapped(line, room)):
-        yield Line("row", ((f"{' ' * _INDENT}{part}", ""),))
+    for line in filter(None, lines):
+        for part in wrapped(line, room) if room >= _LEAST else [line]:
+            yield Line("row", ((f"{' ' * _INDENT}{part}", ""),))
 
 
 class Table(NamedTuple):
