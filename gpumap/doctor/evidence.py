@@ -77,7 +77,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """What NVIDIA's driver and NVML answered, asked in a child process."""
+    """What NVIDIA's driver and NVML reported, queried in a child process."""
 
     driver: CudaDriver | None = None
     gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer

@@ -2,7 +2,7 @@
 
 What could crash or hang is asked in child processes, all at once, each with a time limit.
 
-What NVIDIA's driver and NVML answer, asked in a child process: a driver may hang or crash.
+What NVIDIA's driver and NVML report, queried in a child process: a driver may hang or crash.
 
 The child is ``python -m gpumap.doctor.gather FD``.
 """

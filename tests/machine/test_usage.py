@@ -16,72 +16,39 @@ from pathlib import Path
 
 import pytest
 from nvml_library import Library
+from tables import table
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
 from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
 
-AMD = """\
-pos:    0
-flags:  02104002
-mnt_id: 24
-ino:    614
-pasid:  32784
-drm-driver:     amdgpu
-drm-pdev:       0000:08:00.0
-drm-client-id:  217
-drm-memory-vram:        2068 KiB
-drm-memory-gtt:         8192 KiB
-drm-memory-cpu:         0 KiB
-drm-engine-gfx: 107322799 ns
-"""
-XE = """\
-pos:    0
-flags:  0100002
-drm-driver:     xe
-drm-client-id:  3
-drm-pdev:       0000:03:00.0
-drm-total-system:       0
-drm-resident-system:    0
-drm-total-gtt:  192 KiB
-drm-resident-gtt:       192 KiB
-drm-total-vram0:        23992 KiB
-drm-shared-vram0:       16 MiB
-drm-resident-vram0:     23992 KiB
-drm-cycles-rcs: 28257900
-drm-total-cycles-rcs:   7655183225
-drm-cycles-ccs: 0
-drm-total-cycles-ccs:   7655183225
-drm-engine-capacity-ccs:        4
-"""
-I915 = """\
-drm-driver: i915
-drm-pdev: 0000:00:02.0
-drm-client-id: 7
-drm-resident-system0: 4096 KiB
-drm-resident-local0: 2 MiB
-drm-engine-render: 5000000 ns
-drm-engine-video: 0 ns
-drm-engine-capacity-video: 2
-"""
+AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
 
 
-def tree(folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children=""):
-    """Write a process as proc(5) has it; its name has what names may have."""
+def tree(
+    folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children="", state="S", waited=0,
+    gone=0,
+):  # fmt: skip
+    """Write a process as proc(5) has it; its name has what names may have.
+
+    `waited` are ticks of its children, `gone` those of its threads that have ended.
+    """
     proc = folder / "proc" / str(pid)
     for thread, spent, core in ((pid, ticks, processor), *threads):
         task = proc / "task" / str(thread)
         task.mkdir(parents=True, exist_ok=True)
         count = 1 + len(threads)
-        fields = ["S", 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, 0, 0, 20, 0, count, 0, 555, 0, 3]
+        fields = [state, 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, waited, 0, 20, 0, count, 0, 555]
+        fields += [0, 3]
         fields += [0] * (36 - len(fields)) + [core, 0]
-        total = ticks + sum(t[1] for t in threads)
+        total = ticks + gone + sum(t[1] for t in threads)
         text = f"{thread} (a ) b (c) " + " ".join(map(str, fields))
         (task / "stat").write_text(text)
         (task / "children").write_text(children if thread == pid else "")
         if thread == pid:
-            (proc / "stat").write_text(text.replace(f" {spent} 0 0 0 20", f" {total} 0 0 0 20"))
+            fields[11] = total
+            (proc / "stat").write_text(f"{pid} (a ) b (c) " + " ".join(map(str, fields)))
     (proc / "fd").mkdir(exist_ok=True)
     (proc / "fdinfo").mkdir(exist_ok=True)
     for number, (node, text) in enumerate(drm or []):
@@ -143,31 +110,27 @@ class Seen:
 # --- files
 
 
-@pytest.mark.parametrize(
-    ("text", "device", "engines", "capacity", "memory"),
-    [
-        (AMD, ("0000:08:00.0", 217), {b"gfx": (107322799, None)}, {}, 2068 << 10),
-        (XE, ("0000:03:00.0", 3), {b"rcs": (28257900, 7655183225), b"ccs": (0, 7655183225)},
-         {b"ccs": 4}, 23992 << 10),
-        (I915, ("0000:00:02.0", 7), {b"render": (5000000, None), b"video": (0, None)},
-         {b"video": 2}, 2 << 20),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "device", "engines", "capacity", "memory"), [
+    (AMD, ("0000:08:00.0", 217), {b"gfx": (107322799, None)}, {}, 2068 << 10),
+    (XE, ("0000:03:00.0", 3), {b"rcs": (28257900, 7655183225), b"ccs": (0, 7655183225)},
+     {b"ccs": 4}, 23992 << 10),
+    (I915, ("0000:00:02.0", 7), {b"render": (5000000, None), b"video": (0, None)},
+     {b"video": 2}, 2 << 20),
+])  # fmt: skip
 def test_engine_times_and_memory_are_those_of_the_file(
     tmp_path, text, device, engines, capacity, memory
 ):
     tree(tmp_path, drm=[("/dev/dri/renderD128", text), ("/dev/null", text)])
-    found = usage.drm_use(str(tmp_path), 100)
-    assert found == usage.DrmUse(
-        {device: usage.Client(engines, capacity, memory)}, hidden=False, compute=False
+    client = usage.Client(engines, capacity, memory)
+    assert usage.drm_use(str(tmp_path), 100) == usage.DrmUse(
+        {device: client}, hidden=False, compute=False
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "drm-pdev:\n", "drm-client-id: 1\n", "drm-pdev: x\ndrm-client-id: -1\n",
-     "\xff\x00: \ndrm-", "drm-pdev: x\ndrm-client-id: 1e9\n"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "drm-pdev:\n", "drm-client-id: 1\n", "drm-pdev: x\ndrm-client-id: -1\n",
+    "\xff\x00: \ndrm-", "drm-pdev: x\ndrm-client-id: 1e9\n",
+])  # fmt: skip
 def test_a_broken_file_is_no_client(tmp_path, text):
     tree(tmp_path, drm=[("/dev/dri/card0", text)])
     assert usage.drm_use(str(tmp_path), 100).clients == {}
@@ -176,9 +139,10 @@ def test_a_broken_file_is_no_client(tmp_path, text):
 def test_a_process_has_threads_children_and_a_name_with_brackets(tmp_path):
     tree(tmp_path, ticks=5, processor=1, threads=[(101, 7, 3)], children="200 201 ")
     found = usage.process(str(tmp_path), 100)
-    assert found.whole == usage.Spent(12, 1)
     assert found.threads == {100: usage.Spent(5, 1), 101: usage.Spent(7, 3)}
     assert found.children == (200, 201)
+    whole = usage.process(str(tmp_path), 100, whole=True)
+    assert (whole.threads, whole.children) == ({100: usage.Spent(12, 1)}, (200, 201))
     assert usage.process(str(tmp_path), 999) is None
 
 
@@ -204,15 +168,6 @@ def test_ticks_of_a_thread_are_of_the_core_it_ran_on(tmp_path):
     assert (one.busy, one.peak) == (pytest.approx(160 / usage.TICKS / 3, abs=1e-3), 0.8)
 
 
-def test_a_child_is_the_programs(tmp_path):
-    seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    tree(tmp_path, pid=200, ticks=90, processor=1)
-    seen.look(children="200")
-    assert {name: use.verdict for name, use in seen.uses().items()} == {
-        "dev0": "not-used", "dev1": "used"
-    }  # fmt: skip
-
-
 def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
     """Nor do the children that it had."""
     tree(tmp_path, pid=200, ticks=90, processor=1)
@@ -234,8 +189,9 @@ def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
         seen.look()
     tree(tmp_path, pid=200, ticks=300, processor=1)
     seen.look(children="200")
-    use = seen.uses()["dev1"]
-    assert (use.busy, use.peak) == (pytest.approx(3.0 / 5, abs=1e-4), 1.0)
+    found = seen.uses()
+    assert (found["dev0"].verdict, found["dev1"].verdict) == ("not-used", "used")
+    assert (found["dev1"].busy, found["dev1"].peak) == (pytest.approx(3.0 / 5, abs=1e-4), 1.0)
 
 
 def test_looks_are_evaluated_ten_at_a_time_unless_a_process_has_a_new_child():
@@ -280,15 +236,70 @@ def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
 
 
-def test_work_that_no_look_saw_is_of_the_core_that_a_process_is_bound_to(tmp_path):
+def ended(seen, seconds, *, lived=0.05, **process):
+    """Let the process end after its last look, and be waited for."""
+    tree(seen.root, state="Z", **process)
+    seen.clock.now += lived
+    seen.watch.last(100)
+    seen.watch.reaped(100, seconds)
+    return {name: (use.verdict, use.why) for name, use in seen.uses().items()}
+
+
+def test_a_short_program_is_looked_at_when_it_has_ended(tmp_path):
+    """No look came before: what it took, and where it last ran, is there until it is waited for."""
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    found = ended(seen, 0.238, lived=0.3, ticks=23, processor=1)
+    assert found == {"dev0": ("not-used", None), "dev1": ("used", None)}
+    assert (seen.watch.looks, seen.watch.unseen) == (1, 0.0)
+
+
+@pytest.mark.parametrize("hidden", [{"waited": 300}, {"gone": 300}])
+def test_work_of_children_and_threads_that_no_look_saw_is_of_no_known_core(tmp_path, hidden):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    seen.look(ticks=100)
+    found = ended(seen, 4.0, ticks=100, **hidden)
+    assert found == {"dev0": ("used", None), "dev1": ("unknown", "short-lived")}
+
+
+def test_the_rest_of_an_orphan_is_of_no_known_core(tmp_path):
+    """It did more after the last look, and what it waited for is its own."""
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path, pid=200, ticks=100)
+    seen.look(children="200")
+    seen.watch.reaped(200, 3.0)
+    assert ended(seen, 0.0)["dev1"] == ("unknown", "short-lived")
+
+
+@pytest.mark.parametrize(("mask", "verdict"), [
+    ("0000000000010000", "unknown"), ("0000000000001000", "not-used"),
+])  # fmt: skip
+def test_nothing_is_unused_where_children_end_without_a_trace(tmp_path, mask, verdict):
+    """A process that ignores SIGCHLD waits for none, and their time is in no sum."""
+    seen = Seen(tmp_path, [cpu(0)])
     tree(tmp_path)
-    (tmp_path / "proc/100/status").write_text("Cpus_allowed_list:\t1\n")
-    seen.look(ticks=0)
-    seen.watch.reaped(100, 3.0)
-    assert {name: use.verdict for name, use in seen.uses().items()} == {
-        "dev0": "not-used", "dev1": "used"
-    }  # fmt: skip
+    (tmp_path / "proc/100/status").write_text(f"SigBlk:\t0\nSigIgn:\t{mask}\nSigCgt:\t0\n")
+    seen.look()
+    assert seen.uses()["dev0"].verdict == verdict
+    assert seen.watch.blind is (verdict == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("waited", "seen_alive", "lived", "verdict"),
+    [
+        (2, 0, 0.05, ("not-used", None)),  # too little to open a device
+        (3, 0, 0.05, ("unknown", "short-lived")),
+        (9, 8, 0.05, ("not-used", None)),
+        (0, 0, 3.0, ("unknown", "short-lived")),  # most of its life came after the last look
+    ],
+)
+def test_a_gpu_is_not_unused_where_a_process_may_have_opened_it_unseen(
+    tmp_path, waited, seen_alive, lived, verdict
+):
+    card(tmp_path, "0000:08:00.0")
+    seen = Seen(tmp_path, [gpu("0000:08:00.0")])
+    tree(tmp_path, pid=200, ticks=seen_alive)
+    seen.look(ticks=9, children="200" if seen_alive else "")
+    assert ended(seen, 0.1 + waited / 100, lived=lived, ticks=10, waited=waited)["gpu"] == verdict
 
 
 def test_a_core_that_worked_to_the_end_was_not_idle_after_the_last_look(tmp_path):
@@ -347,17 +358,14 @@ def test_busy_of_cycles_is_a_share_of_all_cycles(tmp_path):
     assert (use.verdict, use.peak, use.throttle) == ("used", 0.6, ("pl1",))
 
 
-@pytest.mark.parametrize(
-    ("drm", "looks", "verdict"),
-    [
-        ([], 1, ("not-used", None)),
-        ([("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))], 1,
-         ("unknown", "opened-idle")),
-        ([("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))], 6, ("not-used", None)),
-        ([("/dev/kfd", "")], 6, ("unknown", "compute-driver")),
-        ([("/dev/dri/renderD129", XE)], 1, ("not-used", None)),
-    ],
-)  # fmt: skip
+IDLE = ("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))
+
+
+@pytest.mark.parametrize(("drm", "looks", "verdict"), [
+    ([], 1, ("not-used", None)), ([IDLE], 1, ("unknown", "opened-idle")),
+    ([IDLE], 6, ("not-used", None)), ([("/dev/kfd", "")], 6, ("unknown", "compute-driver")),
+    ([("/dev/dri/renderD129", XE)], 1, ("not-used", None)),
+])  # fmt: skip
 def test_not_used_is_said_where_work_would_have_shown(tmp_path, drm, looks, verdict):
     card(tmp_path, "0000:08:00.0")
     seen = Seen(tmp_path, [gpu("0000:08:00.0")])
@@ -410,20 +418,19 @@ def nvml(**answers):
     return Library(known | {f"Device{query}": answer for query, answer in answers.items()})
 
 
-@pytest.mark.parametrize(
-    ("library", "verdict", "busy"),
-    [
-        (nvml(), ("not-used", None), 0.0),
-        (nvml(GetProcessUtilization=[Answer(pid=100, smUtil=75), Answer(pid=7, smUtil=20)]),
-         ("used", None), 0.75),
-        (nvml(GetUtilizationRates=Answer(gpu=90)), ("not-used", None), 0.0),  # of others
-        (nvml(GetComputeRunningProcesses_v3=[Answer(pid=100, usedGpuMemory=500 << 20)],
-              GetUtilizationRates=Answer(gpu=90)), ("used", None), 0.9),
-        (nvml(GetComputeRunningProcesses_v3=[Answer(pid=100, usedGpuMemory=500 << 20)]),
-         ("unknown", "opened-idle"), 0.0),
-        (Library({}), ("unknown", "no-driver"), None),
-    ],
-)  # fmt: skip
+OURS = [Answer(pid=100, usedGpuMemory=500 << 20)]
+
+
+@pytest.mark.parametrize(("library", "verdict", "busy"), [
+    (nvml(), ("not-used", None), 0.0),
+    (nvml(GetProcessUtilization=[Answer(pid=100, smUtil=75), Answer(pid=7, smUtil=20)]),
+     ("used", None), 0.75),
+    (nvml(GetUtilizationRates=Answer(gpu=90)), ("not-used", None), 0.0),  # of others
+    (nvml(GetComputeRunningProcesses_v3=OURS, GetUtilizationRates=Answer(gpu=90)),
+     ("used", None), 0.9),
+    (nvml(GetComputeRunningProcesses_v3=OURS), ("unknown", "opened-idle"), 0.0),
+    (Library({}), ("unknown", "no-driver"), None),
+])  # fmt: skip
 def test_nvml_tells_by_process(tmp_path, library, verdict, busy):
     seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
     seen.look()
@@ -468,17 +475,11 @@ def test_opencl_in_host_memory_cannot_be_seen(tmp_path):
 # --- a layer inside the program
 
 
-@pytest.mark.parametrize(
-    ("counts", "complete", "verdict"),
-    [
-        ({"kernels": 3, "bytes_to_device": 8, "bytes_to_host": 4, "waits": 3}, False, "used"),
-        ({"kernels": 3}, True, "used"),
-        ({"kernels": 0}, False, "unknown"),
-        ({"kernels": 0}, True, "not-used"),
-        ({}, True, "not-used"),
-        ({}, False, "unknown"),
-    ],
-)
+@pytest.mark.parametrize(("counts", "complete", "verdict"), [
+    ({"kernels": 3, "bytes_to_device": 8, "bytes_to_host": 4, "waits": 3}, False, "used"),
+    ({"kernels": 3}, True, "used"), ({"kernels": 0}, False, "unknown"),
+    ({"kernels": 0}, True, "not-used"), ({}, True, "not-used"), ({}, False, "unknown"),
+])  # fmt: skip
 def test_what_a_layer_counts_decides_where_nothing_was_seen(tmp_path, counts, complete, verdict):
     part = Device("opencl:0:0.1", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0), "", "pyopencl")
     seen = Seen(tmp_path, [Binding("part", part), gpu("0000:09:00.0", Kind.CUDA)])
@@ -524,6 +525,7 @@ def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     seen.look(ticks=200)
     seen.look(ticks=300, threads=[(101, 90, 1)])
     processors(1300, 1145, 9999)
+    seen.watch.last(100)
     seen.watch.reaped(100, 3.95)
     processors(9999, 9999, 9999)  # after the program's end
     seen.watch.end()
