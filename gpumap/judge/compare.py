@@ -5,7 +5,8 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
 
 - slower relative to the control: the work became slower (reason `work-slower`).
 - slower as it is, and its control with it: the device became slower (reason `device-slower`).
-- a pass is a time that passes as it is, and is no alarm relative to its control.
+- a pass is a time that passes as it is, and is no alarm relative to its control; or one that passes
+  relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
 
 Levels and sources: `gpumap.judge.pairs`. Nothing can be told of a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
@@ -46,6 +47,7 @@ RULE = "base"
 WHY: dict[str, str] = {
     "work-slower": "slower relative to its control product: the work became slower",
     "device-slower": "its control product is slower too: the device became slower",
+    "device-unclear": "not slower relative to its control product; the device's speed varies",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
     "unverified": "it is not verified in both reports",
@@ -223,11 +225,18 @@ class _Judge:
             return "regression", "device-slower" if pair.controlled else None
         if raw is None:
             return "inconclusive", "few-samples"
-        word = passing(raw, self._threshold)
+        return self._passed(pair, raw)
+
+    def _passed(self, pair: Pair, raw: Change) -> tuple[VerdictWord, VerdictReason | None]:
+        """Return the word for a metric that is no alarm, and why it is no pass, or a close one."""
+        word, limit = passing(raw, self._threshold), math.log(1.0 + self._threshold)
         if word != "inconclusive":
             return word, None
-        slower = raw.low > math.log(1.0 + self._threshold)
-        few = slower and pair.change(self._strictest) is None  # among so many metrics
+        if pair.controlled and raw.value < limit:
+            relative = pair.change(self._level, relative=True)
+            if passing(relative, self._threshold) != "inconclusive":
+                return "pass", "device-unclear"
+        few = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
         return word, "few-samples" if few else "wide-interval"
 
 

@@ -30,7 +30,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import Headline, Measurement, Report, Verdict
+    from gpumap.model import Estimate, Headline, Measurement, Report, Verdict
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
@@ -223,7 +223,7 @@ def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
         return said(report, "below", _differs(slower, "slower"), _about(slower[0]))
     worst = max(_of(known, "inconclusive") or unclear or known, key=_ratio)
     interval_of = "too few blocks for an interval" if worst.low is None else _by_interval(worst)
-    about = f"{_named(worst)}, {interval_of}"
+    about = f"{_named(worst)}, {interval_of}{_beside(worst)}"
     if unclear:
         text = f"Inconclusive: {len(unclear)} of {counted(len(verdicts), 'metric')} cannot exclude "
         text += f"that B is {_threshold(verdicts)} slower than A ({about})."
@@ -243,7 +243,8 @@ def _differs(found: Sequence[Verdict], how: str) -> tuple[str, ...]:
 
 def _by_interval(verdict: Verdict) -> str:
     """Return the interval of that share: ``CI 10 % to 14 %``, signed where it has both signs."""
-    ends = [(end or 1.0) - 1.0 for end in (verdict.low, verdict.high)]
+    figure = _decisive(verdict)
+    ends = [end - 1.0 for end in ((figure.low, figure.high) if figure else (1.0, 1.0))]
     both = min(ends) < 0.0 < max(ends)
     low, high = sorted(ends if both else map(abs, ends))
     sign = "+" if both else ""
@@ -268,9 +269,18 @@ def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
 
 
 def _worst(verdict: Verdict) -> str:
-    figure = judged(verdict)
+    figure = _decisive(verdict)
     shown = f"{value(figure)} times, {interval(figure)}" if figure else "not known"
-    return f"{_named(verdict)}, {shown}"
+    return f"{_named(verdict)}, {shown}{_beside(verdict)}"
+
+
+def _decisive(verdict: Verdict) -> Estimate | None:
+    """Return the figure that a verdict rests on: new over base, or that over the control's."""
+    return verdict.relative if verdict.reason == "device-unclear" else judged(verdict)
+
+
+def _beside(verdict: Verdict) -> str:
+    return ", relative to its control product" if verdict.reason == "device-unclear" else ""
 
 
 def _shown(verdict: Verdict) -> str:
@@ -282,7 +292,8 @@ def _shown(verdict: Verdict) -> str:
 
 def _ratio(verdict: Verdict) -> float:
     """Return new over base, so that more is slower."""
-    ratio = verdict.value or 1.0
+    figure = _decisive(verdict)
+    ratio = (figure.value if figure else None) or 1.0
     return 1.0 / ratio if verdict.metric == "speedup" else ratio
 
 
@@ -291,7 +302,7 @@ def _named(verdict: Verdict) -> str:
 
 
 def _about(verdict: Verdict) -> About:
-    return About(verdict.id, verdict.metric, judged(verdict))
+    return About(verdict.id, verdict.metric, _decisive(verdict))
 
 
 def _threshold(verdicts: Sequence[Verdict]) -> str:

@@ -12,6 +12,9 @@ new over base, turned so that more is worse,
     regression      the one-sided lower end of x is above log(1 + d), by Holm's procedure
     inconclusive    anything else: too few samples, or too wide an interval
 
+A time whose interval alone is too wide passes if it does so relative to its control, and its value
+is below d: the speed of the machine varies by more than d, and the work became no slower.
+
 "Nothing became slower" is said of every metric at once, an intersection-union test: each keeps its
 own 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is said of any:
 Holm's procedure holds the probability of one false alarm among all at 5 % (Scandinavian Journal of
@@ -76,7 +79,7 @@ class Row:
         if metric == SPEEDUP:
             return _over(_sums(self.references), own) if self.references else {}
         if relative and self.control is not None:
-            return _over(own, _before(self.row) or _by_block(self.control))
+            return _by_cpu(self.row) or _over(own, _before(self.row) or _by_block(self.control))
         return own
 
 
@@ -238,6 +241,18 @@ def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one round for each block."""
     samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
+
+
+def _by_cpu(row: Measurement) -> dict[int, float]:
+    """Return CPU time over that of the control product just before it; none: it is not known.
+
+    Both are free of preemption, so that disturbed samples count too.
+    """
+    samples = row.samples or Samples()
+    if "undisturbed" not in row.metrics or len(samples.control) != len(samples.blocks):
+        return {}
+    own = dict(zip(samples.blocks, samples.cpu_times, strict=False))
+    return _over(own, dict(zip(samples.blocks, samples.control, strict=True)))
 
 
 def _before(row: Measurement) -> dict[int, float]:

@@ -122,7 +122,7 @@ class Samples(
         if len(kept) == len(self.ran):
             return self
         if self.by_cpu:
-            return structs.replace(self, seconds=tuple(map(self._cpu, range(len(self.seconds)))))
+            return structs.replace(self, seconds=self.cpu_times)
 
         def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(values[n] for n in kept) if values else ()
@@ -138,6 +138,11 @@ class Samples(
             intervals={name: only(each) for name, each in self.intervals.items()},
             phases={name: only(each) for name, each in self.phases.items()},
         )
+
+    @property
+    def cpu_times(self) -> tuple[float, ...]:
+        """Return the CPU time of one iteration in each sample; nothing where none is known."""
+        return tuple(map(self._cpu, range(len(self.seconds)))) if self.ran else ()
 
     @property
     def _kept(self) -> list[int]:

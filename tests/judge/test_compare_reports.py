@@ -8,9 +8,9 @@ from reports import GOOD, MACHINE, control_row, device, noisy, report, row
 
 from gpumap.app import comparison as comparing
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
-from gpumap.judge.pairs import LAST
+from gpumap.judge.pairs import LAST, joined
 from gpumap.judge.several_reports import broken, contradiction, machines, mixed, surroundings
-from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, replace
+from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, Samples, replace
 from gpumap.model import replace as changed
 
 
@@ -66,6 +66,13 @@ def twice(first, second, **felt):
     return [report(row("one", noisy(t, **felt)), control) for t in (first, second)]
 
 
+def wandering(slower, machine=1.0):
+    """Return a run whose machine is now fast, now slow, for some blocks each."""
+    felt = [machine * (1.0 + 0.3 * (n // 5 % 2)) for n in range(40)]
+    times, control = (noisy(seconds, machine=felt) for seconds in (0.01 * slower, 0.002))
+    return report(row("one", times), control_row(control))
+
+
 def odd(sample):
     first, control = one().measurements
     times = (sample, *first.samples.seconds[1:])
@@ -99,6 +106,12 @@ WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
     # what row and control feel together is not in their ratio
     (*twice(0.01, 0.011, machine=[1.0 + 0.3 * (n % 2) for n in range(40)]),
      ("regression", "work-slower")),
+    # a machine whose speed varies hides neither that nothing changed, nor slower work; but it may
+    # have become slower by more than the threshold, where it looks so
+    (wandering(1.0), wandering(1.0), ("pass", "device-unclear")),
+    (wandering(1.0), wandering(1.03), ("pass", "device-unclear")),
+    (wandering(1.0), wandering(1.1), ("regression", "work-slower")),
+    (wandering(1.0), wandering(1.0, machine=1.08), ("inconclusive", "wide-interval")),
     # a case on several devices is judged through the first one's
     (of_two(0.002), of_two(0.004), ("pass", None)),
     (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
@@ -139,6 +152,31 @@ def test_a_time_is_relative_to_the_control_just_before_it():
     for rows, why in (((base, new), "work-slower"), (near, "device-slower")):
         reports = (report(each, control_row(noisy(0.002, noise=0.002))) for each in rows)
         assert said(*reports) == ("regression", why)
+
+
+def test_disturbed_samples_count_relative_to_the_control():
+    """By CPU times: of a machine that others keep busy few samples are left, too few for a pass."""
+
+    def beside(slower, lost):
+        """Return a run whose thread was preempted in most blocks, for a time of its own in each."""
+        ran = tuple(noisy(0.01 * slower, blocks=40, noise=0.01, seed=2))
+        seconds = tuple(s + 0.004 * (n % 5 != lost) for n, s in enumerate(ran))
+        spans = tuple((float(n), n + s) for n, s in enumerate(seconds))
+        samples = Samples(
+            seconds, tuple(range(40)), queue=(0.0,) * 40, cpu=ran, worked={"a0": ran},
+            intervals={"a0": spans}, control=(0.002,) * 40,
+        )  # fmt: skip
+        kept = {"undisturbed": Estimate.exact(0.2)}
+        first = row("one", samples.undisturbed.seconds)
+        first = replace(first, samples=samples, metrics=first.metrics | kept)
+        return report(first, control_row((0.002,) * 40))
+
+    wide = beside(1.0, 0), beside(1.0, 1)
+    (pair,) = joined(*wide)[0]
+    assert len(pair.base.series("time")) == 8
+    assert len(pair.base.series("time", relative=True)) == 40
+    assert only(*wide).verdict == "pass"
+    assert said(beside(1.0, 0), beside(1.1, 1)) == ("regression", "work-slower")
 
 
 def test_every_group_has_its_own_control():
