@@ -135,12 +135,12 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been asked for instead."""
-    from gpumap.judge.selectors import taken_apart
+    from gpumap.judge.selectors import split_id
     from gpumap.judge.several_reports import lines
     from gpumap.text import nearest
 
     assert selector is not None
-    known = [f"{taken_apart(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
+    known = [f"{split_id(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
     asked = f"{selector.bench}.{selector.case}.{selector.metric}"
     near = nearest(asked, known, 3, 0.0)
     return f"there are {', '.join(near)}" if near else "none of them has a figure"

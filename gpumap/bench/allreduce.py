@@ -28,9 +28,9 @@ from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.distributed.algorithms import OPERATIONS
 from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
-from gpumap.judge.ceilings import few
-from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
-from gpumap.judge.phrases import amount, interval, said, value
+from gpumap.judge.ceilings import too_few
+from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
+from gpumap.judge.phrases import amount, answer, interval, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
 from gpumap.units import counted
 
@@ -246,7 +246,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     rows, end = largest([row for row in rows if row.case.params.get("buffers") != "cold"])
-    known = [row for row in rows if "time" in row.metrics and not few(row)]
+    known = [row for row in rows if "time" in row.metrics and not too_few(row)]
     best = min(known, key=lambda row: row.metrics["time"].value, default=rows[0])
     if (doubt := doubtful(report, best, "time", end)) is not None:
         return doubt
@@ -256,16 +256,18 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     gain = best.metrics.get("speedup")
     text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
     if gain is None or best.case.name == _NATIVE or not native:
-        return said(
-            report, "good", (f"{text}.", *thin_others(report, best)), about(best, "time"), end
+        return answer(
+            report, "good", (f"{text}.", *other_doubts(report, best)), about(best, "time"), end
         )
     if not gain.has_interval or gain.low <= _CLEARLY:
         more = f"{value(gain)} times as fast as the library's own."
-        return said(report, "good", (f"{text}, {more}",), about(best, "time"), end)
+        return answer(report, "good", (f"{text}, {more}",), about(best, "time"), end)
     own = native[0].metrics["time"]
     text = f"{what} {value(own)} with the library's own ({interval(own)}); {best.case.name} does it"
     fix = f"Choose --algorithm {best.case.name}."
-    return said(report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end)
+    return answer(
+        report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end
+    )
 
 
 SPEC = BenchmarkSpec(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
-from gpumap.judge.ceilings import few, founded
+from gpumap.judge.ceilings import conclusive, too_few
 from gpumap.model import Estimate
 from gpumap.report.cells import spread
 from gpumap.report.table import estimate
@@ -64,7 +64,7 @@ def _accuracy(row: Measurement) -> str:
 
 def binds(row: Measurement) -> str | None:
     """Return what most of a row's time goes into; of too few samples nothing is concluded."""
-    if "compute" not in row.metrics or few(row):
+    if "compute" not in row.metrics or too_few(row):
         return None
     spent = {
         word: sum(row.metrics[phase].value for phase in phases) for word, phases in _BINDS.items()
@@ -92,7 +92,7 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
         if "speedup" in row.metrics
     }
     paying = [name for name in networks if name in gains and gains[name].low > 1.0]
-    if len(networks) == 1 or not gains or len(founded(pairs)) < len(pairs):
+    if len(networks) == 1 or not gains or len(conclusive(pairs)) < len(pairs):
         return
     if not paying:
         yield "a second device pays for none of these networks"
