@@ -95,7 +95,7 @@ class Selector:
     def matches(self, row: Measurement | Identified) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
         return self.selects(
-            id_of(row), row.case.beside_id if isinstance(row, Measurement) else None
+            id_of(row), row.case.keys_not_in_id if isinstance(row, Measurement) else None
         )
 
     def selects(self, id_: str, extra_keys: Mapping[str, str] | None = None) -> bool:
