@@ -58,9 +58,9 @@ class DoctorRequest:
 
 def examine(program: Program, asked: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.own_rank import alone
+    from gpumap.app.own_rank import check_single_process
 
-    doubts = alone(program, "doctor")
+    doubts = check_single_process(program, "doctor")
     with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:
         record.draft.remarks += [*doubts, *_strangers()]
         _Examination(record, program, asked).run()
