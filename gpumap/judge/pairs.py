@@ -79,8 +79,8 @@ class Row:
         if metric == SPEEDUP:
             return _over(_sums(self.references), seconds) if self.references else {}
         if relative and self.control is not None:
-            before = _before(self.row) or _by_block(self.control)
-            return _by_cpu(self.row) or _over(seconds, before)
+            by_cpu = _by_cpu(self.row)
+            return by_cpu or _over(seconds, _before(self.row) or _by_block(self.control))
         return seconds
 
 
