@@ -19,6 +19,7 @@ from gpumap.app.program import (
     Ended,
     Program,
     columns,
+    escape,
     hear_signals,
     interrupted,
     lacking,
@@ -156,8 +157,7 @@ def _main(arguments: list[str]) -> int:
     _reopen()
     _buffer()
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII shows escapes
+        escape(stream)
     try:
         code = _run(arguments)
         sys.stdout.flush()

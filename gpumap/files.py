@@ -27,6 +27,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _CHECK = "check the path"
+_SHARED = stat.S_ISVTX | stat.S_IWOTH
 _PART = 1 << 20  # bytes
 _BLOCK = 4096  # bytes, of what has room at all
 _READ_FAILURES = {
@@ -40,7 +41,7 @@ _READ_FAILURES = {
     errno.EAGAIN: ("it has nothing to read", "name a regular file"),  # /proc/kmsg says it is one
 }
 _WRITE_FAILURES = {
-    errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p"),
+    errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p {folder}"),
     errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
     errno.EISDIR: ("it is a folder", "name a file in it"),
     errno.EACCES: ("permission denied", "write to a folder of your own"),
@@ -132,7 +133,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     try:
         _write(path, data)
     except OSError as error:
-        raise _failure(place, error, _WRITE_FAILURES) from error
+        raise _failure(place, error, _WRITE_FAILURES, path) from error
     except ValueError as error:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
 
@@ -149,7 +150,7 @@ def check_writable(path: Path) -> None:
     try:
         _try(path)
     except OSError as error:
-        raise _failure(place, error, _WRITE_FAILURES) from error
+        raise _failure(place, error, _WRITE_FAILURES, path) from error
     except ValueError as error:
         raise SourceError(f"{place}: that is no path", _CHECK) from error
 
@@ -262,8 +263,16 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _state(path: Path) -> os.stat_result | None:
-    """Return what is at a path that will be written, if anything is; raises OSError."""
+    """Return what is at a path that will be written, if anything is; raises OSError.
+
+    A link in a folder such as /tmp is not followed where it is another user's, whatever
+    fs.protected_symlinks says.
+    """
     try:
+        link, folder = path.lstat(), path.parent.stat()
+        foreign = link.st_uid not in (os.geteuid(), folder.st_uid)
+        if foreign and stat.S_ISLNK(link.st_mode) and folder.st_mode & _SHARED == _SHARED:
+            raise PermissionError(errno.EPERM, "a link of another user")
         state = path.stat()
     except FileNotFoundError:
         return None
@@ -327,7 +336,12 @@ def _temporary(target: Path) -> Path:
     return target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
-def _failure(place: str, error: OSError, reasons: dict[int, tuple[str, str]]) -> SourceError:
+def _failure(
+    place: str, error: OSError, reasons: dict[int, tuple[str, str]], path: Path | None = None
+) -> SourceError:
+    from shlex import quote
+
     other = (error.strerror or str(error)).lower(), _CHECK
     reason, hint = reasons.get(error.errno or 0, other)
-    return SourceError(f"{place}: {reason}", hint)
+    folder = quote(os.path.dirname(os.path.realpath(path or "")))  # noqa: PTH120 - loops
+    return SourceError(f"{place}: {reason}", hint.replace("{folder}", folder))

@@ -183,6 +183,33 @@ def test_what_cannot_be_written_says_why(tmp_path, name, message):
     assert before == sorted(tmp_path.rglob("*"))
 
 
+def test_the_folder_that_does_not_exist_is_named_in_the_fix(tmp_path):
+    for name in ("no ne/a", "link"):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to("no ne/b")
+        with pytest.raises(SourceError) as caught:
+            write_atomic(tmp_path / name, "text")
+        hint = caught.value.diagnostics[0].hint
+        assert hint == f"create the folder first: mkdir -p '{tmp_path}/no ne'"
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root to become another user")
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_of_another_user_in_a_shared_folder_is_not_followed(public, exists):
+    """Whatever fs.protected_symlinks says; one's own is."""
+    target, link = public / "target", public / "link"
+    if exists:
+        target.write_text("old")
+    public.chmod(0o1777)
+    link.symlink_to(target)
+    os.lchown(link, 12345, 12345)
+    assert unwritten(link, "new") == "permission denied"
+    assert (target.read_text() if target.exists() else None) == ("old" if exists else None)
+    os.lchown(link, 0, 0)
+    write_atomic(link, "new")
+    assert target.read_text() == "new"
+
+
 @pytest.mark.skipif(not ROOT, reason="needs root to become another user")
 @pytest.mark.parametrize("exists", [True, False])
 def test_what_may_not_be_written_is_said(public, exists):

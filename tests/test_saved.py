@@ -341,6 +341,13 @@ def test_what_was_edited_is_refused_or_marked(tmp_path):
     assert saved.read(written("dot").path, edited=True).notes[-1:] != found.notes[-1:]
 
 
+def test_a_list_that_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "_VALUES", 1000)
+    for list_ in ("[0" + ",0" * 1001 + "]", "[" + "[]," * 1001 + "0]"):
+        message, _ = refused(put(tmp_path, f'{{"tool": {list_}}}'))
+        assert message == "it holds more than 1,000 values"
+
+
 def test_what_is_wrong_is_said_in_a_line(tmp_path):
     """However long it is; and by which gpumap it was."""
     tree = edited(written("dot").tree, (*ROW, "id"), "\x1b[2J\n" + "x" * 100_000)

@@ -272,9 +272,10 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
         padding = " " * (widest - width(name))
         colour = _COLOURS[number % len(_COLOURS)]
         outputs: list[Output] = []
-        for sink, c in zip(sinks, coloured, strict=True):
+        for stream, sink, c in zip(streams, sinks, coloured, strict=True):
             shown_name = f"\x1b[{colour}m[{name}]\x1b[0m" if c else f"[{name}]"
-            outputs.append((sink, f"{shown_name}{padding} ".encode(errors="backslashreplace")))
+            prefix = f"{shown_name}{padding} ".encode(stream.encoding, "gpumap")
+            outputs.append((sink, prefix))
         yield outputs[0], outputs[1]
 
 

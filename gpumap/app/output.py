@@ -56,8 +56,8 @@ def apart(output: Output, program: Program) -> tuple[Output, Program]:
     program.stdout.flush()
     kept = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
-    encoding = program.stdout.encoding
-    stream = open(kept, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115 - a descriptor, to the end
+    encoding, errors = program.stdout.encoding, program.stdout.errors
+    stream = open(kept, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 - a descriptor, to the end
     return _moved(output, kept) if output.targets else output, program.to(stream, program.stderr)
 
 

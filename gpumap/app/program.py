@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import codecs
 import errno
 import os
 import signal
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Topology
 
     F = TypeVar("F", bound=Callable[..., Any])
+
+
+_SIGNS = {"…": "~", "µ": "u", "─": "-"}
 
 
 class Program:
@@ -89,6 +93,22 @@ def lacking(error: BaseException | None) -> BaseException | None:
         reason = f"the system refuses a file: {os.strerror(error.errno)}"
         return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
     return error
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return escapes for what an encoding has not; a sign of gpumap's own keeps its width."""
+    assert isinstance(error, UnicodeEncodeError)
+    signs = error.object[error.start : error.end]
+    return "".join(_SIGNS.get(s) or ascii(s)[1:-1] for s in signs), error.end
+
+
+codecs.register_error("gpumap", _escaped)
+
+
+def escape(stream: TextIO) -> None:
+    """Let a stream show escapes of what its encoding has not, a terminal of ASCII for example."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="gpumap")
 
 
 def silence(stream: TextIO) -> None:

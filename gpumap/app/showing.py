@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.output import IN_RESULT, deliver, emit, say, show
 from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,13 +103,25 @@ def _read(asked: ReportRequest) -> list[Report]:
     wrong: list[Diagnostic] = []
     for path in asked.files:
         try:
-            found.append(saved.read(path, edited=asked.accept_edited))
+            report = saved.read(path, edited=asked.accept_edited)
+            found.append(_answered(report) if saved.EDITED in report.notes else report)
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:
         raise SourceError(tuple(wrong))
     gc.freeze()  # what was read stays: to look for garbage in it takes longer than to show it
     return found
+
+
+def _answered(report: Report) -> Report:
+    """Return an edited report with the answer that its rows lead to, marked as edited."""
+    from gpumap.judge.headline import headline
+    from gpumap.judge.phrases import LIMIT, truncated
+
+    answer = headline(report)
+    return replace(
+        report, headline=answer._replace(text=truncated(f"Edited: {answer.text}", LIMIT))
+    )
 
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _MOST = 16  # names that are shown while a program runs
 _REDRAWN = 0.9  # seconds
 _GRACE = 5.0
-_NO_COMMAND = 'write it behind "--": gpumap trace [MAP] -- COMMAND ARG...'
+_NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
 
 
@@ -100,21 +100,14 @@ def run_watched(
     watch = Watch(resolution.bindings)
     if shown.live and program.stderr.isatty() and program.env.get("TERM") != "dumb":
         _Live(program, watch, resolution.bindings)
-    live = watch.show
-
-    def show() -> None:
-        inside.look(watch.processes)
-        if live is not None:
-            live()
-
-    watch.show = show
     with Inside([binding.device for binding in resolution.bindings], times=False) as inside:
+        watch.show.append(lambda: inside.look(watch.processes))
         launching.add(inside.variables(program.env))
         try:
             code = launching.go(*settings, watch)
         finally:
             watch.hide()
-        counts, complete, notes = inside.counted()
+        counts, complete, notes = inside.counted(blind=watch.blind)
     found = watch.found(program.command or (), None).counted(counts, complete=complete)
     if not shown.quiet:
         say(notes, program)
@@ -134,7 +127,7 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
         Ended: with the program's own exit code, where it is not 0.
     """
     if not program.command:
-        raise QuestionError("no command is given", _NO_COMMAND)
+        raise QuestionError("no command is given", _NO_COMMAND.format("trace"))
     path, env = found_program(program.command[0], program), dict(program.env)
     settings = {"expect_used": asked.expect_used}
     with Recording("trace", program, asked.output, settings, time_limit=None) as record:
@@ -146,9 +139,9 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
         devices = [binding.device for binding in record.draft.resolution.bindings]
         with Inside(devices, times=asked.times) as inside:
             env |= inside.variables(env)
-            watch.show = lambda: inside.look(watch.processes)
+            watch.show.append(lambda: inside.look(watch.processes))
             ending, code = _traced(program, path, env, watch)
-            counts, complete, notes = inside.counted()
+            counts, complete, notes = inside.counted(blind=watch.blind)
         found = watch.found(program.command, code).counted(counts, complete=complete)
         record.draft.utilisation = found
         record.draft.remarks += notes
@@ -228,15 +221,19 @@ class _Live:
         self._bindings = bindings[:_MOST]
         self._more = len(bindings) - len(self._bindings)
         self._lines, self._drawn = 0, -_REDRAWN
-        watch.show, watch.hide = self._show, self._hide
+        watch.show.append(self._show)
+        watch.hide = self._hide
 
     def _show(self) -> None:
         now = self._watch.elapsed
         if self._lines and now - self._drawn < _REDRAWN:
             return
-        wide = (columns(self._program.stderr) or 80) - 1
-        latest = self._watch.latest
-        lines = [label(_line(b, latest.get(b.name)), wide) for b in self._bindings]
+        stream, latest = self._program.stderr, self._watch.latest
+        wide = (columns(stream) or 80) - 1
+        texts = [_line(b, latest.get(b.name)) for b in self._bindings]
+        encoding = stream.encoding or "utf-8"
+        plain = (text.encode(encoding, "backslashreplace").decode(encoding) for text in texts)
+        lines = [label(text, wide) for text in plain]
         lines += [f"... and {self._more} more"] if self._more else []
         self._hide()
         tell(self._program, *lines)
@@ -260,7 +257,6 @@ def _line(binding: Binding, sight: Sight | None) -> str:
     return "  ".join((start, share, *memory, *power, *sight.throttle))
 
 
-_NONE_SCALED = 'write it behind "--": gpumap scale [MAP] -- COMMAND ARG...'
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
 _ASK_LESS = "see what limits it, or ask for less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
@@ -289,7 +285,7 @@ def scale(program: Program, asked: ScaleRequest) -> None:
         Ended: with the program's own exit code, where a run failed.
     """
     if not program.command:
-        raise QuestionError("no command is given", _NONE_SCALED)
+        raise QuestionError("no command is given", _NO_COMMAND.format("scale"))
     if asked.expect is not None and not math.isfinite(asked.expect):
         raise QuestionError(f"--expect {asked.expect} is no speed-up", "give a finite number")
     path = found_program(program.command[0], program)

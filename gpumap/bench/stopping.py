@@ -153,11 +153,11 @@ class Stage:
         return (now - self.begun) / max(block - self.block, 1)
 
     def over(self, now: float, block: int, latest: float) -> bool:
-        """Return whether the others' turn has come: by `latest` they would have no room left."""
+        """Return whether the others' turn has come, so that they get their share of the time."""
         if not self.first or block == self.block:
             return False
         after = now + self.lasting(now, block)
-        return self.known or after > self.begun + _FIRST * (latest - self.begun) or after > latest
+        return self.known or after > self.begun + _FIRST * (latest - self.begun)
 
 
 def _with_needs(

@@ -44,8 +44,8 @@ def doctor(program: Program, /, **options: Any) -> None:
     Reads what decides placement and runs three workloads on each device, with a time limit for
     each driver. A cause has a code: `gpumap explain GM102`.
 
-    With --python or --framework it says the same of frameworks: their packages are read, and each
-    library is asked in a child process. A MAP beside them is examined too.
+    With --python or --framework it says the same of frameworks: it reads their packages, and
+    imports each library in a child process. A MAP beside them is examined too.
     """
     from gpumap.app.examination import DoctorRequest, examine
 

@@ -67,6 +67,9 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
         from pathlib import Path
 
         format_, found, path = str(value).partition("=")
+        if (path if found else format_) in ("", "-"):
+            hint = "name a file: report.json, or json=PATH; --format json writes to stdout"
+            self.fail(f"no file in {value!r}\n  fix: {hint}", param, ctx)
         if not found:
             format_, path = SUFFIXES.get(Path(value).suffix, ""), str(value)
         if format_ not in FORMATS:

@@ -59,7 +59,9 @@ _MOST_BATCH = 10**12
     help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
 )
 @setting(
-    "--dtype", metavar="TYPE", help="Of the parameters: float32 (if not said), float16 or bfloat16."
+    "--dtype",
+    metavar="TYPE",
+    help="Type of the parameters: float32 (default), float16 or bfloat16.",
 )
 @setting(
     "--compute",
@@ -71,9 +73,9 @@ _MOST_BATCH = 10**12
 @setting(
     "--scaling",
     type=click.Choice(["strong", "weak"]),
-    help="strong (if not said): the devices share that step; weak: each does as much.",
+    help="strong (default): the devices share that step; weak: each does as much.",
 )
-@setting("--devices", metavar="LIST", help="2,4,8 or 2:1024:x2 (if not said).")
+@setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
 @setting("--algorithm", metavar="NAMES", help="Only these: native, ring, alltoall, tree, host.")
 @click.option(
     "--from",

@@ -64,8 +64,7 @@ if TYPE_CHECKING:
 @setting(
     "--expect-used",
     is_flag=True,
-    help="Exit code 1 instead of 0 where the device of a name was not used, 5 where that cannot be "
-    "told.",
+    help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
 )
 @setting("--quiet", is_flag=True, help="No notes and no report of places on stderr.")
 @click.pass_context

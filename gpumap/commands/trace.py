@@ -38,13 +38,13 @@ _COMMAND = 'put "--" before a command: gpumap trace [MAP] -- COMMAND ARG...'
 @setting(
     "--expect-used",
     is_flag=True,
-    help="Of a COMMAND: exit code 1 instead of 0 where the device of a name was not used, 5 where "
-    "that cannot be told.",
+    help="COMMAND only: exit code 1 instead of 0 if a name's device was not used, 5 if gpumap "
+    "cannot tell.",
 )
 @setting(
     "--times",
     is_flag=True,
-    help="Of a COMMAND that uses OpenCL: time kernels and copies on the device, by events.",
+    help="COMMAND only: time OpenCL kernels and copies on the device, by events.",
 )
 @output_options
 @click.pass_context
@@ -60,17 +60,17 @@ def trace(
 ) -> None:
     """Run a script or a program; show what it did with its devices.
 
-    gpumap trace [MAP] -- COMMAND ARG... runs any program, looked at from outside: how busy it keeps
-    each name's device, and whether it uses it. OpenCL calls are counted from inside, by a layer.
-    Its exit code is gpumap's (128 and its number for a signal). What cannot be seen is "cannot
-    tell", never "not used".
+    gpumap trace [MAP] -- COMMAND ARG... runs any program unmodified, and samples how busy it keeps
+    each name's device and whether it uses it. A layer counts its OpenCL calls. Its exit code is
+    gpumap's (128 and its number for a signal). What cannot be observed is "cannot tell", never
+    "not used".
 
     gpumap trace [MAP] SCRIPT ARGS... runs a script that uses gpumap as `python SCRIPT ARGS...`
-    would, and shows what ran where, and what was moved unasked. MAP (or --map) and --backend are
-    what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1 if it did not
-    or opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script
-    that calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of
-    --output and --perfetto, emptied before it runs, stay empty.
+    would, and shows what ran where, and implicit transfers. MAP (or --map) and --backend are what
+    `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1 if it did not or
+    opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script that
+    calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of --output
+    and --perfetto, emptied before it runs, stay empty.
 
     The result comes after the program's own output: to keep them apart, use --output.
     """

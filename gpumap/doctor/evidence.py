@@ -77,7 +77,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """Answers of NVIDIA's driver and NVML, queried in a subprocess."""
+    """Answers of NVIDIA's driver and NVML, queried in a child process."""
 
     driver: CudaDriver | None = None
     gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer

@@ -2,7 +2,7 @@
 
 Drivers may crash or hang: they are queried in subprocesses, concurrently, each with a time limit.
 
-The subprocess for NVIDIA's driver and NVML is ``python -m gpumap.doctor.gather FD``.
+The child process for NVIDIA's driver and NVML is ``python -m gpumap.doctor.gather FD``.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ WHY = {  # of a device: why its use is unknown
     "hidden-processes": "processes on it cannot be seen from here",
     "opened-idle": "it was open, and never busy for 1 % of the time",
     "compute-driver": "AMD's compute driver does not report which process works",
-    "short-lived": "processes that lived between two looks took CPU time on some core",
+    "short-lived": "processes or threads that lived between two looks may have used it",
     "too-short": "the program ended before the first look",
 }
 HOST = "host"
@@ -216,12 +216,11 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     unused = [use for use in result.uses if use.verdict == "not-used"]
     unknown = [use for use in result.uses if use.verdict == "unknown"]
     used = [use for use in result.uses if use.verdict == "used"]
-    if unused:
+    if unused or unknown:
         verb = "was" if len(unused) == 1 else "were"
-        rest = (_unclear(unknown),) if unknown else _idle(used, result)
-        return "below", (f"{_names(unused)} {verb} not used.", *rest)
-    if unknown:
-        return "untrusted", (_unclear(unknown),)
+        first = (f"{_names(unused)} {verb} not used.",) if unused else ()
+        rest = (_unclear(unknown),) if unknown else ()
+        return "below" if unused else "untrusted", (*first, *rest, *_idle(used, result))
     level: Level = "good"
     if reasons := _reasons(used):
         level = "below"
@@ -276,6 +275,8 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
             yield f"{idle} of {seconds(result.elapsed)}."
         else:
             yield f"{middle(use.name)} was busy for {percent(share)} of {seconds(result.elapsed)}."
+    elif used:
+        yield f"{_names(used)} {'was' if len(used) == 1 else 'were'} used."
     yield from _reasons(used)
 
 

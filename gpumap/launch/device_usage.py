@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.machine.nvml import Gpus
-from gpumap.machine.tree import Tree, pci_address
+from gpumap.machine.tree import pci_address
 from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _CHUNK = 1 << 16
 _MOST = 256  # files that stay open
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
 _UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
+_WAITED = slice(13, 15)  # time of children that were waited for
 _UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
 _LOCAL = (b"vram", b"local")  # how drivers call memory of the device itself
 _MICRO = 1e6
@@ -58,10 +60,11 @@ class Seen(NamedTuple):
     """A process at one moment."""
 
     start: int  # with the id it is unique
-    whole: Spent
     memory: int  # bytes that are resident
     threads: dict[int, Spent]  # those that live
     children: tuple[int, ...]
+    waited: int  # ticks of the children that it has waited for
+    ended: bool  # and nobody has waited for it yet
 
 
 class Client(NamedTuple):
@@ -141,21 +144,33 @@ class Kept:
             os.close(self._open.pop(path))
 
 
-def process(root: str, pid: int, read: Callable[[str], bytes] = read) -> Seen | None:
-    """Return a process, its threads and its children; None: it has ended."""
+def process(
+    root: str, pid: int, read: Callable[[str], bytes] = read, *, whole: bool = False
+) -> Seen | None:
+    """Return a process, its threads and its children; None: it is gone.
+
+    The time of threads that have ended is of no known core. `whole` has it in the first thread.
+    """
     folder = f"{root}/proc/{pid}"
-    fields = _fields(read(f"{folder}/stat"))
+    fields = _fields(read(f"{folder}/stat" if whole else f"{folder}/task/{pid}/stat"))
     if fields is None:
         return None
-    whole, start = _spent(fields), int(fields[_START])
-    threads = {pid: whole}
+    ids, threads = [pid], {pid: _spent(fields)}
     if fields[_THREADS] != b"1":
-        ids = [int(name) for name in _names(f"{folder}/task") if name.isdigit()]
-        every = ((thread, _fields(read(f"{folder}/task/{thread}/stat"))) for thread in ids)
-        threads = {thread: _spent(found) for thread, found in every if found}
-    children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in threads)
+        ids += [int(n) for n in _names(f"{folder}/task") if n.isdigit() and int(n) != pid]
+        every = ((id_, _fields(read(f"{folder}/task/{id_}/stat"))) for id_ in ids[1:] if not whole)
+        threads |= {thread: _spent(found) for thread, found in every if found}
+    children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in ids)
     pids = tuple(int(word) for word in children.split() if word.isdigit())
-    return Seen(start, whole, int(fields[_RSS]) * _PAGE, threads, pids)
+    ended = fields[0] == b"Z" and fields[_THREADS] == b"1"
+    waited = sum(map(int, fields[_WAITED]))
+    return Seen(int(fields[_START]), int(fields[_RSS]) * _PAGE, threads, pids, waited, ended)
+
+
+def drops_children(root: str, pid: int) -> bool:
+    """Return whether children of a process end with no trace: it ignores SIGCHLD."""
+    _, _, rest = read(f"{root}/proc/{pid}/status").partition(b"\nSigIgn:")
+    return bool(rest) and bool(int(rest.split(None, 1)[0], 16) >> (signal.SIGCHLD - 1) & 1)
 
 
 def children(root: str, pid: int | str) -> set[int]:
@@ -163,14 +178,6 @@ def children(root: str, pid: int | str) -> set[int]:
     folder = f"{root}/proc/{pid}/task"
     every = (read(f"{folder}/{thread}/children") for thread in _names(folder))
     return {int(word) for text in every for word in text.split() if word.isdigit()}
-
-
-def affinity(root: str, pid: int) -> set[int]:
-    """Return the processors on which the first thread of a process may run."""
-    if not root:
-        with suppress(OSError, AttributeError):
-            return os.sched_getaffinity(pid)  # a tenth of the time that the file takes
-    return set(Tree(Path(root or "/")).allowed("Cpus", str(pid)) or ())
 
 
 def processors(root: str) -> dict[int, int]:
@@ -195,7 +202,9 @@ def drm_use(root: str, pid: int) -> DrmUse:
     try:
         numbers = os.listdir(folder)  # noqa: PTH208 - pathlib is slow
     except OSError as error:
-        return DrmUse({}, isinstance(error, PermissionError), compute=False)
+        seen = process(root, pid)  # files of a process that has ended are root's
+        hidden = isinstance(error, PermissionError) and seen is not None and not seen.ended
+        return DrmUse({}, hidden, compute=False)
     for number in numbers:
         try:
             target = os.readlink(f"{folder}/{number}")  # noqa: PTH115 - as above

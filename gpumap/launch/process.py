@@ -72,6 +72,14 @@ def start(order: Order, out: int, err: int) -> Started:
     return Started(pid, {step: int(number) for step, number in rows})
 
 
+def ended_child() -> int:
+    """Return a child that has ended, and that the kernel still shows; 0: none; -1: any."""
+    if not hasattr(os, "waitid"):  # macOS
+        return -1
+    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return found.si_pid if found else 0
+
+
 def reap(pid: int, patience: float) -> None:
     """Wait until a child has ended; kill it where it has not within `patience` seconds."""
     with suppress(ChildProcessError):

@@ -21,7 +21,7 @@ import psutil
 
 from gpumap.errors import QuestionError
 from gpumap.launch.placement import TOKEN
-from gpumap.launch.process import CHUNK, LIMITS, Started, Stream, reap, start
+from gpumap.launch.process import CHUNK, LIMITS, Started, Stream, ended_child, reap, start
 from gpumap.machine.process_control import adopt_orphans
 
 if TYPE_CHECKING:
@@ -260,21 +260,21 @@ class Run:
         os.close(stream.pipe)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status, spent = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            if self._watch:
-                self._watch.reaped(pid, spent.ru_utime + spent.ru_stime)
-            process = self._alive.pop(pid, None)  # else an orphan
-            if process is None:
-                continue
-            code = process.code = os.waitstatus_to_exitcode(status)
-            if code and self._ending is None:
-                self._finish(Ending("failed", code if code > 0 else _SIGNALLED - code, process))
+        with suppress(ChildProcessError):
+            while pid := ended_child():
+                if self._watch:
+                    self._watch.last(pid)
+                pid, status, spent = os.wait4(pid, os.WNOHANG)
+                if not pid:
+                    return
+                if self._watch:
+                    self._watch.reaped(pid, spent.ru_utime + spent.ru_stime)
+                if (process := self._alive.pop(pid, None)) is None:  # an orphan
+                    continue
+                code = process.code = os.waitstatus_to_exitcode(status)
+                if code and self._ending is None:
+                    ended = code if code > 0 else _SIGNALLED - code
+                    self._finish(Ending("failed", ended, process))
 
     def _abandon(self) -> None:
         """Wait no more for who has a pipe and is no process of this run."""

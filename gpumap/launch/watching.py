@@ -7,6 +7,11 @@ have open. CUDA devices: NVML, by process. A verdict is `not-used` only where wo
     idle       an interval between two looks with less than 5 % of work
     used       of cores: work of 0.25 s or of 1 % of the run, whichever is more, but of 20 % of the
                run at most (to start an interpreter is no use of a core); of other devices: any
+
+What no look sees, a process that lives between two of them for example, shows in the CPU time that
+the kernel adds up of all that end: where so much is of no known core that it could be the use of a
+core, or would do to open a device, nothing is `not-used`. A process that ignores SIGCHLD lets the
+time of its children go, so there nothing is either.
 """
 
 from __future__ import annotations
@@ -38,6 +43,9 @@ _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
 _SEVERAL = 1.5  # cores or devices at work: more than one
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
+# Seconds of CPU time: to open a device takes a process more (0.047 s with PoCL), and what the
+# kernel tells in ticks may be 0.02 s less.
+_OPENED = 0.03
 
 
 @dataclass(slots=True)
@@ -73,7 +81,8 @@ class _Sum:
             return
         self.known += ended - began
         self.worked += sight.share * (ended - began)
-        self.peak = max(self.peak or 0.0, sight.share)
+        if ended - began >= SHORTEST / 2:  # in less a tick of the kernel's would be much
+            self.peak = max(self.peak or 0.0, sight.share)
         if sight.share >= _IDLE:
             self.first = began if self.first is None else self.first
             self.idle = max(self.idle, began - self.until)
@@ -98,14 +107,13 @@ class Watch:
             clock: replaces the time.
             library: replaces the module `pynvml`.
         """
-        self.show: Callable[[], None] | None = None  # done at each look
+        self.show: list[Callable[[], None]] = []  # done at each look
         self.second: float | None = None  # seconds until more than one core or device worked
         self.hide: Callable[[], None] = lambda: None  # before others write
         self.cost = 0.0  # seconds of CPU time of a look
-        self.looks, self.cpu, self.unseen, self.memory = 0, 0.0, 0.0, 0
+        self.looks, self.cpu, self.memory = 0, 0.0, 0
         self.latest: dict[str, Sight] = {}
-        self._root, self._clock = root, clock
-        self._bindings = tuple(bindings)
+        self._root, self._clock, self._bindings = root, clock, tuple(bindings)
         cpus = [b for b in self._bindings if b.device.kind is Kind.CPU and b.device.cores]
         self._widths = {binding.name: len(binding.device.cores) for binding in cpus}
         self._names: dict[int, list[str]] = {}  # of the names that have a core
@@ -116,8 +124,11 @@ class Watch:
         self._roots: dict[int, str | None] = {}
         self._root_of: dict[int, int] = {}
         self._before: dict[int, usage.Seen] = {}
-        self._only: dict[int, str | None] = {}  # of a process with one thread: the name it runs on
         self._ticks: dict[int, int] = {}  # of the processes below each root
+        # Seconds of CPU time: of a known core; of what the roots start; of it, seen while it ran.
+        self._placed = self._below = self._alive = 0.0
+        # Whether the time of some may be in none of them; whether the last look came too early.
+        self._dropped, self._late = False, True
         self._kept = usage.Kept()
         self._read = usage.read if root else self._kept.read  # a recorded tree is written anew
         self._noted: list[tuple[float, dict[str, bytes]]] = []  # and when
@@ -162,7 +173,7 @@ class Watch:
         """Look for the last time at processes that go on; return what they did since `join`."""
         self.look()
         self.end()
-        self.cpu = sum(self._ticks.values()) / usage.TICKS
+        self.cpu = self._placed
         return self.found((), None)
 
     def glance(self) -> None:
@@ -185,8 +196,11 @@ class Watch:
         spent, now = time.thread_time(), self._clock()
         self._evaluate()
         self._take(now)
-        if self.show is not None:
-            self.show()
+        if self._only_files or self.looks < _WHOLE or self.looks % _WHOLE == 0:
+            drop = any(usage.drops_children(self._root, pid) for pid in self._before)
+            self._dropped = self._dropped or drop
+        for show in self.show:
+            show()
         self._spend(now, time.thread_time() - spent)
 
     def _spend(self, now: float, seconds: float) -> None:
@@ -217,34 +231,54 @@ class Watch:
             self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
         for name, sight in self.latest.items():
             self._sums[name].add(sight, began, ended)
-        if self.second is None:
+        if self.second is None and passed >= SHORTEST / 2:
             working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
             self.second = began if sum(working) >= _SEVERAL else None
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
 
+    @property
+    def unseen(self) -> float:
+        """Return the seconds of CPU time that are of no known core."""
+        return max(0.0, self.cpu - self._placed)
+
+    @property
+    def blind(self) -> bool:
+        """Return whether a process that no look saw may have opened a device."""
+        return self._dropped or round(self._below - self._alive, 6) >= _OPENED
+
+    def last(self, pid: int) -> None:
+        """Look at a process that has ended while the kernel shows it: until it is waited for."""
+        if pid in self._roots:
+            self._stop()
+            self._evaluate()
+            before, now = self._last - self._began, self._clock() - self._began
+            self._late = pid not in self._before or before < now / 2
+            self.look()
+
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
         self._evaluate()
         self.cpu += seconds
-        if pid in self._own or (pid not in self._roots and pid in self._root_of):
-            return  # of an orphan counts what was seen of it
-        if pid in self._roots:
-            self._stop()
+        if pid in self._own:
+            return
+        last = self._before.get(pid) if pid in self._roots else None
+        self._below += seconds if last is None or self._late else last.waited / usage.TICKS
         rest = max(0.0, seconds - self._ticks.get(pid, 0) / usage.TICKS)
-        name = self._roots.get(pid) or self._only.get(pid)
-        if name is None:
-            self.unseen += rest
-        else:
+        names = [bound] if (bound := self._roots.get(pid)) else []
+        if not names and last is not None and last.ended and rest < _TICKED:  # a part of a tick
+            names = self._names.get(last.threads[pid].processor, [])
+        self._placed += rest if names else 0.0
+        for name in names:
             sum_ = self._sums[name]
             sum_.worked += rest / self._widths[name]
             sum_.known = max(sum_.known, self.elapsed)
             sum_.source = "proc"
-            last, now = self._last - self._began, self.elapsed
-            if rest >= max(_IDLE * (now - last) * self._widths[name], _TICKED):
-                sum_.first = last if sum_.first is None else sum_.first
-                sum_.idle, sum_.until = max(sum_.idle, last - sum_.until), now
+            last_look, now = self._last - self._began, self.elapsed
+            if rest >= max(_IDLE * (now - last_look) * self._widths[name], _TICKED):
+                sum_.first = last_look if sum_.first is None else sum_.first
+                sum_.idle, sum_.until = max(sum_.idle, last_look - sum_.until), now
 
     def _stop(self) -> None:
         """Take the cores' time at the moment that is the program's end."""
@@ -295,7 +329,8 @@ class Watch:
             pid, top = waiting.pop()
             if pid in found or pid in self._own:
                 continue
-            if (seen := usage.process(self._root, pid, self._read)) is not None:
+            whole = self._roots.get(top) is not None
+            if (seen := usage.process(self._root, pid, self._read, whole=whole)) is not None:
                 found[pid] = seen
                 self._root_of[pid] = top
                 waiting += [(child, top) for child in seen.children]
@@ -306,36 +341,24 @@ class Watch:
         memory: dict[str, int] = {}
         ticks = dict.fromkeys(self._widths, 0)
         for pid, seen in processes.items():
-            before = self._before.get(pid)
-            before = before if before and before.start == seen.start else None
-            whole = max(0, seen.whole.ticks - (before.whole.ticks if before else 0))
-            top = self._root_of[pid]
-            self._ticks[top] = self._ticks.get(top, 0) + whole
-            if (name := self._roots.get(top)) is not None:
-                ticks[name] += whole
-                memory[name] = memory.get(name, 0) + seen.memory
-                continue
-            if pid == top:
-                self._only[pid] = self._on_one(pid) if len(seen.threads) == 1 else None
-            left = whole
-            for thread, spent in seen.threads.items():
-                last = before.threads.get(thread) if before else None
-                more = min(left, max(0, spent.ticks - (last.ticks if last else 0)))
-                left -= more
-                for name in self._names.get(spent.processor, ()) if more else ():
+            before, top, spent = self._before.get(pid), self._root_of[pid], 0
+            last = before.threads if before and before.start == seen.start else {}
+            bound = self._roots.get(top)
+            for thread, (now, processor) in seen.threads.items():
+                more = max(0, now - (last[thread].ticks if thread in last else 0))
+                spent += more
+                for name in [bound] if bound else self._names.get(processor, ()):
                     ticks[name] += more
-            self.unseen += left / usage.TICKS
+            self._ticks[top] = self._ticks.get(top, 0) + spent
+            self._placed += spent / usage.TICKS
+            self._alive += spent / usage.TICKS if pid not in self._roots and not seen.ended else 0.0
+            if bound:
+                memory[bound] = memory.get(bound, 0) + seen.memory
         per_tick = 1.0 / usage.TICKS / passed
         shares = {name: n * per_tick / self._widths[name] for name, n in ticks.items()}
         for name, share in shares.items():  # a child's first ticks are of more than one interval
             self._sums[name].worked += max(share - 1.0, 0.0) * passed
         return {n: Sight("proc", min(each, 1.0), memory.get(n)) for n, each in shares.items()}
-
-    def _on_one(self, pid: int) -> str | None:
-        """Return the only name whose cores a process may run on, if it may run on no others."""
-        cores = usage.affinity(self._root, pid)
-        names = {name for core in cores for name in self._names.get(core, ("",))}
-        return names.pop() or None if len(names) == 1 else None
 
     # --- the end
 
@@ -352,7 +375,7 @@ class Watch:
             why,
             (found.source,) if found.source else (),
             None if share is None else round(share, 4),
-            None if found.peak is None else round(max(found.peak, share or 0.0), 4),
+            None if share is None else round(max(found.peak or 0.0, share), 4),
             found.memory,
             found.received,
             found.sent,
@@ -368,17 +391,19 @@ class Watch:
     ) -> tuple[UseVerdict, Unseen | None]:
         if binding.name in self._widths:
             seconds, share, most = _WORK
-            least = min(max(seconds, share * elapsed), most * elapsed)
+            least = max(min(max(seconds, share * elapsed), most * elapsed), _TICKED)
             worked = found.worked * self._widths[binding.name]
             if worked >= least:
                 return "used", None
-            unclear = worked + self.unseen >= least
+            unclear = self._dropped or worked + self.unseen >= least
             return ("unknown", "short-lived") if unclear else ("not-used", None)
         if found.worked > 0.0:
             return "used", None
         counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
         if found.why is not None and not (found.why == "opened-idle" and counted):
             return "unknown", found.why
+        if self.blind:
+            return "unknown", "short-lived"
         return ("not-used", None) if found.known else ("unknown", "too-short")
 
     def _foreign(self, binding: Binding, share: float | None, elapsed: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -25,11 +27,14 @@ VARIABLE = "OPENCL_LAYERS"
 FOLDER = "GPUMAP_LAYER_FOLDER"
 TIMES = "GPUMAP_LAYER_TIMES"
 PREFIX = "gpumap-layer-"  # of the library's name
-FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread", "-Wl,-z,nodelete")
+FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread")
 _COMPILERS = ("cc", "gcc", "clang")
 _INSTALL = "apt-get install gcc libc6-dev"
 _SECONDS = 120  # of a compiler
 _SHOWN = 300  # characters of what it says
+_OWN = "let GPUMAP_CACHE_DIR name a folder of your own"
+_ROOM = "free some space, or let GPUMAP_CACHE_DIR name a folder on another disk"
+_HASH = 32  # bytes behind a library: its own hash, which a damaged file has not
 
 Why = Literal["system", "cache", "folder", "no-compiler", "compiler"]
 
@@ -74,27 +79,35 @@ def _library(env: Mapping[str, str]) -> Path | NoLayer:
         folder = _own_folder(env)
         source = files(__package__).joinpath("layer.c").read_bytes()
         target = folder / f"{PREFIX}{_digest(source, compiler)}.so"
-        if not target.is_symlink() and not target.exists():
-            return _built(source, compiler, target, env)
-        _refuse_others(target, stat.S_ISREG)
-    except (OSError, SourceError) as error:
-        hint = "let GPUMAP_CACHE_DIR name a folder of your own"
-        return no_layer("cache", f"no place for the layer: {error}", hint)
-    return target
+        if target.is_symlink() or target.exists():
+            _refuse_others(target, stat.S_ISREG)
+            data = target.read_bytes()
+            if data[-_HASH:] == sha256(data[:-_HASH]).digest():
+                return target
+        return _built(source, compiler, target, env)
+    except SourceError as error:
+        return no_layer(
+            "cache", f"no place for the layer: {error}", error.diagnostics[0].hint or _OWN
+        )
+    except OSError as error:
+        hint = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else _OWN
+        why = ": ".join(str(each) for each in (error.filename, error.strerror) if each)
+        return no_layer("cache", f"no place for the layer: {why}", hint)
 
 
 def _own_folder(env: Mapping[str, str]) -> Path:
     """Return the folder for the layer: this user's alone, in a cache that no other can change."""
     if (cache := cache_folder(env)) is None:
         raise SourceError("no variable names a folder")
-    folder = cache / "opencl-layer"
+    folder = cache.absolute() / "opencl-layer"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_others(cache.resolve(), stat.S_ISDIR)
     _refuse_others(folder, stat.S_ISDIR)
     if ":" in str(folder):
-        raise SourceError(f"{folder}: OPENCL_LAYERS parts its paths by colons")
+        raise SourceError(f"{folder!s}: OPENCL_LAYERS separates paths by colons")
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        raise SourceError(f"{folder}: nothing can be executed there (noexec)")
+        fix = "let GPUMAP_CACHE_DIR name a folder on a file system without noexec"
+        raise SourceError(f"{folder!s}: nothing can be executed there (noexec)", fix)
     return folder
 
 
@@ -114,6 +127,9 @@ def _digest(source: bytes, compiler: str) -> str:
 
 def _built(source: bytes, compiler: str, target: Path, env: Mapping[str, str]) -> Path | NoLayer:
     """Compile beside the target and rename: another process sees all of it or nothing."""
+    for left in target.parent.glob(".build-*"):  # by who was killed
+        if time.time() - left.lstat().st_mtime > 2 * _SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as folder:
         text, made = Path(folder, "layer.c"), Path(folder, "layer.so")
         text.write_bytes(source)
@@ -121,16 +137,28 @@ def _built(source: bytes, compiler: str, target: Path, env: Mapping[str, str]) -
         try:
             done = subprocess.run(  # noqa: S603 - the system's compiler
                 command, capture_output=True, text=True, errors="replace",
-                stdin=subprocess.DEVNULL, env={**env, "LC_ALL": "C"}, timeout=_SECONDS, check=False,
+                stdin=subprocess.DEVNULL, env={**env, "LC_ALL": "C", "TMPDIR": folder},
+                timeout=_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return no_layer("compiler", f"{compiler} took longer than {_SECONDS} s", "set CC")
+        except OSError as error:
+            return no_layer("compiler", f"{compiler} cannot run: {error.strerror}", "set CC")
         if done.returncode or not made.is_file():
             why = done.stderr.strip()[:_SHOWN] or f"exit code {done.returncode}"
             return no_layer("compiler", f"{compiler} fails: {why}", f"{_INSTALL}, or set CC")
+        data = made.read_bytes()
+        if _machine(data) != _machine(Path(sys.executable).read_bytes()):
+            return no_layer("compiler", f"{compiler} makes no library of this machine", "set CC")
+        made.write_bytes(data + sha256(data).digest())
         made.chmod(0o700)
         made.replace(target)
     return target
+
+
+def _machine(data: bytes) -> bytes:
+    """Return for which class of machine a file in ELF is, and whether it is one."""
+    return data[:6] + data[18:20]
 
 
 def no_layer(why: Why, message: str, hint: str) -> NoLayer:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import shutil
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from struct import iter_unpack
@@ -28,21 +32,21 @@ Sight = Literal[
     "old-loader", "no-loader", "privileges", "environment", "container", "not-loaded",
     "unreadable", "gone",
 ]  # fmt: skip
-# What is known of a program that left no file: in these it used no OpenCL. In all others but
-# "counted" its use of a device cannot be told.
-UNUSED: frozenset[Sight] = frozenset({"no-opencl", "no-call"})
+# What is known of a program that left no file: in these it used no OpenCL. In all others its use
+# of a device cannot be told.
+UNUSED: frozenset[Sight] = frozenset({"no-opencl", "no-call", "counted"})  # it is a fork
 MEANING: dict[Sight, str] = {
     "counted": "its OpenCL calls are counted",
     "no-opencl": "it has loaded no OpenCL library",
     "no-call": "it has loaded OpenCL's loader, and no driver",
     "old-loader": "its OpenCL loader knows no layers (ocl-icd before 2.3)",
     "no-loader": "it uses an OpenCL driver without a loader that knows layers",
-    "privileges": "it runs with more rights than its user",
+    "privileges": "it runs with other rights than gpumap (setuid, capabilities, another user)",
     "environment": "it was started without gpumap's variables",
     "container": "it runs in another container",
     "not-loaded": "its OpenCL loader has not loaded the layer",
     "unreadable": "the system does not show what it has loaded",
-    "gone": "it ended before it was looked at",
+    "gone": "it ended before gpumap looked at it",
 }
 _LOADER = re.compile(r"/libOpenCL[^/]*\.so[^/]*$")
 _LAYER = re.compile(rf"/{PREFIX}[^/]*$")
@@ -66,11 +70,13 @@ def sight(pid: int, folder: Path, proc: Path = Path("/proc")) -> Sight:
         lines = (place / "maps").read_text(errors="replace").splitlines()
         # the files of executable pages (proc_pid_maps(5))
         mapped = {line[line.index("/") :] for line in lines if _EXECUTABLE.match(line)}
-        return _told(place, proc / "self", folder, mapped)
+        return _told(place, proc / "self", folder, mapped) if lines else "gone"
     except PermissionError:
-        return "unreadable"
+        with suppress(OSError):
+            return "unreadable" if place.stat().st_uid == os.geteuid() else "privileges"
     except OSError:  # ProcessLookupError, too: it ended while it was read
-        return "gone"
+        pass
+    return "gone"
 
 
 def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
@@ -80,6 +86,8 @@ def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
     layer = any(_LAYER.search(path) for path in mapped)
     variables = (place / "environ").read_bytes().split(b"\0")
     aux = (place / "auxv").read_bytes()
+    if not any(aux):  # in the middle of an exec: its variables are not there yet
+        return "gone"
     pairs = iter_unpack("@LL", aux[: len(aux) // 16 * 16])
     hides: dict[Sight, bool] = {  # the first that holds
         "old-loader": any(not _knows_layers(f"{place}/root{path}") for path in loaders),
@@ -107,7 +115,32 @@ def _knows_layers(path: str) -> bool:
 _EVERY = 1.0  # seconds between two sights of a process, once it has loaded its libraries
 _OFTEN = 10  # sights before that, one at each look: a short program loads them late in its life
 _NANO = 1e-9
+_PREFIX = "gpumap-counts-"  # of folders
+_OLD = 60.0  # seconds: a younger one may not be locked yet
 _TMPDIR = "let TMPDIR name a folder that you can write to"
+
+
+def _locked(folder: str | Path) -> int | None:
+    """Return a descriptor that locks a folder for as long as it is open; None: another has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _sweep(place: Path) -> None:
+    """Remove the folders of runs that were killed: what they had locked is not locked any more."""
+    for path in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            state = path.lstat()
+            if state.st_uid != os.geteuid() or time.time() - state.st_mtime < _OLD:
+                continue
+            if (lock := _locked(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
 
 
 class Inside:
@@ -119,6 +152,7 @@ class Inside:
         self._devices = tuple(d for d in devices if d.kind is Kind.OPENCL)
         self._times = times
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # a lone map of cores has none
+        self._lock: int | None = None
         self._sights: dict[int, tuple[int, float, Sight]] = {}  # how many, the last one
 
     def __enter__(self) -> Self:
@@ -129,13 +163,17 @@ class Inside:
         """Remove the folder."""
         if self._folder:
             self._folder.cleanup()
+        if self._lock is not None:
+            os.close(self._lock)
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return what to add to the program's environment; nothing where there is no layer."""
         if not self._devices:
             return {}
         try:
-            self._folder = tempfile.TemporaryDirectory(prefix="gpumap-layer-")
+            _sweep(Path(tempfile.gettempdir()))
+            self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
+            self._lock = _locked(self._folder.name)
         except OSError as error:
             self.refused = no_layer("folder", f"no place for the counts: {error.strerror}", _TMPDIR)
             return {}
@@ -156,8 +194,10 @@ class Inside:
                 seen = sight(pid, Path(self._folder.name))
                 self._sights[pid] = many + 1, now, how if seen == "gone" else seen
 
-    def counted(self) -> tuple[dict[str, dict[str, float]], bool, tuple[Diagnostic, ...]]:
-        """Return what was counted of all processes.
+    def counted(
+        self, *, blind: bool = False
+    ) -> tuple[dict[str, dict[str, float]], bool, tuple[Diagnostic, ...]]:
+        """Return what was counted of all processes; `blind`: some may have run unseen.
 
         That is by the device's id kernels, bytes_to_device, bytes_to_host, waits, and with times
         computing and copying, in seconds; whether no process ran without the layer, and each device
@@ -168,19 +208,21 @@ class Inside:
         if not self._folder:
             return {}, False, ()
         found = read(Path(self._folder.name))
-        notes = [*found.refused, *self._hidden({process.pid for process in found.processes})]
+        refused = (each._replace(severity="warning") for each in found.refused)
+        notes = [*refused, *self._hidden({process.pid for process in found.processes})]
         sums: dict[str, Counter[str]] = {}
-        seen = bool(found.processes) or any(how != "gone" for *_, how in self._sights.values())
-        complete = seen and not notes and all(process.complete for process in found.processes)
+        complete = not notes
         for process in found.processes:
-            complete &= self._add(process, sums)
+            complete &= self._add(process, sums) and process.complete
+        used = {id_ for id_, sum_ in sums.items() if sum_["kernels"]}
+        if complete and blind and {device.id for device in self._devices} - used:
+            notes, complete = [_missed("gone")], False
         return {id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes)
 
     def _hidden(self, counted: Collection[int]) -> list[Diagnostic]:
         """Return why processes could not be counted, each reason once."""
         hows = {how for pid, (*_, how) in self._sights.items() if pid not in counted} - UNUSED
-        said = "OpenCL calls of a process were not counted"
-        return [_note(f"{said}: {MEANING[how]}") for how in sorted(hows - {"gone"})]
+        return [_missed(how) for how in sorted(hows - {"gone"})]
 
     def _add(self, process: CountedProcess, sums: dict[str, Counter[str]]) -> bool:
         """Add what a process did; return whether each device that it used has its place."""
@@ -193,6 +235,10 @@ class Inside:
             else:
                 placed &= not (like and any(each.counts))
         return placed
+
+
+def _missed(how: Sight) -> Diagnostic:
+    return _note(f"OpenCL calls of a process may be missing: {MEANING[how]}")
 
 
 def _note(message: str, hint: str | None = None) -> Diagnostic:

@@ -10,6 +10,7 @@
    What is counted are calls that succeeded. records.py reads the file: change both together. */
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,7 +59,7 @@ struct file {
     uint32_t times;
     _Atomic uint32_t used;
     uint64_t opened_ns;
-    _Atomic uint64_t extensions, refused; /* functions handed out uncounted; loaders too many */
+    _Atomic uint64_t extensions, refused; /* functions handed out uncounted; loaders, forks, too */
     char extension[64], program[384];
     struct slot slot[DEVICES + 1]; /* the last one: of no known device */
 };
@@ -127,6 +129,7 @@ static function next[TABLE]; /* what the loader, or another layer, does with a c
 
 static _Atomic(struct file *) file; /* NULL after a fork, until the first call */
 static struct file lost;            /* counts of a fork that can open no file */
+static struct file *above;          /* in a fork without a file: that of who forked it */
 static bool times;
 static uint32_t used;
 static char folder[3072];
@@ -151,7 +154,8 @@ static uint64_t nanoseconds(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Open the file of this process; NULL where that fails. Called with the lock, or alone. */
+/* Open the file of this process; NULL where that fails: then it stays empty, which says so.
+   Called with the lock, or alone. */
 static struct file *open_file(void) {
     char path[sizeof folder + 64];
     int descriptor = -1;
@@ -162,10 +166,13 @@ static struct file *open_file(void) {
     if (descriptor < 0) return NULL;
     /* room is taken now: a hole of a full disk would be a SIGBUS later */
     void *memory = MAP_FAILED;
-    if (posix_fallocate(descriptor, 0, sizeof(struct file)) == 0)
+    struct rlimit most; /* to write beyond it would end the program by SIGXFSZ */
+    bool allowed = getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= sizeof(struct file);
+    if (allowed && posix_fallocate(descriptor, 0, sizeof(struct file)) == 0)
         memory = mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED && ftruncate(descriptor, 0)) unlink(path);
     close(descriptor);
-    if (memory == MAP_FAILED) return unlink(path), NULL;
+    if (memory == MAP_FAILED) return NULL;
     struct file *made = memory;
     made->version = VERSION, made->bytes = sizeof *made;
     made->slot_bytes = sizeof made->slot[0], made->slots = DEVICES;
@@ -185,7 +192,10 @@ static struct file *opened(void) {
     if (now) return now;
     lock();
     now = atomic_load_explicit(&file, memory_order_acquire);
-    if (!now && !(now = open_file())) now = &lost;
+    if (!now && !(now = open_file())) {
+        now = &lost;
+        if (above) atomic_fetch_add(&above->refused, 1);
+    }
     atomic_store_explicit(&file, now, memory_order_release);
     unlock();
     return now;
@@ -193,7 +203,7 @@ static struct file *opened(void) {
 
 static void forked(void) { /* in the child, which has one thread */
     struct file *parents = atomic_exchange(&file, NULL);
-    if (parents && parents != &lost) munmap(parents, sizeof *parents);
+    if (parents && parents != &lost) above = parents;
     unlock(); /* taken before the fork, so that no table is half written here */
 }
 
@@ -684,6 +694,8 @@ static bool start(void) {
     struct file *first = open_file();
     if (!first || pthread_atfork(lock, unlock, forked) != 0) return false;
     atomic_store_explicit(&file, first, memory_order_release);
+    Dl_info own; /* it stays from here on; one that does not count is gone with its loader's call */
+    if (dladdr((void *)start, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     return true;
 }
 

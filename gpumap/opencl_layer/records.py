@@ -74,11 +74,6 @@ class Counts(NamedTuple):
         """Bytes from the device to the host."""
         return self.read_bytes + self.map_read_bytes
 
-    @property
-    def waits(self) -> int:
-        """Calls in which the host waited for the device."""
-        return self.finishes + self.event_waits + self.blocking_calls
-
 
 class CountedDevice(NamedTuple):
     """A device that a program opened, as its OpenCL lists it, and what the program did with it.
@@ -114,7 +109,7 @@ class CountedProcess(NamedTuple):
         unplaced: counts of no known device, or of memory shared by several.
         functions: functions that the driver handed out, and that are not counted.
         function: the name of the first of them.
-        loaders: further OpenCL loaders in the process that could not be counted.
+        loaders: further OpenCL loaders in the process, and forks of it, that could not be counted.
     """
 
     pid: int
@@ -158,7 +153,9 @@ def _process(path: Path) -> CountedProcess:
     data = read_bytes(path, "counts of an OpenCL program", _SIZE, own=True)
     layout = _LAYOUT.unpack_from(data.ljust(_LAYOUT.size, b"\0"))
     if len(data) != _SIZE or layout != (_MAGIC, _VERSION, _SIZE, _SLOT.size, _DEVICES):
-        place = f"cannot read the counts of an OpenCL program {path}"
+        place = f"cannot read the counts of an OpenCL program {path!s}"
+        if not data:
+            raise SourceError(f"{place}: there was no room for them", "free TMPDIR; see ulimit -f")
         message = f"{place}: the file is incomplete, or not the layer's (version {_VERSION})"
         raise SourceError(message, "run it again: what this process did is unknown")
     head = _HEADER.unpack_from(data, _LAYOUT.size)

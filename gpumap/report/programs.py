@@ -276,7 +276,7 @@ def _uses_remarks(found: Utilisation) -> Iterator[str]:
             held = (f"limited by: {', '.join(use.throttle)}",) if use.throttle else ()
             yield f"{use.name}: {'; '.join((*power, *held))}"
     if found.unseen >= _NOTABLE:
-        yield f"{found.unseen:.2f} s of CPU time belong to no core: of threads between two looks"
+        yield f"{found.unseen:.2f} s of CPU time belong to no core: between two looks"
 
 
 def scaled(found: Scaling) -> Table:

@@ -42,7 +42,7 @@ _WRAPPED = 24  # columns of a text from which on it may be wrapped
 _WORDS = 12  # columns that wrapped text has at least
 # An interval is one word, and so is a figure with its unit.
 _WORD = re.compile(r"[\d.]+ [A-Za-zµ/]+[,;:]? ?|\[[^]]{0,24}\][,;]? ?|[^ ,]*[ ,]|[^ ,]+")
-_LEAST = 20  # columns: in fewer, lines are left to the terminal
+_LEAST = 16  # columns: in fewer, lines are left to the terminal
 
 
 class Line(NamedTuple):
@@ -187,14 +187,14 @@ def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
 
 
 def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
-    line = ""
+    lines = [""]
     for text in texts:
-        if line and width(line) + GAP + width(text) > room:
-            yield Line("row", ((f"{' ' * _INDENT}{line}", ""),))
-            line = ""
-        line += f"{' ' * GAP if line else ''}{text}"
-    if line:
-        yield from (Line("row", ((f"{' ' * _INDENT}{part}", ""),)) for part in wrapped(line, room))
+        if lines[-1] and width(lines[-1]) + GAP + width(text) > room:
+            lines.append("")
+        lines[-1] += f"{' ' * GAP if lines[-1] else ''}{text}"
+    for line in filter(None, lines):
+        for part in wrapped(line, room) if room >= _LEAST else [line]:
+            yield Line("row", ((f"{' ' * _INDENT}{part}", ""),))
 
 
 class Table(NamedTuple):

@@ -108,6 +108,7 @@ def _hint(tree: Any) -> str:
     return f"{wrote}: read it with that; or {_PROVES}"
 
 
+_VALUES = 10_000_000  # of a text: a trace of 256 MiB has as many
 _DIGITS = 18  # of a whole number: what 64 bits hold
 _CUT_AT = 40  # characters of what is refused
 JSON = "give the JSON report of the same run, which --output FILE.json writes"
@@ -138,6 +139,8 @@ def parse(text: str) -> Any:
     """
     if not text.strip():
         raise Refused("it is empty")
+    if sum(map(text.count, ",[{")) > _VALUES:  # each takes many times its text
+        raise Refused(f"it holds more than {_VALUES:,} values", hint="name a file of --output")
     hooks = _Hooks()
     try:
         tree = json.loads(

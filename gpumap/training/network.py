@@ -310,7 +310,7 @@ PARAMETERS = {
     "llama2-7b": 6_738_415_616,
 }
 TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.tasks`
-BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once, if not said
+BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once by default
 WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a parameter on the wire
 
 

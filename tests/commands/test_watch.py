@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 import pytest
 from shell import BIN, on_a_terminal
@@ -224,6 +225,20 @@ def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
     assert text.index("begun") < text.index("use of devices in")
 
 
+@pytest.mark.parametrize("columns", [20, 40])
+def test_a_terminal_of_ascii_gets_ascii_that_fits(gpumap, columns):
+    """A sign of gpumap's own keeps its width there; one of the user's becomes an escape."""
+    code, text = on_a_terminal(
+        gpumap, "run", "--watch", f"a界{'n' * 60}->cpu0", "--", PYTHON, "-c",
+        f"import time\nprint('begun', flush=True){WORK}", columns=columns, both=True,
+        PYTHONIOENCODING="ascii",
+    )  # fmt: skip
+    assert (code, text.isascii(), "use of devices" in text, "~" in text) == (0, True, True, True)
+    live = re.findall(r"(?:\x1b\[J|\n)([^\n\x1b]*)\n\x1b\[1A", text)
+    assert live
+    assert all(line.startswith(r"a\u754c") and len(line) < columns for line in live)
+
+
 def test_a_dumb_terminal_gets_no_escape_sequence(gpumap):
     command = ["run", "--watch", "a->cpu0", "--", PYTHON, "-c", "print('begun')"]
     code, text = on_a_terminal(gpumap, *command, columns=80, both=True, TERM="dumb")
@@ -282,6 +297,46 @@ def test_without_a_temporary_folder_an_opencl_program_is_not_counted(monkeypatch
     assert (counts, complete, "TMPDIR" in note.hint) == ({}, False, True)
     with Inside([], times=False) as inside:
         assert (inside.variables({}), inside.counted()) == ({}, ({}, False, ()))
+
+
+class Layer:
+    """An `Inside` of one OpenCL device, whose layer is not built."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr("gpumap.opencl_layer.inside.environment", lambda *_, **__: {})
+        device = Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl")
+        self.inside = Inside([device], times=False)
+
+
+def test_a_device_without_a_kernel_is_unused_only_where_no_process_ran_unseen(
+    monkeypatch, tmp_path
+):
+    with Layer(monkeypatch, tmp_path).inside as inside:
+        inside.variables({})
+        assert inside.counted() == ({}, True, ())
+        counts, complete, (note,) = inside.counted(blind=True)
+    assert (counts, complete, "ended before gpumap looked" in note.message) == ({}, False, True)
+
+
+def test_counts_of_a_run_that_was_killed_are_removed_by_the_next(monkeypatch, tmp_path):
+    """Not those of a run that goes on, which has them locked; nor of one that has just begun."""
+    with Layer(monkeypatch, tmp_path).inside as runs, Layer(monkeypatch, tmp_path).inside as next_:
+        runs.variables({})
+        (running,) = tmp_path.glob("gpumap-counts-*")
+        for name, age in (("gpumap-counts-old", 100), ("gpumap-counts-new", 0), (running, 100)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            os.utime(tmp_path / name, (time.time() - age,) * 2)
+        next_.variables({})
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left >= {running.name, "gpumap-counts-new"}
+        assert "gpumap-counts-old" not in left
+
+
+def test_a_fork_that_calls_nothing_hides_nothing(gpumap):
+    fork = "\nimport os, time\nif not os.fork(): time.sleep(0.6); os._exit(0)\nos.wait()"
+    use, notes = counted(gpumap, PYTHON, "-c", OPENCL + fork)
+    assert (use["verdict"], notes) == ("used", [])
 
 
 def test_kernels_and_bytes_of_an_opencl_program_are_counted(gpumap):

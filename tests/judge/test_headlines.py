@@ -107,13 +107,18 @@ def test_every_format_has_the_same_text(name):
     assert unescape(re.sub(r"<wbr ?/?>", "", shown)) == text
 
 
-def test_a_saved_headline_is_shown_as_it_was_written(gpumap):
+def test_the_headline_of_an_edited_report_is_computed_anew(gpumap):
+    """It is what a reader sees first: as it was written where nothing was edited, else marked."""
     reported(gpumap, ONE, SAVED)
     tree = json.loads((gpumap.folder / "r.json").read_text())
-    tree["headline"] |= {"text": "An older text.", "level": "below"}
-    gpumap.folder.joinpath("r.json").write_text(json.dumps(tree))
+    own = tree["headline"]["text"]
+    tree["headline"] |= {"text": "All is well.", "level": "good"}
+    path = gpumap.folder.joinpath("r.json")
+    path.write_text(json.dumps(tree))
     shown = gpumap("report", "r.json", "--accept-edited")
-    assert shown.out.splitlines()[0] == "An older text."
+    assert shown.out.splitlines()[0] == f"Edited: {own}"
+    path.write_text(signed(tree))
+    assert gpumap("report", "r.json").out.splitlines()[0] == "All is well."
 
 
 @pytest.mark.parametrize("headline", [

@@ -164,7 +164,8 @@ def test_what_cannot_be_told_says_why_and_never_not_used(why):
     unknown = Use("dev0", "cuda:0", "unknown", why, busy=0.4)
     level, text = said(GOOD, unknown)
     assert level == "untrusted"
-    assert text == f"Cannot tell whether dev0 was used: {WHY[why]}. From outside: 40 % busy."
+    first = f"Cannot tell whether dev0 was used: {WHY[why]}. From outside: 40 % busy."
+    assert text == f"{first} dev0 was busy for 93 % of 42.0 s."  # and what is known follows
     level, text = said(unknown, Use("dev1", "cuda:1", "not-used"))
     assert level == "below"
     assert text.startswith("dev1 was not used. Cannot tell whether dev0 was used: ")

@@ -67,21 +67,29 @@ drm-engine-capacity-video: 2
 SECOND = 1_000_000_000
 
 
-def tree(folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children=""):
-    """Write a process as proc(5) has it; its name has what names may have."""
+def tree(
+    folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children="", state="S", waited=0,
+    gone=0,
+):  # fmt: skip
+    """Write a process as proc(5) has it; its name has what names may have.
+
+    `waited` are ticks of its children, `gone` those of its threads that have ended.
+    """
     proc = folder / "proc" / str(pid)
     for thread, spent, core in ((pid, ticks, processor), *threads):
         task = proc / "task" / str(thread)
         task.mkdir(parents=True, exist_ok=True)
         count = 1 + len(threads)
-        fields = ["S", 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, 0, 0, 20, 0, count, 0, 555, 0, 3]
+        fields = [state, 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, waited, 0, 20, 0, count, 0, 555]
+        fields += [0, 3]
         fields += [0] * (36 - len(fields)) + [core, 0]
-        total = ticks + sum(t[1] for t in threads)
+        total = ticks + gone + sum(t[1] for t in threads)
         text = f"{thread} (a ) b (c) " + " ".join(map(str, fields))
         (task / "stat").write_text(text)
         (task / "children").write_text(children if thread == pid else "")
         if thread == pid:
-            (proc / "stat").write_text(text.replace(f" {spent} 0 0 0 20", f" {total} 0 0 0 20"))
+            fields[11] = total
+            (proc / "stat").write_text(f"{pid} (a ) b (c) " + " ".join(map(str, fields)))
     (proc / "fd").mkdir(exist_ok=True)
     (proc / "fdinfo").mkdir(exist_ok=True)
     for number, (node, text) in enumerate(drm or []):
@@ -176,9 +184,10 @@ def test_a_broken_file_is_no_client(tmp_path, text):
 def test_a_process_has_threads_children_and_a_name_with_brackets(tmp_path):
     tree(tmp_path, ticks=5, processor=1, threads=[(101, 7, 3)], children="200 201 ")
     found = usage.process(str(tmp_path), 100)
-    assert found.whole == usage.Spent(12, 1)
     assert found.threads == {100: usage.Spent(5, 1), 101: usage.Spent(7, 3)}
     assert found.children == (200, 201)
+    whole = usage.process(str(tmp_path), 100, whole=True)
+    assert (whole.threads, whole.children) == ({100: usage.Spent(12, 1)}, (200, 201))
     assert usage.process(str(tmp_path), 999) is None
 
 
@@ -280,15 +289,70 @@ def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
 
 
-def test_work_that_no_look_saw_is_of_the_core_that_a_process_is_bound_to(tmp_path):
+def ended(seen, seconds, *, lived=0.05, **process):
+    """Let the process end after its last look, and be waited for."""
+    tree(seen.root, state="Z", **process)
+    seen.clock.now += lived
+    seen.watch.last(100)
+    seen.watch.reaped(100, seconds)
+    return {name: (use.verdict, use.why) for name, use in seen.uses().items()}
+
+
+def test_a_short_program_is_looked_at_when_it_has_ended(tmp_path):
+    """No look came before: what it took, and where it last ran, is there until it is waited for."""
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    found = ended(seen, 0.238, lived=0.3, ticks=23, processor=1)
+    assert found == {"dev0": ("not-used", None), "dev1": ("used", None)}
+    assert (seen.watch.looks, seen.watch.unseen) == (1, 0.0)
+
+
+@pytest.mark.parametrize("hidden", [{"waited": 300}, {"gone": 300}])
+def test_work_of_children_and_threads_that_no_look_saw_is_of_no_known_core(tmp_path, hidden):
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    seen.look(ticks=100)
+    found = ended(seen, 4.0, ticks=100, **hidden)
+    assert found == {"dev0": ("used", None), "dev1": ("unknown", "short-lived")}
+
+
+def test_the_rest_of_an_orphan_is_of_no_known_core(tmp_path):
+    """It did more after the last look, and what it waited for is its own."""
+    seen = Seen(tmp_path, [cpu(0), cpu(1)])
+    tree(tmp_path, pid=200, ticks=100)
+    seen.look(children="200")
+    seen.watch.reaped(200, 3.0)
+    assert ended(seen, 0.0)["dev1"] == ("unknown", "short-lived")
+
+
+@pytest.mark.parametrize(("mask", "verdict"), [
+    ("0000000000010000", "unknown"), ("0000000000001000", "not-used"),
+])  # fmt: skip
+def test_nothing_is_unused_where_children_end_without_a_trace(tmp_path, mask, verdict):
+    """A process that ignores SIGCHLD waits for none, and their time is in no sum."""
+    seen = Seen(tmp_path, [cpu(0)])
     tree(tmp_path)
-    (tmp_path / "proc/100/status").write_text("Cpus_allowed_list:\t1\n")
-    seen.look(ticks=0)
-    seen.watch.reaped(100, 3.0)
-    assert {name: use.verdict for name, use in seen.uses().items()} == {
-        "dev0": "not-used", "dev1": "used"
-    }  # fmt: skip
+    (tmp_path / "proc/100/status").write_text(f"SigBlk:\t0\nSigIgn:\t{mask}\nSigCgt:\t0\n")
+    seen.look()
+    assert seen.uses()["dev0"].verdict == verdict
+    assert seen.watch.blind is (verdict == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("waited", "seen_alive", "lived", "verdict"),
+    [
+        (2, 0, 0.05, ("not-used", None)),  # too little to open a device
+        (3, 0, 0.05, ("unknown", "short-lived")),
+        (9, 8, 0.05, ("not-used", None)),
+        (0, 0, 3.0, ("unknown", "short-lived")),  # most of its life came after the last look
+    ],
+)
+def test_a_gpu_is_not_unused_where_a_process_may_have_opened_it_unseen(
+    tmp_path, waited, seen_alive, lived, verdict
+):
+    card(tmp_path, "0000:08:00.0")
+    seen = Seen(tmp_path, [gpu("0000:08:00.0")])
+    tree(tmp_path, pid=200, ticks=seen_alive)
+    seen.look(ticks=9, children="200" if seen_alive else "")
+    assert ended(seen, 0.1 + waited / 100, lived=lived, ticks=10, waited=waited)["gpu"] == verdict
 
 
 def test_a_core_that_worked_to_the_end_was_not_idle_after_the_last_look(tmp_path):
@@ -524,6 +588,7 @@ def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     seen.look(ticks=200)
     seen.look(ticks=300, threads=[(101, 90, 1)])
     processors(1300, 1145, 9999)
+    seen.watch.last(100)
     seen.watch.reaped(100, 3.95)
     processors(9999, 9999, 9999)  # after the program's end
     seen.watch.end()

@@ -68,13 +68,13 @@ class Counting:
         chosen = {opencl.VARIABLE: DRIVERS[driver]} if driver else {}
         return {**self.base, **chosen, **more, **found}
 
-    def run(self, command, driver=None, *, times=False, timeout=100, **more):
+    def run(self, command, driver=None, *, times=False, timeout=100, whole=True, **more):
         """Return what ended, and what was counted of it."""
         done = subprocess.run(
             [str(word) for word in command], env=self.env(driver, times=times, **more),
             capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
-        return done, self.read()
+        return done, self.read() if whole else ()
 
     def read(self):
         reading = read(self.folder)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,8 +211,10 @@ int main(int count, char **words) {
         finish();
     } else if (strcmp(mode, "threads") == 0) {
         threads();
-    } else if (strcmp(mode, "fork") == 0) {
+    } else if (strcmp(mode, "fork") == 0 || strcmp(mode, "lost") == 0) {
         if (fork() == 0) {
+            struct rlimit none = {0, 0};
+            if (strcmp(mode, "lost") == 0) setrlimit(RLIMIT_FSIZE, &none);
             memset(&done, 0, sizeof done);
             launch(NULL), launch(NULL), finish(), print();
             _exit(0);

@@ -5,6 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,32 @@ def test_the_variables(env):
     assert again["GPUMAP_LAYER_TIMES"] == "0"
 
 
+def test_a_damaged_library_is_built_anew(env):
+    """A loader would go on without it, in silence."""
+    library = built(env)
+    whole = library.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"x" * len(whole), whole[:-1]):
+        library.write_bytes(damaged)
+        library.chmod(0o700)
+        assert built(env).read_bytes()[:18] == whole[:18]
+        assert len(library.read_bytes()) == len(whole)
+
+
+def test_its_place_is_the_same_wherever_the_program_goes(env, tmp_path, monkeypatch):
+    """And the compiler needs no other folder than that of the library."""
+    monkeypatch.chdir(tmp_path)
+    env |= {"GPUMAP_CACHE_DIR": "cache", "TMPDIR": "/nowhere"}
+    assert built(env).parent == tmp_path / "cache" / "opencl-layer"
+
+
+def test_what_a_killed_compilation_left_is_removed(env, tmp_path):
+    for name, age in (("old", 1000), ("new", 0)):
+        left = tmp_path / f"cache/opencl-layer/.build-{name}"
+        left.mkdir(parents=True)
+        os.utime(left, (time.time() - age,) * 2)
+    assert {path.name for path in built(env).parent.iterdir()} == {".build-new", built(env).name}
+
+
 def test_another_compiler_builds_another(env, tmp_path):
     other = tmp_path / "my-cc"
     other.write_text(f'#!/bin/sh\nexec {COMPILER} "$@"\n')
@@ -76,12 +103,18 @@ def test_no_compiler(env, tmp_path):
     assert "gcc" in found.hint
 
 
+OUT = 'while [ "$1" != -o ]; do shift; done; '
+OTHER = 'printf "\\377" | dd of="$2" bs=1 seek=18 conv=notrunc 2>/dev/null'  # of no machine
+
+
 @pytest.mark.parametrize("text", [
-    "echo '\033[2Jno stdlib.h' >&2; exit 1", "exit 0", "exit 3", "kill -9 $$",
+    "#!/bin/sh\necho '\033[2Jno stdlib.h' >&2; exit 1", "#!/bin/sh\nexit 0", "#!/bin/sh\nexit 3",
+    "#!/bin/sh\nkill -9 $$", "#!/nowhere/sh\n", f'#!/bin/sh\n{OUT} echo x > "$2"',
+    f'#!/bin/sh\n{COMPILER} "$@"\n{OUT} {OTHER}',
 ])  # fmt: skip
 def test_a_compiler_that_fails(env, tmp_path, text):
     broken = tmp_path / "cc"
-    broken.write_text(f"#!/bin/sh\n{text}\n")
+    broken.write_text(text)
     broken.chmod(0o755)
     assert refused(env | {"CC": str(broken)}).why == "compiler"
     assert list((tmp_path / "cache" / "opencl-layer").iterdir()) == []

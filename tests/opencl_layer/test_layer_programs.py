@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from layered import DRIVERS, EVERY, KHRONOS
 
+from gpumap.opencl_layer import read
+
 PYTHON = """
 import json, sys
 import numpy as np
@@ -95,6 +97,21 @@ def test_a_fork_has_counts_of_its_own(counting, program):
     assert [same(process, parent) for process in processes] == [True, False]
     assert counted(processes[1])["kernels"] == child["kernels"] == 2
     assert processes[1].parent == processes[0].pid
+
+
+def test_a_fork_that_can_open_no_file_leaves_its_parent_incomplete(counting, program):
+    counting.run([program, "lost"], "system", POCL_DEVICES="basic", whole=False)
+    reading = read(counting.folder)
+    assert [process.complete for process in reading.processes] == [False]
+    assert len(reading.refused) == 1
+
+
+def test_a_program_that_may_write_no_large_file_is_not_ended_by_the_layer(counting, program):
+    """A file beyond the limit would be a SIGXFSZ: it stays empty, and is no count."""
+    command = ["sh", "-c", 'ulimit -f 16; exec "$0" look', program]
+    done, _ = counting.run(command, "system", whole=False)
+    reading = read(counting.folder)
+    assert (done.returncode, reading.processes, len(reading.refused)) == (1, (), 1)  # its own code
 
 
 def test_a_program_that_becomes_another_is_counted_as_two(counting, program):

@@ -118,4 +118,3 @@ def test_sums():
     counts = Counts(*range(1, 30))
     assert counts.bytes_up == counts.write_bytes + counts.map_write_bytes + counts.init_bytes
     assert counts.bytes_down == counts.read_bytes + counts.map_read_bytes
-    assert counts.waits == counts.finishes + counts.event_waits + counts.blocking_calls

@@ -41,8 +41,12 @@ def started(command, env):
 
 
 def seen(counting, command, env):
+    """Return the sight of a program, when it has become it: a shell says its line before."""
+    end = time.monotonic() + 20
     with started(command, env) as pid:
-        return sight(pid, counting.folder)
+        while (found := sight(pid, counting.folder)) == "gone" and time.monotonic() < end:
+            time.sleep(0.01)
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +141,30 @@ def test_a_process_that_ended(counting):
     assert sight(pid, counting.folder) == "gone"
 
 
+def test_a_process_that_nobody_has_waited_for_is_gone(counting):
+    """It has no variables any more, which is no reason to say that it was started without."""
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert sight(process.pid, counting.folder) == "gone"
+
+
+def test_a_process_that_is_becoming_another_is_looked_at_again(counting, tmp_path):
+    """The kernel shows the new program's libraries before its variables."""
+    place = tmp_path / "7"
+    place.mkdir()
+    (place / "maps").write_text("00400000-00452000 r-xp 00000000 08:02 1 /bin/x\n")
+    (place / "environ").write_bytes(b"")
+    (place / "auxv").write_bytes(bytes(16))
+    assert sight(7, counting.folder, tmp_path) == "gone"
+
+
 def test_a_process_that_is_not_shown(counting, tmp_path):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "maps").mkdir()  # as good as unreadable: the read fails
     assert sight(7, counting.folder, tmp_path) == "gone"
     if os.geteuid() == 0:
         pytest.skip("root may read what others run")
-    assert sight(1, counting.folder) == "unreadable"
+    assert sight(1, counting.folder) == "privileges"
 
 
 def test_a_program_in_the_middle_of_loading(counting, program):

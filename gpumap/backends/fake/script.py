@@ -33,7 +33,7 @@ made with it are marked `simulated`.
     large_bandwidth = 1e10
     fault = "lost"                 # lost, memory, wrong-product, hang (for real); of copies: flip
                                    # (a byte), short (of its last byte), nothing (is moved)
-    fault_in = "download"          # of which copies: upload, download (if not said) or copy
+    fault_in = "download"          # of which copies: upload, download (default) or copy
     fault_after = 3                # commands that go well before it
     slow_first = 0.0               # seconds more for the first of each command: a compiler, say
 
