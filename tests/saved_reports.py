@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
+from psutil import pid_exists
 from shell import Shell
 from tables import table
 
@@ -48,9 +49,19 @@ class Written:
 
 
 @cache
+def _folder():
+    """Return this process's folder; those of processes that were killed go: they had no exit."""
+    for old in Path(gettempdir()).glob("gpumap-saved-*-*"):
+        if not pid_exists(int(old.name.split("-")[2])):
+            rmtree(old, ignore_errors=True)
+    made = Path(mkdtemp(prefix=f"gpumap-saved-{os.getpid()}-"))
+    atexit.register(rmtree, made)
+    return made
+
+
+@cache
 def written(name):
-    folder = Path(mkdtemp(prefix="gpumap-saved-"))
-    atexit.register(rmtree, folder)
+    folder = Path(mkdtemp(dir=_folder()))
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     env = {
         "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error",

@@ -49,19 +49,14 @@ def test_the_version(gpumap):
 
 
 def test_every_command_with_a_format_has_json_for_short():
-    """No command has one without the other."""
+    """No command has one without the other; each that takes a map takes it as an argument too."""
     named = {name: {text for p in c.params for text in p.opts} for name, c in commands()}
     having = {name: {"--format", "--json"} & texts for name, texts in named.items()}
     assert [name for name, both in having.items() if len(both) == 1] == []
     assert [name for name, both in having.items() if both] != []
-
-
-def test_every_command_that_takes_a_map_takes_it_as_an_argument():
-    """Before a command or script, where one follows."""
-    taking = {name: c for name, c in commands() if any("--map" in p.opts for p in c.params)}
-    arguments = {name: [p.name for p in c.params if isinstance(p, click.Argument)]
-                 for name, c in taking.items()}  # fmt: skip
-    assert set(taking) >= {"check", "doctor", "bench dot", "transfer-cost", "run", "trace"}
+    arguments = {name: [p for p in c.params if isinstance(p, click.Argument)]
+                 for name, c in commands() if "--map" in named[name]}  # fmt: skip
+    assert set(arguments) >= {"check", "doctor", "bench dot", "transfer-cost", "run", "trace"}
     assert [name for name, found in arguments.items() if not found] == []
 
 

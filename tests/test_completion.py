@@ -11,6 +11,7 @@ import click
 import pexpect
 import pytest
 from shell import BIN, LIMIT, Shell
+from surface import commands
 from tables import table
 from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 
@@ -116,15 +117,6 @@ def test_a_bash_that_keeps_words_whole_gets_whole_words(gpumap, behind, words):
     """Where COMP_WORDBREAKS has no "=", all of the word is replaced; else what stands after it."""
     found = offered(gpumap, f"gpumap bench dot --if-absent{behind}")
     assert found == [f"plain,{word}" for word in words]
-
-
-def commands():
-    for name in cli.COMMANDS:
-        command = cli.group.get_command(None, name)
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {inner}", c) for inner, c in command.commands.items())
-        else:
-            yield name, command
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands()))

@@ -131,6 +131,7 @@ def test_what_may_not_be_read_is_said(public, folder, file):
 
 
 def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
+    """An old one keeps its own, and its reader all of it; a lone surrogate costs no file."""
     path = tmp_path / "report.json"
     before = os.umask(0o027)
     try:
@@ -140,10 +141,6 @@ def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
     assert path.read_text("utf-8") == "größe\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [path] == list(tmp_path.iterdir())
-
-
-def test_an_old_file_keeps_its_mode_and_is_replaced(tmp_path):
-    """A reader that has the old file open keeps all of it; a lone surrogate costs no file."""
     path = tmp_path / "report.json"
     path.write_text("old")
     path.chmod(0o604)

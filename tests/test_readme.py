@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import click
 import pytest
 from golden import SLOW
 from shell import BIN
+from surface import commands
 from written import PAGES, blocks
 
 from gpumap import cli
@@ -59,19 +59,21 @@ def test_every_command_and_exit_code_is_in_readme():
 def test_every_option_in_readme_exists():
     """Every long option that README and the guides write is one of gpumap's."""
     known = {"--version", "--help", *OTHERS}
-    for name in cli.COMMANDS:
-        command = cli.group.get_command(None, name)
-        commands = command.commands.values() if isinstance(command, click.Group) else [command]
-        known |= {text for c in commands for param in c.params
-                  for text in (*param.opts, *param.secondary_opts)}  # fmt: skip
+    for _, command in commands():
+        known |= {text for p in command.params for text in (*p.opts, *p.secondary_opts)}
     for page in (page for page in PAGES if page.parent != MEASURED):
         text = page.read_text(encoding="utf-8")
         used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text))
         assert used - known == set(), page
 
 
-def test_every_script_is_on_the_architecture_page():
-    """Of the files in benchmarks/, each that runs by itself; the table counts each command."""
+def test_every_record_is_in_the_index():
+    """By its name without a suffix; scripts and commands are on the architecture page."""
+    index = (MEASURED / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[`([^`]+)`\]\(([^)]+)\) \|", index, re.MULTILINE)
+    assert [page for _, page in rows] == [f"{name}.md" for name, _ in rows]
+    assert {name for name, _ in rows} | {"README"} == {file.stem for file in MEASURED.iterdir()}
+    assert all((MEASURED / page).is_file() for _, page in rows)
     from benchmarks.imports import COMMANDS
 
     files = (ROOT / "benchmarks").glob("*.py")
@@ -82,12 +84,3 @@ def test_every_script_is_on_the_architecture_page():
         file.name for file in files if "__main__" in file.read_text()
     }
     assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(COMMANDS)
-
-
-def test_every_record_is_in_the_index():
-    """By its name without a suffix, and each row of the index has its page."""
-    index = (MEASURED / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[`([^`]+)`\]\(([^)]+)\) \|", index, re.MULTILINE)
-    assert [page for _, page in rows] == [f"{name}.md" for name, _ in rows]
-    assert {name for name, _ in rows} | {"README"} == {file.stem for file in MEASURED.iterdir()}
-    assert all((MEASURED / page).is_file() for _, page in rows)

@@ -239,17 +239,13 @@ def test_a_kind_whose_backend_is_not_installed():
 
 
 def test_a_backend_that_drives_another_kind():
-    """The question is wrong, whatever is installed."""
+    """The question is wrong, whatever is installed; a map of cpu names asks no driver."""
     with pytest.raises(QuestionError) as error:
         resolve(parse_map("a->cpu0;b->cuda0"), Inventory(Host({}, FOUR), "numpy"))
     (found,) = error.value.diagnostics
     assert (found.code, found.entry, found.span, found.name) == (
         "wrong-backend", 2, Span(8, 16), "b",
     )  # fmt: skip
-
-
-def test_each_backend_is_probed_once_and_only_if_needed():
-    """A map of cpu names asks no driver; what no one knows fails before anything is looked for."""
     inventory = Inventory(Host({}, FOUR))
     resolve(parse_map("a->cpu0;b->cpu1"), inventory)
     assert [probe.name for probe in inventory.probes] == ["numpy"]

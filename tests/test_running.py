@@ -151,13 +151,10 @@ def test_a_diagnosis_comes_back_for_each_name(monkeypatch):
 
 @pytest.mark.parametrize("call", [gpumap.check, gpumap.doctor])
 def test_a_map_that_does_not_parse_is_an_error_of_its_place(call):
+    """A device that is not there is one too; a backend that does not exist is a question."""
     with pytest.raises(gpumap.MapError) as caught:
         call("a->gpu0")
     assert caught.value.diagnostics[0].span == Span(3, 7)
-
-
-def test_a_device_that_is_not_there_is_an_error():
-    """And a backend that does not exist, a wrong question."""
     with pytest.raises(AbsentError, match="cpu4711"):
         gpumap.check("a->cpu4711")
     with pytest.raises(QuestionError, match="nope"):

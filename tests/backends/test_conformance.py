@@ -7,7 +7,7 @@ skip with the probe's own reason. Destinations are poisoned, products are held a
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import here
 import numpy as np
@@ -656,11 +656,11 @@ def test_whole_numbers_are_shifted_around_their_end(session, rng, size, dtype):
     assert got(target).tobytes() == expected.tobytes()
 
 
-def test_marks_are_in_order_and_on_the_host_clock(session, rng):
-    """What a mark says lies between the host's times before it was queued and after the wait."""
+def test_marks_are_in_order_on_the_host_clock_and_seconds_are_the_devices_own(session, rng):
+    """A mark lies between the host's times around it; with `events`, parts add up; else None."""
     clock = backend(session.device.backend)[0].clock()
-    matrix = sent(session, random(rng, (128, 128), "float32"))
-    out = session.empty((128, 128), "float32")
+    matrix = sent(session, random(rng, (256, 256), "float32"))
+    out = session.empty((256, 256), "float32")
     session.gemm(matrix, matrix, out)  # compiles
     session.synchronize()
     before = clock.now()
@@ -672,6 +672,14 @@ def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     times = [session.at(mark) for mark in reversed(marks)][::-1]
     session.synchronize()
     after = clock.now()
+    first, *_, last = marks
+    if "events" in session.features:
+        parts = [session.seconds(*each) for each in pairwise(marks)]
+        assert min(parts) > 0
+        assert session.seconds(first, last) == pytest.approx(sum(parts))
+        assert times[-1] - times[0] == pytest.approx(sum(parts), abs=1e-3)
+    else:
+        assert session.seconds(first, last) is None
     if None in times:
         assert set(times) == {None}
         assert "events" not in session.features
@@ -680,27 +688,6 @@ def test_marks_are_in_order_and_on_the_host_clock(session, rng):
     slack = 2e-3 if "events" in session.features else 1e-6  # two clocks, brought together
     assert before - slack <= times[0]
     assert times[-1] <= after + slack
-
-
-def test_seconds_are_the_devices_own(session, rng):
-    """With `events` a positive time that adds up and agrees with the host; else None."""
-    matrix = sent(session, random(rng, (256, 256), "float32"))
-    out = session.empty((256, 256), "float32")
-    session.gemm(matrix, matrix, out)
-    session.synchronize()
-    first = session.mark()
-    session.gemm(matrix, matrix, out)
-    second = session.mark()
-    session.gemm(matrix, matrix, out)
-    third = session.mark()
-    session.synchronize()
-    if "events" not in session.features:
-        assert session.seconds(first, third) is None
-        return
-    parts = session.seconds(first, second), session.seconds(second, third)
-    assert min(parts) > 0
-    assert session.seconds(first, third) == pytest.approx(sum(parts))
-    assert session.at(third) - session.at(first) == pytest.approx(sum(parts), abs=1e-3)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

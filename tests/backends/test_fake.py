@@ -35,17 +35,8 @@ def opened(backend, *names):
     return sessions[0] if len(sessions) == 1 else sessions
 
 
-def test_without_a_script_there_are_two_of_each_kind(script):
-    """So that every kind can be tried; an empty one cannot be used, and says why."""
-    probe, none = FakeBackend(Host({}, MACHINE)).probe(), script("").probe()
-    assert [str(d.ref) for d in probe.devices] == [
-        "cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1",
-    ]  # fmt: skip
-    assert (probe.usable, probe.version) == (True, "1")
-    assert (none.usable, none.reason) == (False, "its script lists no device")
-
-
 def test_a_script_says_all_about_a_device(script):
+    """Without one there are two of each kind; an empty one cannot be used, and says why."""
     text = """
         [[device]]
         ref = "opencl1:2.3"
@@ -63,6 +54,12 @@ def test_a_script_says_all_about_a_device(script):
     assert device.uuid == "GPU-12345678-9abc-def0-1234-56789abcdef0"
     assert (device.memory_total, device.memory_free) == (1024, 1024)
     assert (device.hardware, device.facts) == (frozenset("xy"), {"type": "other"})
+    probe, none = FakeBackend(Host({}, MACHINE)).probe(), script("").probe()
+    assert [str(d.ref) for d in probe.devices] == [
+        "cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1",
+    ]  # fmt: skip
+    assert (probe.usable, probe.version) == (True, "1")
+    assert (none.usable, none.reason) == (False, "its script lists no device")
 
 
 @pytest.mark.parametrize(("text", "said"), TABLES["wrong"])

@@ -131,7 +131,7 @@ def test_a_block_that_fails_fails_the_product(culprit):
 
 
 def test_a_wait_does_not_block_who_queues_it():
-    """The worker waits, not the thread; two sessions that wait in turn do not lock each other."""
+    """The worker waits, not the thread; two that wait in turn do not lock; a copy waits too."""
     gate = threading.Event()
     with opened() as one, opened() as two:
         one._queue(lambda: gate.wait(60) and None)
@@ -142,10 +142,6 @@ def test_a_wait_does_not_block_who_queues_it():
         last = one.mark()
         gate.set()
         assert one.at(first) <= two.at(second) <= one.at(last)
-
-
-def test_a_copy_waits_for_what_its_target_still_does():
-    """What the target had queued before the copy cannot overwrite it."""
     gate = threading.Event()
     with opened() as one, opened() as two:
         source, target = sent(one, np.ones(4, "f4")), two.empty((4,), "float32")

@@ -109,6 +109,7 @@ def test_the_budget_holds(budget, check):
             assert row.reason.code == "budget"
     order = [name for name in IN_ORDER if name in names]
     assert order == IN_ORDER[: len(order)]
+    assert order == IN_ORDER or budget < (20.0 if check > 0.05 else 8.0)
     controls = sum(row.case.name == "product" and row.status == "ok" for row in rows)
     assert controls == (2 if "many" in names else 1)
     if names != ["one", "product"]:
@@ -116,21 +117,12 @@ def test_the_budget_holds(budget, check):
         assert all(row.stop.n >= FEWEST for row in rows if row.status == "ok")
 
 
-def test_more_time_is_for_more_rows():
-    two = gpu(0), gpu(1)
-    counts = [len(kept(measured(n, *two, check=0.05)[0])) for n in (0.5, 1, 2, 4, 8)]
-    assert counts == sorted(counts)
-    assert counts[0] < counts[-1] == len(IN_ORDER) + 1
-
-
 def test_the_most_important_case_is_measured_however_long_it_takes():
+    """And wrong data are told."""
     rows, spent = measured(0.001, gpu(0), gpu(1), check=10.0)
     assert kept(rows) == ["one", "product"]
     assert [row.stop.n for row in rows if row.status == "ok"] == [1, 1]
     assert spent < 4 * 21.0  # two looks at two products, and no third
-
-
-def test_wrong_data_are_told_whatever_time_there_is():
     rows, _ = measured(0.001, gpu(0, fault="wrong-product"), gpu(1), controls=False)
     status = {row.case.name: row.status for row in rows if row.case.names[0] == "a"}
     assert status["one"] == "failed"

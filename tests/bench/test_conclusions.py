@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import status
@@ -66,13 +66,6 @@ def proved(rows):
 def test_products_on_noisy_devices(first, second, rate, blocks, shared):
     here = world(gpu(0, **first), gpu(0, **first) if shared else gpu(1, rate=rate, **second))
     proved(measured(dot_on(here), here, blocks))
-
-
-@FEW
-@given(first=NOISE, second=NOISE, blocks=BLOCKS)
-def test_copies_of_noisy_devices(first, second, blocks):
-    here = world(gpu(0, **first), gpu(1, **second))
-    proved(measured(copies_on(here, 1 << 16), here, blocks))
 
 
 @pytest.mark.parametrize("noise", [0.5, 2.0])

@@ -24,8 +24,8 @@ def measured(*scripts, params=PARAMS, kind=FakeSession, settings=FEW):
     return benchmark, own, controls
 
 
-def test_every_group_has_a_control_for_each_device():
-    """Behind its own cases, with ids that tell the groups apart; its memory is estimated too."""
+def test_every_group_has_a_control_for_each_device(counted):
+    """Behind its own cases, with ids that tell the groups apart; its memory is that of the plan."""
     bindings = world(gpu(0), gpu(1), gpu(0)).bindings
     bare = plan(bindings, PARAMS, bindings[0])
     found = controlled(bare, bindings)
@@ -39,6 +39,11 @@ def test_every_group_has_a_control_for_each_device():
     assert {"cuda:0": MATRICES, "cuda:1": MATRICES, "host": host_bytes(SIZE)} == more
     assert (bare.largest_buffer, found.largest_buffer) == (4 * 128**2, 4 * SIZE**2)
     assert controlled(replace(bare, largest_buffer=1 << 40), bindings).largest_buffer == 1 << 40
+    params = Params((512, 64), cases=("many",))
+    benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
+    assert benchmark.plan.memory.items() - counted.highest.items() == {
+        ("host", benchmark.plan.memory["host"])
+    }
 
 
 @pytest.mark.parametrize(("size", "each"), [(1024, True), (64, False)])
@@ -64,14 +69,6 @@ def test_a_control_stands_just_before_each_sample(size, each):
     assert each == (len(taken) == 6)  # two blocks of three cases
     for before, case in zip(queued[-12::2], queued[-11::2], strict=True) if each else ():
         assert (before.bench, before.names) == (KEY, case.names)
-
-
-def test_the_plan_takes_what_is_really_allocated(counted):
-    params = Params((512, 64), cases=("many",))
-    benchmark, _, _ = measured(gpu(0), gpu(1), params=params, kind=counted)
-    assert benchmark.plan.memory.items() - counted.highest.items() == {
-        ("host", benchmark.plan.memory["host"])
-    }
 
 
 @pytest.mark.parametrize("params", [PARAMS, replace(PARAMS, seed=7), replace(PARAMS, sizes=(16,))])

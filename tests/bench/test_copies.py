@@ -2,16 +2,19 @@
 
 import os
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from buffers import verified
-from worlds import gpu, noting, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.copies import BothWays, Ends, HostCopy, PairCopy
+from gpumap.bench.dot import Params
 from gpumap.machine import topology
+from gpumap.model import replace
 
 N = 5000
 
@@ -93,14 +96,6 @@ def test_both_ways_checks_both(command):
     assert check.nbytes == 2 * N or command
 
 
-def test_rounds_that_share_their_memory_do_not_spoil_each_others_check():
-    here = world(gpu(0), gpu(1))
-    a, b = cut(here, "a", 1), cut(here, "b", 2)
-    both = HostCopy([b], "h2d", sync=True), PairCopy(a, b, sync=True)
-    assert [verified(work).passed for work in both] == [True, True]
-    assert [work.check().passed for work in both] == [True, True]
-
-
 def test_sync_waits_after_each_round_and_queued_after_all():
     here = world(gpu(0, latency=1.0), gpu(1))
     a = cut(here, "a", 1)
@@ -114,7 +109,7 @@ def test_sync_waits_after_each_round_and_queued_after_all():
 
 
 def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes():
-    """Two rounds of one source and one place: what came last is not taken for one's own."""
+    """What came last is not taken for one's own; nor does it spoil the other's check."""
     here = world(gpu(0))
     place = cut(here, "a", 1)
     one, other = (HostCopy([place], "h2d", sync=sync) for sync in (True, False))
@@ -123,6 +118,11 @@ def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes()
     other.finish()
     one._copy = lambda *_: None
     assert not one.check().passed
+    here = world(gpu(0), gpu(1))
+    a, b = cut(here, "a", 1), cut(here, "b", 2)
+    both = HostCopy([b], "h2d", sync=True), PairCopy(a, b, sync=True)
+    assert [verified(work).passed for work in both] == [True, True]
+    assert [work.check().passed for work in both] == [True, True]
 
 
 def test_both_devices_of_a_pair_are_waited_for():
@@ -155,3 +155,50 @@ def test_a_byte_that_two_copies_flip_is_found():
     """Up, and on to the other device: the target is right, and the source never was."""
     check = verified(copying(world(gpu(0), gpu(1), kind=_Flipping), "copy"))
     assert (check.passed, check.first_bad_offset) == (False, N // 2)
+
+
+class Late(FakeSession):
+    """A device that does what it was given when it is waited for, and nothing before."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.queued, self.fetched = [], []  # and the bytes of each copy to the host
+        for name in ("upload", "download", "copy", "gemm", "run"):
+            setattr(self, name, partial(self._later, name))
+
+    def _later(self, name, *arguments, **others):
+        if name == "download":
+            self.fetched.append(arguments[1].nbytes)
+        self.queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
+        return "peer"
+
+    def synchronize(self):
+        queued, self.queued = self.queued, []
+        for work in queued:
+            work()
+        super().synchronize()
+
+
+@pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
+@pytest.mark.parametrize(
+    "benchmark", [partial(dot_on, params=Params((300,))), lambda here: copies_on(here, 400, 5000)]
+)
+def test_every_case_is_right_though_its_device_is_late(benchmark, features):
+    here = world(gpu(0, features=features), gpu(1, features=features), kind=Late)
+    rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
+    assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
+    assert any(row.status == "ok" for row in rows)
+
+
+def test_what_a_late_device_counts_is_waited_for():
+    """An upload is proved there: an answer that had not come would send all bytes to the host."""
+    session = world(gpu(0), kind=Late).sessions["a"]
+    ends = Ends("a", session, 5000, "pageable", (1, 0))
+    work = HostCopy([ends.cut(5000)], "h2d", sync=True)
+    assert ends.proved
+    work.poison()
+    assert session.fetched == [5001, 4, 1]  # what was uploaded, a count, and the last byte
+    work.queue()
+    work.finish()
+    assert work.check().passed
+    assert session.fetched == [5001, 4, 1, 4]

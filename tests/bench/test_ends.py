@@ -171,6 +171,7 @@ def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothin
     ends = broken(before={"upload": nothing})
     ends.buffer.native[:] = ends.source
     assert not verified(h2d(ends)).passed
+    assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
 @pytest.mark.parametrize("nbytes", SIZES)
@@ -233,22 +234,20 @@ def test_four_bytes_come_back():
     assert ends.session.fetched == (4, 4, N)
 
 
-def test_a_check_of_an_upload_leaves_the_landing_alone():
+def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
+    """Where the device compares it is left alone."""
+    ends = broken(script=gpu(0, features=()))
+    down = d2h(ends)
+    assert verified(down).passed
+    h2d(ends).poison()
+    assert (ends.landing[:N] != ends.source[:N]).any()
+    assert down.check().passed
     ends = broken()
     down = d2h(ends)
     assert verified(down).passed
     landed = ends.landing.copy()
     assert verified(h2d(ends)).passed
     assert (ends.landing == landed).all()
-    assert down.check().passed
-
-
-def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
-    ends = broken(script=gpu(0, features=()))
-    down = d2h(ends)
-    assert verified(down).passed
-    h2d(ends).poison()
-    assert (ends.landing[:N] != ends.source[:N]).any()
     assert down.check().passed
 
 
@@ -278,10 +277,6 @@ class _Remembering(_Broken):
         made = super().host(shape, dtype, memory)
         module._draw(made, (1, 0))
         return made
-
-
-def test_right_bytes_that_were_in_the_landing_prove_nothing():
-    assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
 @pytest.mark.parametrize("place", [0, 99, 100, 250, 299])

@@ -155,16 +155,6 @@ def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
     assert tuple(range(n)) == row.samples.blocks
 
 
-@pytest.mark.parametrize(("rate", "settings", "least", "most"), [
-    (2.0**10, replace(SETTINGS, budget=1.0), 1, 1),  # one block at least is whole
-    (2.0**20, replace(SETTINGS, budget=20.0, blocks=1000, precision=NEVER), 21, 39),
-])  # fmt: skip
-def test_the_budget_ends_the_blocks(rate, settings, least, most):
-    (row,) = rows_of(gpu(0, rate=rate), params=ONE, settings=settings)
-    assert (row.status, row.stop.why, row.flags) == ("ok", "budget", ())
-    assert least <= row.stop.n <= most
-
-
 @pytest.mark.parametrize(("answers", "n", "why"), [
     ([True], 50, "decided"), ([False, True], 100, "decided"),
     ([False, False], 200, "blocks"),  # precise enough, and not decided
@@ -191,6 +181,9 @@ def test_each_group_is_looked_around_for_itself():
 
 
 def test_wrong_data_is_a_row_without_figures():
+    """Nor has one that there was no memory for."""
+    lacking = [r.reason for r in rows_of(gpu(0), gpu(1, memory=1000)) if r.status == "failed"]
+    assert [reason.code for reason in lacking] == ["out-of-memory"] * 4
     rows = rows_of(gpu(0), gpu(1, fault="wrong-product"))
     assert {row.case.name: row.status for row in rows if "b" not in row.case.names} == {
         "solo": "ok", "one": "ok", "one+fetch": "ok",
@@ -233,12 +226,6 @@ def test_samples_before_a_loss_within_a_size_are_kept():
     assert (row.status, row.reason.code, row.metrics) == ("failed", "device-lost", {})
     assert taken.seconds == (0.5,) * len(taken.blocks)
     assert [len(taken.blocks)] == [len(spans) for spans in taken.intervals.values()]
-
-
-def test_no_memory_is_a_failed_row():
-    rows = rows_of(gpu(0), gpu(1, memory=1000))
-    codes = [row.reason.code for row in rows if row.status == "failed"]
-    assert codes == ["out-of-memory"] * 4
 
 
 @pytest.mark.parametrize("after", range(5, 60))

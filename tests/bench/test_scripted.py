@@ -154,15 +154,11 @@ def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
 
 
 def test_devices_multiply_what_no_host_could_hold():
-    """A terabyte of matrices takes no memory, and the clock alone says how long that took."""
+    """A terabyte of matrices takes no memory of the host's, and is no matter of its room."""
     here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)))
     rows, most = traced(lambda: rows_on(here, dot(here, sizes=(1 << 17,)), LONG))
     assert {"ok"} == {row.status for row in rows}
     assert most < 32 * MIB
-
-
-def test_the_hosts_memory_is_no_matter_of_a_script():
-    """A plan that no host has room for is measured on scripted devices, and on no others."""
     here = world(gpu(0, memory=1 << 60))
     terabytes = Plan((), {"host": 1 << 55, "cuda:0": 1 << 50})
     bindings = [replace(b, device=replace(b.device, backend="cupy")) for b in here.bindings]

@@ -1,12 +1,14 @@
-"""Sizes as a user writes them."""
+"""Sizes as a user writes them; too much memory is a wrong question, told before any is taken."""
 
 import re
+from typing import NamedTuple
 
 import pytest
 from tables import table
 
-from gpumap.bench.sizes import Size, counts, squares, transfers
+from gpumap.bench.sizes import Size, check_memory, counts, squares, transfers
 from gpumap.errors import QuestionError
+from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
 
 TABLES = table(__file__)
 READ = {"squares": squares, "transfers": transfers}
@@ -41,3 +43,57 @@ def test_what_is_no_number_of_devices(text):
     assert said.hint
     shown = text.removeprefix("2,")[:40]  # a message is no place for thousands of digits
     assert said.message.startswith(f"'{shown}' ") or said.message.endswith(" has a number twice")
+
+
+GIB = 1 << 30
+FIX = ("too-much-memory", "choose a smaller size")
+
+
+class Machine(NamedTuple):
+    memory_available: int
+
+
+def cuda(number=0, *, free=10 * GIB, **others):
+    ref = DeviceRef(Kind.CUDA, number)
+    return Device(f"cuda:{number}", Kind.CUDA, ref, "GPU", "cupy", memory_free=free, **others)
+
+
+def cpu(number=0):
+    ref = DeviceRef(Kind.CPU, number)
+    return Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy", cores=(number,))
+
+
+def problems(plan, *devices, available=10 * GIB):
+    bindings = [Binding(f"dev{n}", device) for n, device in enumerate(devices)]
+    try:
+        check_memory(plan, bindings, Machine(available))
+    except QuestionError as error:
+        return [d.message for d in error.diagnostics if (d.code, d.hint) == FIX]
+    return []
+
+
+def lacks(place, need, free=10):
+    return f"{place} would need {need}.0 GiB, and has {free}.0 GiB free"
+
+
+@pytest.mark.parametrize(("memory", "devices", "said"), [
+    ({"cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 9 * GIB + 1}, [cuda()], [lacks("cuda0", 9)]),
+    ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
+    ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
+    ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
+     [lacks("the host", 10)]),
+    ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
+    ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
+    ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
+     [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),
+])  # fmt: skip
+def test_a_plan_takes_nine_tenths_of_what_is_free(memory, devices, said):
+    assert said == problems(Plan((), memory), *devices)
+
+
+def test_one_buffer_may_be_too_large():
+    device = cuda(facts={"largest_buffer": GIB})
+    for largest, said in ((GIB, []), (GIB + 1, [lacks("one buffer of cuda0", 1, 1)])):
+        assert said == problems(Plan((), {"cuda:0": 2 * GIB}, largest), device)

@@ -54,6 +54,7 @@ def test_what_a_placement_gains_and_could(scripts, solo, one, many, expected):
 
 
 def test_fetching_is_held_against_fetching():
+    """Where one took less with its fetches than without, fetching costs nothing."""
     found = gains(TWO, (1.0, 1.0), 2.0, 3.2, BOTH, "many+fetch", "one+fetch")
     assert exactly(1.25) == found["speedup"]
     assert exactly(0.625) == found["efficiency"] == found["speedup_over_one"]
@@ -62,10 +63,6 @@ def test_fetching_is_held_against_fetching():
     assert found["speedup"] == found["ideal"] == exactly(4 / 3)
     assert found["efficiency"] == exactly(1.0)
     assert found["ideal_balanced"] == exactly(5 / 3)
-
-
-def test_a_fetch_that_noise_makes_negative_leaves_the_ideal_of_the_products():
-    """One with its fetches took less than without: then fetching costs nothing, as far as known."""
     found = gains(TWO, (5.0, 5.0), 8.0, 4.0, BOTH, "many+fetch", "one+fetch")
     assert found["ideal"] == exactly(8.0 / 5.0)
 

@@ -250,12 +250,3 @@ def test_latency_and_bandwidth_are_the_scripted_ones():
         assert figures["n_half"] == pytest.approx(250e3, rel=0.02)
         assert fit.held_back.nbytes == HELD_BACK
         assert fit.held_back.predicted == pytest.approx(fit.held_back.measured, rel=0.01)
-
-
-def test_a_device_of_two_regimes_has_two():
-    large = {"large_from": 262144, "large_latency": 40e-6, "large_bandwidth": 10e9}
-    fit = models(gpu(0, features=(), **FIVE_US, **large))["h2d", "a", "pageable", "sync"]
-    assert (fit.fits, fit.regimes) == (True, 2)
-    assert fit.lines[1].start == 262144
-    assert fit.metrics["latency"].value == pytest.approx(5e-6, rel=0.01)
-    assert fit.metrics["peak_bandwidth"].value == pytest.approx(10e9, rel=0.01)

@@ -26,16 +26,11 @@ def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
 
 
 def test_what_nothing_disturbed_is_as_it_is():
-    found = taken(*[0.0] * 8)
+    """Also what took long by itself: its thread ran."""
+    found, seconds = taken(*[0.0] * 8), (*[BUSY] * 7, 5 * BUSY)
     assert found.ran == pytest.approx((1.0,) * 8)
     assert found.undisturbed is found
     assert not found.by_cpu
-
-
-def test_a_long_sample_whose_thread_ran_stays():
-    """What took long by itself is no less true."""
-    seconds = (*[BUSY] * 7, 5 * BUSY)
-    found = taken(*[0.0] * 8)
     spans = {"a": tuple((0.0, each) for each in seconds)}
     found = replace(found, seconds=seconds, cpu=seconds, worked={"a": seconds}, intervals=spans)
     assert found.undisturbed is found
@@ -51,24 +46,17 @@ def test_preempted_samples_are_left_out_with_all_that_is_of_them(names):
     assert not found.by_cpu
 
 
-def test_one_preempted_device_of_several_is_enough():
+@pytest.mark.parametrize(("start", "stop", "step"), [
+    (0.0, 0.01, 2), (0.002, 0.002, 2), (0.0001, 0.0001, 1),
+])  # fmt: skip
+def test_one_preempted_device_of_several_is_enough(start, stop, step):
+    """One that begins late waited for its core, behind a mark that the queue had not come to."""
     found = taken(*[0.0] * 12, names=("a", "b"))
     late = tuple(
-        (start, stop + 0.01 * (n % 2)) for n, (start, stop) in enumerate(found.intervals["b"])
+        (s + start * (n % 2), e + stop * (n % 2)) for n, (s, e) in enumerate(found.intervals["b"])
     )
     found = replace(found, intervals={**found.intervals, "b": late})
-    assert found.undisturbed.blocks == (0, 2, 4, 6, 8, 10)
-
-
-@pytest.mark.parametrize(("late", "kept"), [(0.0001, 12), (0.002, 6)])
-def test_a_device_that_begins_late_was_preempted(late, kept):
-    """Its thread waited for its core, behind a mark that the queue had not come to."""
-    found = taken(*[0.0] * 12, names=("a", "b"))
-    spans = tuple(
-        (s + late * (n % 2), e + late * (n % 2)) for n, (s, e) in enumerate(found.intervals["b"])
-    )
-    found = replace(found, intervals={**found.intervals, "b": spans})
-    assert len(found.undisturbed.blocks) == kept
+    assert found.undisturbed.blocks == tuple(range(0, 12, step))
 
 
 def test_a_wait_beside_the_spans_is_seen():
@@ -109,16 +97,13 @@ def test_separate_medians_hold_the_ratio_in_95_of_100_runs():
 
 
 def test_a_quotient_has_the_noise_of_both_sides():
-    """Turned around, its ends are the reciprocals."""
+    """Turned around, its ends are the reciprocals; of too few samples it has none."""
     over, under = Estimate(2.0, 1.8, 2.3, "s"), Estimate(1.0, 0.9, 1.05, "s")
     found, turned = quotient(over, under), quotient(under, over)
     assert (1 / turned.high, 1 / turned.low) == pytest.approx((found.low, found.high))
     assert found.low == pytest.approx(
         2.0 * math.exp(-math.hypot(math.log(2 / 1.8), math.log(1.05)))
     )
-
-
-def test_a_ratio_of_too_few_has_no_interval():
     few = Estimate.without_interval(2.0, "s")
     assert quotient(few, Estimate(1.0, 0.9, 1.1, "s")) == Estimate.without_interval(2.0, "1")
     assert quotient(few, Estimate(0.0, 0.0, 0.0, "s")) is None

@@ -35,10 +35,9 @@ def test_what_is_said_of_few_samples_is_found():
     assert len(list(wrong(tree | {"status": "ok"}))) == 3
 
 
-@pytest.mark.parametrize(
-    ("every", "count"),
-    [([{"a"}, {"b"}], 2), ([{"a"}, {"a"}], 1), ([{"a"}, {"b"}, {"a", "b"}, {"c"}], 2)],
-)
+@pytest.mark.parametrize(("every", "count"), [
+    ([{"a"}, {"b"}], 2), ([{"a"}, {"a"}], 1), ([{"a"}, {"b"}, {"a", "b"}, {"c"}], 2),
+])  # fmt: skip
 def test_pieces_of_hardware(every, count):
     """Those that share something, directly or through others, are one."""
     assert pieces(every) == count

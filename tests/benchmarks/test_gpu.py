@@ -311,21 +311,3 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_a_rehearsal_on_scripted_devices(tmp_path):
-    """Quick steps on two devices that are not there: one record, judged, and marked as scripted."""
-    only = "check,shared,distinct,dot,dot-shared,float64,dot-again"
-    devices = "".join(f'[[device]]\nref = "cuda{n}"\nrate = 1e9\n' for n in range(2))
-    (tmp_path / "fake.toml").write_text(devices)  # slow ones: few rounds to a sample
-    script = {"GPUMAP_FAKE": str(tmp_path / "fake.toml")}
-    done = gpu(tmp_path, "--backend", "fake", "--only", only, "--dot-sizes", "64", **script)
-    assert (done.stderr, done.returncode) == ("", 0)
-    (made,) = (tmp_path / "out").glob("*.json")
-    found = json.loads(made.read_text())
-    assert [step["key"] for step in found["steps"]] == only.split(",")
-    assert {step["verdict"] for step in found["steps"]} == {"passed"}
-    assert (found["verdict"], found["simulated"]) == ("passed", True)
-    assert [step["exit_code"] for step in found["steps"]] == [0, 0, 1, 0, 0, None, 0]
-    assert markdown(found) == made.with_suffix(".md").read_text()
-    assert str(tmp_path) not in made.read_text()

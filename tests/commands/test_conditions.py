@@ -155,15 +155,11 @@ def at(module, owner, name, calls=1):
 
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
+SESSION = "backends.fake.session", "FakeSession"
 MOMENTS = {  # code, status of the report, whether rows have samples then
     "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
-    "preparing": (at("backends.fake.session", "FakeSession", "empty"), 130, "interrupted", False),
-    "measuring": (
-        at("backends.fake.session", "FakeSession", "gemm", 400),
-        130,
-        "interrupted",
-        True,
-    ),
+    "preparing": (at(*SESSION, "empty"), 130, "interrupted", False),
+    "measuring": (at(*SESSION, "gemm", 400), 130, "interrupted", True),
     "reporting": (at("app", "recording", "emit"), 0, "ok", True),
 }
 

@@ -51,15 +51,6 @@ def test_the_plan_is_what_a_run_does(gpumap, name):
     assert "assumed" not in codes(run)
 
 
-def test_what_a_device_lacks_is_planned_without_it(gpumap):
-    """Known before it is opened: no kernels, and no pinned memory."""
-    gpumap.fake(script(features=["float64"]))
-    found = report(gpumap(*COMMANDS["transfer-cost"], *MAP, "--dry-run", "--format", "json"))
-    skipped = {row["params"]["memory"] for row in found["measurements"]
-               if row["reason"]["code"] == "unsupported"}  # fmt: skip
-    assert skipped >= {"pinned", "mapped"}
-
-
 @pytest.mark.parametrize("text", ["a->cpu0", "a->opencl0:0", "a->opencl0:0.0"])
 def test_a_device_that_is_planned_for_does_nothing(text):
     """It has what its session would have, and whatever else is asked of it is an error of ours."""

@@ -35,18 +35,7 @@ def losses(found):
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     """By each rule the same losses, up to the order of sums, and every row is verified."""
-    given = (
-        *THREE,
-        "--rule",
-        LOCKSTEP,
-        "--average",
-        average,
-        "--learn",
-        "4096",
-        "--rate",
-        "0.01",
-        *ENDS,
-    )
+    given = (*THREE, "--rule", LOCKSTEP, "--average", average, "--learn", "4096", "--rate", "0.01")
     given += (*ENDS, "--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err

@@ -5,38 +5,30 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpumap import model
 from gpumap.app import recording
 from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
 from gpumap.app.recording import Measured, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
-from gpumap.model import (
-    Binding,
-    Case,
-    Device,
-    DeviceRef,
-    Kind,
-    Measurement,
-    Plan,
-    Reason,
-    Work,
-    replace,
-)
+from gpumap.model import replace
 
 
 def recorded(*rows):
     program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
     record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
-    measured = Measured(None, Plan(()))
+    measured = Measured(None, model.Plan(()))
     measured.rows += rows
     record.draft.measured = [measured]
     return record
 
 
 def row(backend):
-    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
-    case = Case("dot", "solo", {"size": 64}, (Binding("a", device),), Work())
-    return Measurement(case, "skipped", Reason("stopped", ""))
+    device = model.Device(
+        "cuda:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "", backend
+    )
+    case = model.Case("dot", "solo", {"size": 64}, (model.Binding("a", device),), model.Work())
+    return model.Measurement(case, "skipped", model.Reason("stopped", ""))
 
 
 def test_a_device_that_several_libraries_drive_is_listed_once_by_the_first():
@@ -65,7 +57,7 @@ def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, cod
 ])  # fmt: skip
 def test_a_row_that_failed_ends_in_the_code_of_its_reason(reason, code):
     """A figure that no device can have is wrong data."""
-    failed = replace(row("cupy"), status="failed", reason=Reason(reason, "x"))
+    failed = replace(row("cupy"), status="failed", reason=model.Reason(reason, "x"))
     draft = recorded(failed).draft
     draft.stop("error")
     assert draft.report().exit_code == code

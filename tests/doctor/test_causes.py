@@ -156,14 +156,8 @@ def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device
 @pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
 def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
     figures = {"break_even": model.Estimate(40.0, 0.0, high, "B")}
-    example = model.Example(
-        "small",
-        "x",
-        100,
-        seconds(2e-3),
-        seconds(1e-3),
-        model.Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1),
-    )
+    shares = model.Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
+    example = model.Example("small", "x", 100, seconds(2e-3), seconds(1e-3), shares)
     (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
     assert ("40" in found.examples[0].found.text) is told
 
@@ -241,7 +235,7 @@ def test_codes_are_unique_and_in_order():
 
 
 def test_every_rule_has_its_text_and_every_text_its_rule():
-    """By the code, those of frameworks after the others; no two causes have one key."""
+    """By the code, those of frameworks after the others; sentences where sentences are due."""
     folder = Path(gpumap.__file__).parent / "doctor"
     texts = list(tomllib.loads((folder / "causes.toml").read_text()))
     frameworks = [code for code in texts if code.startswith("GM5")]
@@ -250,10 +244,6 @@ def test_every_rule_has_its_text_and_every_text_its_rule():
     rules = "".join((folder / file).read_text() for file in files)
     assert set(re.findall(r"GM5\d\d", rules)) == set(frameworks)
     assert len({cause.key for cause in table().values()}) == len(table())
-
-
-def test_the_text_of_a_cause_is_complete():
-    """Sentences where sentences are due, and nothing that a terminal acts on."""
     assert [cause.code for cause in table().values() if not complete(cause)] == []
 
 
@@ -277,17 +267,10 @@ def test_hostile_words_stay_words():
 
 
 def test_a_cause_is_found_by_its_code_and_its_word():
+    """Or by a part of the code, with others; nothing stands beside its page: no template."""
     words = {word: c.code for c in table().values() for word in (c.code, c.code.lower(), c.key)}
     assert [w for w, code in words.items() if code not in {p.name for p in pages(w)}] == []
-
-
-def test_a_page_names_a_fix():
-    """Nothing stands beside it there: no template, and no word of a fix that is elsewhere."""
+    assert [len(pages(word)) for word in ("GM", "GM9", "", "M1")] == [len(table()), 0, 0, 0]
     templates = {"FIX", '"ENTRY"THEANO', '"MAP"THEANO'}
     assert [page.name for page in pages() if not page.fix or "beside it" in page.fix] == []
     assert [page.name for page in pages() if set(page.fix.split()) & templates] == []
-
-
-@pytest.mark.parametrize(("word", "count"), [("GM", len(table())), ("GM9", 0), ("", 0), ("M1", 0)])
-def test_a_part_of_a_code_finds_a_group(word, count):
-    assert len(pages(word)) == count

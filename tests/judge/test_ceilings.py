@@ -7,50 +7,35 @@ import pytest
 from copy_rows import gpu, named
 from reports import noisy, row
 
-from gpumap.judge.ceilings import (
-    SLACK,
-    conclusive,
-    hardware_groups,
-    possible,
-    unanswered,
-    undecided,
-    with_ceiling,
-)
-from gpumap.model import (
-    BreakEven,
-    Case,
-    Ceiling,
-    Estimate,
-    Limit,
-    Measurement,
-    Reason,
-    Work,
-    replace,
-)
+from gpumap import model
+from gpumap.judge import ceilings
+from gpumap.model import replace
 
-CASE = Case("dot", "solo", {"size": 64}, (), Work())
-OURS = [Limit("rate", 100.0, "FLOP/s", "a probe", origin) for origin in ("measured", "computed")]
-THEIRS = Limit("rate", 100.0, "FLOP/s", "a table", "reported")
+CASE = model.Case("dot", "solo", {"size": 64}, (), model.Work())
+OURS = [
+    model.Limit("rate", 100.0, "FLOP/s", "a probe", origin) for origin in ("measured", "computed")
+]
+THEIRS = model.Limit("rate", 100.0, "FLOP/s", "a table", "reported")
 ONE = row("one", noisy(0.02))
 MANY = row("many", noisy(0.01), names=("a0", "b1"), against=ONE.case.id)
 OTHER = row("one+fetch", noisy(0.02))
 
 
 def rated(value, low=None):
-    rate = Estimate.without_interval(value, "FLOP/s")
+    rate = model.Estimate.without_interval(value, "FLOP/s")
     if low is not None:
-        rate = Estimate(value, low, value, "FLOP/s")
-    return Measurement(CASE, "ok", flags=("unstable",), metrics={"rate": rate})
+        rate = model.Estimate(value, low, value, "FLOP/s")
+    return model.Measurement(CASE, "ok", flags=("unstable",), metrics={"rate": rate})
 
 
 @pytest.mark.parametrize("limit", [*OURS, THEIRS])
-@pytest.mark.parametrize("value", [1.0, 50.0, 100.0, 100.0 * SLACK])
+@pytest.mark.parametrize("value", [1.0, 50.0, 100.0, 100.0 * ceilings.SLACK])
 def test_below_its_ceiling_a_row_tells_its_share(value, limit):
     """And stays as it is; a probe is trusted up to its own noise."""
-    found = with_ceiling(rated(value, value), limit)
+    found = ceilings.with_ceiling(rated(value, value), limit)
     assert (found.status, found.flags) == ("ok", ("unstable",))
     assert found.metrics["rate"].value == value
-    assert found.ceiling == Ceiling(
+    assert found.ceiling == model.Ceiling(
         "rate", 100.0, "FLOP/s", value / 100.0, limit.source, limit.origin
     )
 
@@ -59,7 +44,7 @@ def test_below_its_ceiling_a_row_tells_its_share(value, limit):
 @pytest.mark.parametrize("low", [200.0, None])
 def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
     """Without figures; so has one of too few samples for an interval."""
-    found = with_ceiling(rated(200.0, low), limit)
+    found = ceilings.with_ceiling(rated(200.0, low), limit)
     assert (found.status, found.metrics) == ("failed", {})
     assert found.flags == ("unstable", "over-ceiling")
     assert (found.reason.code, found.ceiling.share) == ("over-ceiling", 2.0)
@@ -70,16 +55,18 @@ def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
 ])  # fmt: skip
 def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
     """A table or a driver may be wrong; an interval that reaches down to a ceiling is noise."""
-    found = with_ceiling(rated(200.0, low), limit)
+    found = ceilings.with_ceiling(rated(200.0, low), limit)
     assert (found.status, found.reason) == ("ok", None)
     assert found.flags == ("unstable", "over-ceiling")
     assert found.metrics["rate"].value == 200.0
 
 
-@pytest.mark.parametrize("limit", [None, Limit("bandwidth", 1.0, "B/s", "x", "measured"),
-                                   Limit("rate", 0.0, "FLOP/s", "x", "measured")])  # fmt: skip
+@pytest.mark.parametrize("limit", [
+    None, *(model.Limit(*limit, "x", "measured")
+            for limit in (("bandwidth", 1.0, "B/s"), ("rate", 0.0, "FLOP/s"))),
+])  # fmt: skip
 def test_without_a_ceiling_nothing_is_said(limit):
-    assert with_ceiling(rated(5.0), limit) == rated(5.0)
+    assert ceilings.with_ceiling(rated(5.0), limit) == rated(5.0)
 
 
 def devices(*hardware):
@@ -87,8 +74,10 @@ def devices(*hardware):
 
 
 def gained(bench, case, bindings, flags=(), **ratios):
-    metrics = {name: Estimate.without_interval(value, "1") for name, value in ratios.items()}
-    return Measurement(Case(bench, case, {}, bindings, Work()), "ok", flags=flags, metrics=metrics)
+    metrics = {name: model.Estimate.without_interval(value, "1") for name, value in ratios.items()}
+    return model.Measurement(
+        model.Case(bench, case, {}, bindings, model.Work()), "ok", flags=flags, metrics=metrics
+    )
 
 
 APART, ALIKE = devices("x", "y"), devices("x", "x")
@@ -109,10 +98,12 @@ TOPS = [
 def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
     """Never clipped, and with a flag; 5 % are the clock's."""
     for name, top in tops.items():
-        within = gained(bench, case, bindings, ("unstable",), **{name: top * SLACK})
-        above = gained(bench, case, bindings, ("unstable",), **{name: top * SLACK * (1 + 1e-9)})
-        assert possible(within) is within
-        found = possible(above)
+        within = gained(bench, case, bindings, ("unstable",), **{name: top * ceilings.SLACK})
+        above = gained(
+            bench, case, bindings, ("unstable",), **{name: top * ceilings.SLACK * (1 + 1e-9)}
+        )
+        assert ceilings.possible(within) is within
+        found = ceilings.possible(above)
         assert (found.status, found.flags) == ("ok", ("unstable", "impossible"))
         assert found.metrics[name].impossible
 
@@ -120,19 +111,22 @@ def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
 def test_no_end_of_an_interval_is_above_a_ceiling():
     """Whatever the noise was; and what follows from a refused ratio is refused with it."""
     row = gained("dot", "many", APART)
-    wide = {"speedup": Estimate(1.1, 0.6, 225.7, "1"), "efficiency": Estimate(0.9, 0.4, 1.8, "1")}
-    far = wide | {"speedup": Estimate(2.2, 1.0, 3.0, "1")}
-    found = possible(replace(row, metrics=wide))
-    assert (found.flags, found.metrics["speedup"].high) == ((), 2 * SLACK)
-    assert found.metrics["efficiency"].high == SLACK
-    assert possible(replace(row, metrics=far)).metrics["efficiency"].impossible
+    wide = {
+        "speedup": model.Estimate(1.1, 0.6, 225.7, "1"),
+        "efficiency": model.Estimate(0.9, 0.4, 1.8, "1"),
+    }
+    far = wide | {"speedup": model.Estimate(2.2, 1.0, 3.0, "1")}
+    found = ceilings.possible(replace(row, metrics=wide))
+    assert (found.flags, found.metrics["speedup"].high) == ((), 2 * ceilings.SLACK)
+    assert found.metrics["efficiency"].high == ceilings.SLACK
+    assert ceilings.possible(replace(row, metrics=far)).metrics["efficiency"].impossible
 
 
 @pytest.mark.parametrize(("value", "low"), [(2.5, 1.0), (2.5, 2.5), (math.inf, 1.0), (1e300, 1.0)])
 def test_only_what_is_above_is_refused_however_wide_its_interval(value, low):
     one = gained("dot", "many", APART, ideal=1.9)
-    metrics = {**one.metrics, "speedup": Estimate(value, low, math.inf, "1")}
-    found = possible(Measurement(one.case, "ok", metrics=metrics)).metrics
+    metrics = {**one.metrics, "speedup": model.Estimate(value, low, math.inf, "1")}
+    found = ceilings.possible(model.Measurement(one.case, "ok", metrics=metrics)).metrics
     assert found["speedup"].impossible
     assert found["ideal"] == one.metrics["ideal"]
 
@@ -145,51 +139,51 @@ def test_only_what_is_above_is_refused_however_wide_its_interval(value, low):
 def test_split_work_may_be_superlinear(bench, case, bindings, flags):
     """The parts may fit into caches that the whole does not: the figure stays, with a flag."""
     above, within = (gained(bench, case, bindings, speedup=value) for value in (2.5, 2.1))
-    assert possible(above).flags == flags
-    assert possible(above).metrics == above.metrics
-    assert possible(within) is within
+    assert ceilings.possible(above).flags == flags
+    assert ceilings.possible(above).metrics == above.metrics
+    assert ceilings.possible(within) is within
 
 
 def test_hardware_that_is_joined_through_other_devices_is_one():
     for order in permutations(("x", "y", "z", "xy", "yz")):
-        (group,) = hardware_groups(devices(*order))
+        (group,) = ceilings.hardware_groups(devices(*order))
         assert sorted(binding.name for binding in group) == list("abcde")
-    assert len(hardware_groups(devices("x", "y", "z", "yx"))) == 2
+    assert len(ceilings.hardware_groups(devices("x", "y", "z", "yx"))) == 2
 
 
 def thin(found):
     ((name, time),) = found.metrics.items()
-    return replace(found, metrics={name: Estimate.without_interval(time.value, "s")})
+    return replace(found, metrics={name: model.Estimate.without_interval(time.value, "s")})
 
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
     """Without the time of each device alone there is no ideal either; other rows stay."""
-    assert conclusive([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
-    assert conclusive([thin(ONE), MANY, OTHER]) == [OTHER]
-    assert conclusive([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
-    assert conclusive([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
+    assert ceilings.conclusive([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
+    assert ceilings.conclusive([thin(ONE), MANY, OTHER]) == [OTHER]
+    assert ceilings.conclusive([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
+    assert ceilings.conclusive([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
 
 
 @pytest.mark.parametrize(("found", "counts"), [
     (ONE, False), (thin(ONE), True),
-    (replace(ONE, status="skipped", metrics={}, reason=Reason("budget", "")), True),
-    (replace(ONE, status="skipped", metrics={}, reason=Reason("absent", "")), False),
-    (replace(ONE, metrics={**ONE.metrics, "speedup": Estimate.refused("1")}), True),
+    (replace(ONE, status="skipped", metrics={}, reason=model.Reason("budget", "")), True),
+    (replace(ONE, status="skipped", metrics={}, reason=model.Reason("absent", "")), False),
+    (replace(ONE, metrics={**ONE.metrics, "speedup": model.Estimate.refused("1")}), True),
     (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
     (thin(row("product", noisy(0.1), bench="control")), False),
     (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
 ])  # fmt: skip
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
-    assert undecided([found]) == [found] * counts
+    assert ceilings.undecided([found]) == [found] * counts
 
 
 @pytest.mark.parametrize(("why", "figures", "reason", "open_"), [
     ("budget", {}, None, True), ("largest", {}, None, False),
-    ("budget", {"break_even": Estimate.without_interval(64.0, "B")}, None, False),
-    ("budget", {}, Reason("wrong-data", ""), False),
+    ("budget", {"break_even": model.Estimate.without_interval(64.0, "B")}, None, False),
+    ("budget", {}, model.Reason("wrong-data", ""), False),
 ])  # fmt: skip
 def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
     why, figures, reason, open_
 ):
-    found = BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
-    assert unanswered(found) is open_
+    found = model.BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
+    assert ceilings.unanswered(found) is open_

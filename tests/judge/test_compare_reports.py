@@ -10,7 +10,7 @@ from gpumap.app import comparison as comparing
 from gpumap.judge.compare import Comparison, Terms, compare, early, figure, pooled, unjudged
 from gpumap.judge.pairs import LAST, joined
 from gpumap.judge.several_reports import broken, contradiction, machines, mixed, surroundings
-from gpumap.model import Binding, Estimate, Plan, Reason, SampleMark, Samples, replace
+from gpumap.model import Binding, Estimate, Plan, Reason, Samples, replace
 from gpumap.model import replace as changed
 
 
@@ -265,24 +265,14 @@ def test_samples_of_other_lengths_are_a_remark(which, rounds, remarks):
     assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], remarks)
 
 
-def test_an_unstable_row_is_a_remark():
-    first, control = one().measurements
-    marks = tuple(SampleMark(n, "throttled", "heat") for n in range(9))
-    first = replace(first, flags=("unstable",), samples=replace(first.samples, sample_notes=marks))
-    found = compare(one(), report(first, control), 0.05)
-    assert ([v.verdict for v in found.verdicts], len(found.remarks)) == (["pass"], 1)
-
-
-def test_a_row_that_only_base_has_is_missing_and_one_that_only_new_has_is_new():
+@pytest.mark.parametrize("status", ["skipped", "failed"])
+def test_a_row_that_was_not_measured_is_not_there(status):
+    """One that only base has is missing, one that only new has is new."""
     base, new = (report(*(row(name, noisy(0.01)) for name in ("one", other)))
                  for other in ("solo", "many"))  # fmt: skip
     assert {case: word for (case, _), word in judged(base, new).items()} == {
         "dot.one": "pass", "dot.solo": "missing", "dot.many": "new",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("status", ["skipped", "failed"])
-def test_a_row_that_was_not_measured_is_not_there(status):
     reason = Reason("device-lost", "gone")
     bad = report(replace(row("one", noisy(0.01)), status=status, reason=reason))
     lost, come = only(report(row("one", noisy(0.01))), bad), only(bad, one())
@@ -325,26 +315,6 @@ def test_false_alarms_over_all_metrics():
         )  # fmt: skip
         alarms += "regression" in {v.verdict for v in compare(base, new, 1e-9).verdicts}
     assert alarms <= 10
-
-
-@pytest.mark.parametrize(
-    ("factor", "machine", "least"), [(1.0, 1.0, 0), (1.1, 1.0, 1), (1.0, 1.15, 1)]
-)
-def test_a_quiet_machine_is_decided(factor, machine, least):
-    """24 blocks of 1 % of noise, seven rows: no row stays open, and the change is found."""
-    for seed in range(20):
-        rng = random.Random(seed)  # noqa: S311 - noise, not a secret
-        runs = []
-        for slower, clock in ((1.0, 1.0), (factor, machine)):
-            felt = [clock * math.exp(rng.gauss(0.0, 0.003)) for _ in range(24)]
-            rows = [
-                row("one", noisy(0.01 * slower, 24, 0.01, rng.random(), felt), size=n)
-                for n in range(7)
-            ]
-            runs.append(report(*rows, control_row(noisy(0.002, 24, 0.01, rng.random(), felt))))
-        found = [v.verdict for v in compare(*runs, 0.05).verdicts]
-        assert found.count("regression") >= least
-        assert least or set(found) == {"pass"}
 
 
 def test_the_samples_of_two_runs_are_pooled():
@@ -450,7 +420,10 @@ def test_a_control_in_no_time_makes_no_relative_verdict(lost):
 
 
 def test_interleaved_blocks_are_compared_one_by_one():
-    """A drift that both felt in the same blocks hides 8 % from two medians, and not from ratios."""
+    """A drift that both felt in the same blocks hides 8 % from two medians, and not from ratios.
+
+    One side ends first; the other's last blocks would be of another time.
+    """
     felt = [1.0 + 0.02 * n for n in range(40)]
     base, new = (report(row("one", noisy(each, machine=felt))) for each in (0.01, 0.0108))
     apart, together = compare(base, new, 0.05), compare(base, new, 0.05, interleaved=True)
@@ -459,15 +432,10 @@ def test_interleaved_blocks_are_compared_one_by_one():
     (found,) = together.verdicts
     assert (found.verdict, found.reason, found.relative) == ("regression", None, None)
     assert (found.low, found.value, found.high) == (pytest.approx(1.08),) * 3
-
-
-def test_blocks_that_one_side_alone_has_are_not_of_the_comparison():
-    """One side ends first; the other's last blocks would be of another time."""
-    base, new = (report(row("one", noisy(0.01, blocks=n))) for n in (20, 40))
-    late = new.measurements[0]
+    short, late = report(row("one", noisy(0.01, blocks=20))), row("one", noisy(0.01))
     seconds = (*late.samples.seconds[:20], *(10 * s for s in late.samples.seconds[20:]))
-    late = replace(late, samples=replace(late.samples, seconds=seconds))
-    (found,) = compare(base, replace(new, measurements=(late,)), 0.05, interleaved=True).verdicts
+    late = report(replace(late, samples=replace(late.samples, seconds=seconds)))
+    (found,) = compare(short, late, 0.05, interleaved=True).verdicts
     assert (found.verdict, found.value) == ("pass", pytest.approx(1.0))
 
 

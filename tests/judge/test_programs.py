@@ -9,35 +9,14 @@ from hypothesis import strategies as st
 
 from gpumap import model
 from gpumap.bench.estimates import located, ratio
-from gpumap.judge.programs import (
-    CAUSES,
-    WHY,
-    both,
-    judge_scaling,
-    length,
-    reaches,
-    sentence,
-    sentences,
-    summary,
-    union,
-)
-from gpumap.model import (
-    Binding,
-    Device,
-    DeviceRef,
-    Kind,
-    Moved,
-    Trace,
-    TraceEvent,
-    Use,
-    Utilisation,
-)
+from gpumap.judge import programs
 from gpumap.model import replace as changed
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)
-GOOD = Use("dev0", "cuda:0", "used", busy=0.93)
-LAYER = Use("a", "opencl:0:0", "used", kernels=100, waits=100, bytes_to_device=1 << 30,
+GOOD = model.Use("dev0", "cuda:0", "used", busy=0.93)
+HALF = model.Use("dev0", "cuda:0", "used", busy=0.39)
+LAYER = model.Use("a", "opencl:0:0", "used", kernels=100, waits=100, bytes_to_device=1 << 30,
             bytes_to_host=1 << 20)  # fmt: skip
 
 WAITS = "The program waits after each call on a (100 waits)."
@@ -64,7 +43,7 @@ def step(count, elapsed, busy, *, start=None, foreign=0.0, shares=(), noise=NOIS
 
 
 def limited(*args, **others):
-    return judge_scaling(("x",), (step(1, *ONE), step(*args, **others)))
+    return programs.judge_scaling(("x",), (step(1, *ONE), step(*args, **others)))
 
 
 @pytest.mark.parametrize(("cause", "args", "others"), [
@@ -90,9 +69,9 @@ def limited(*args, **others):
 def test_one_cause_is_found_by_elimination(cause, args, others):
     found = limited(*args, **others)
     assert found.cause == cause
-    assert re.fullmatch(r"[A-Z].*\.", sentence(found))
-    assert "{" not in sentence(found)
-    assert cause in CAUSES
+    assert re.fullmatch(r"[A-Z].*\.", programs.sentence(found))
+    assert "{" not in programs.sentence(found)
+    assert cause in programs.CAUSES
 
 
 @given(st.floats(0.5, 8.0), st.floats(0.1, 16.0), st.integers(2, 16))
@@ -106,7 +85,7 @@ def test_what_is_lost_is_rest_or_growth(elapsed, busy, count):
 def test_a_count_whose_run_failed_has_no_cause():
     first, last = step(1, *ONE), step(2, 1.0, 2.0)
     failed = model.Scaled(last.names, 2, (), 3)
-    found = judge_scaling(("x",), (first, failed))
+    found = programs.judge_scaling(("x",), (first, failed))
     assert (found.cause, found.busy, found.growth) == (None, None, None)
 
 
@@ -122,17 +101,17 @@ def test_others_count_from_a_tenth_of_all_cores(foreign, cause):
 def test_a_limit_that_is_missed_where_others_had_the_cores_is_inconclusive(foreign, answers):
     found = limited(2, 2.0, 2.0, foreign=foreign)
     gain = found.steps[-1].speedup
-    assert (reaches(found, 1.8, gain), reaches(found, 0.5, gain)) == answers
+    assert (programs.reaches(found, 1.8, gain), programs.reaches(found, 0.5, gain)) == answers
 
 
 def test_every_cause_has_been_found():
     """By the table above: none is without a test."""
     mark = test_one_cause_is_found_by_elimination.pytestmark[0]
-    assert {cause for cause, *_ in mark.args[1]} == set(CAUSES)
+    assert {cause for cause, *_ in mark.args[1]} == set(programs.CAUSES)
 
 
 def said(*uses, elapsed=42.0):
-    level, text = sentences(Utilisation(("x",), 0, elapsed, 400, 1.0, 0.0, 0, uses))
+    level, text = programs.sentences(model.Utilisation(("x",), 0, elapsed, 400, 1.0, 0.0, 0, uses))
     return level, " ".join(text)
 
 
@@ -140,18 +119,18 @@ def said(*uses, elapsed=42.0):
     ("uses", "level", "text"),
     [
         ([GOOD], "good", "The device was used: dev0 93 % of 42.0 s."),
-        ([GOOD, Use("dev1", "cuda:1", "used", busy=0.91)], "good",
+        ([GOOD, model.Use("dev1", "cuda:1", "used", busy=0.91)], "good",
          "Both devices were used: dev0 93 %, dev1 91 % of 42.0 s."),
-        ([GOOD, Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
+        ([GOOD, model.Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
          "dev1 was not used. dev0 was busy for 93 % of 42.0 s."),
-        ([Use("dev0", "cuda:0", "used", busy=0.39), Use("dev1", "cuda:1", "not-used")], "below",
+        ([HALF, model.Use("dev1", "cuda:1", "not-used")], "below",
          "dev1 was not used. dev0 was idle for 61 % of 42.0 s."),
-        ([Use("dev0", "cpu:0", "used", busy=0.3, foreign=0.6), Use("b", "cpu:1", "not-used")],
-         "below", "b was not used. Other programs had 60 % of the time of dev0."),
-        ([Use("dev0", "cuda:0", "used", busy=0.39)], "below",
+        ([changed(HALF, foreign=0.6), model.Use("dev1", "cuda:1", "not-used")], "below",
+         "dev1 was not used. Other programs had 60 % of the time of dev0."),
+        ([HALF], "below",
          "The device was used: dev0 39 % of 42.0 s."),
         ([LAYER], "below", f"The device was used. {WAITS} 1.0 GiB went up, 1.0 MiB came down."),
-        ([Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
+        ([model.Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
          "8 devices were not used."),
     ],
 )  # fmt: skip
@@ -159,21 +138,26 @@ def test_the_answer_names_what_was_not_used_first(uses, level, text):
     assert said(*uses) == (level, text)
 
 
-@pytest.mark.parametrize("why", sorted(WHY))
+@pytest.mark.parametrize("why", sorted(programs.WHY))
 def test_what_cannot_be_told_says_why_and_never_not_used(why):
-    unknown = Use("dev0", "cuda:0", "unknown", why, busy=0.4)
+    unknown = model.Use("dev0", "cuda:0", "unknown", why, busy=0.4)
     level, text = said(GOOD, unknown)
     assert level == "untrusted"
-    first = f"Cannot tell whether dev0 was used: {WHY[why]}. From outside: 40 % busy."
+    first = f"Cannot tell whether dev0 was used: {programs.WHY[why]}. From outside: 40 % busy."
     assert text == f"{first} dev0 was busy for 93 % of 42.0 s."  # and what is known follows
-    level, text = said(unknown, Use("dev1", "cuda:1", "not-used"))
+    level, text = said(unknown, model.Use("dev1", "cuda:1", "not-used"))
     assert level == "below"
     assert text.startswith("dev1 was not used. Cannot tell whether dev0 was used: ")
 
 
 def bindings(**names):
     return tuple(
-        Binding(name, Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), "GPU", "fake"))
+        model.Binding(
+            name,
+            model.Device(
+                f"cuda:{n}", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, n), "GPU", "fake"
+            ),
+        )
         for name, n in names.items()
     )
 
@@ -181,12 +165,12 @@ def bindings(**names):
 def event(device="a", start=0, stop=1, name="dot", nbytes=4, shape=(1,), *, implicit=False):
     kind = "operation" if name == "dot" else "transfer"
     times = [None if t is None else float(t) for t in (start, stop)]
-    return TraceEvent(name, device, kind, nbytes, shape, implicit, *times)
+    return model.TraceEvent(name, device, kind, nbytes, shape, implicit, *times)
 
 
 def trace(*events, names=None):
     bound = bindings(**(names or {"a": 0, "b": 1}))
-    return Trace(1, bound, "visible", 0.0, True, events)  # noqa: FBT003 - closed
+    return model.Trace(1, bound, "visible", 0.0, True, events)  # noqa: FBT003 - closed
 
 
 def busy(found):
@@ -212,18 +196,20 @@ def moments(spans):
 @given(SPANS, SPANS)
 def test_a_union_holds_each_moment_once(spans, others):
     """Disjoint, in time order, neither longer nor shorter; what both ran is in both."""
-    found, other = (union(event(start=a, stop=b) for a, b in each) for each in (spans, others))
+    found, other = (
+        programs.union(event(start=a, stop=b) for a, b in each) for each in (spans, others)
+    )
     assert moments(found) == moments(spans)
-    assert length(found) == len(moments(spans))
+    assert programs.length(found) == len(moments(spans))
     assert all(a[1] < b[0] for a, b in pairwise(found))
-    assert moments(both(found, other)) == moments(spans) & moments(others)
-    assert both(found, other) == both(other, found)
+    assert moments(programs.both(found, other)) == moments(spans) & moments(others)
+    assert programs.both(found, other) == programs.both(other, found)
 
 
 @given(EVENTS)
 def test_every_event_is_counted_once(events):
     """Whatever groups they fall into, counts, bytes and times add up to those of all."""
-    found = summary(trace(*events))
+    found = programs.summary(trace(*events))
     unasked = [e for e in events if e.implicit and e.kind == "transfer"]
     for groups, every in ((found.ran, events), (found.implicit, unasked), ([found.moved], unasked)):
         assert sum(g.count for g in groups) == len(every)
@@ -235,17 +221,17 @@ def test_every_event_is_counted_once(events):
 @given(EVENTS, st.integers(1, 5))
 def test_shares_are_shares(events, later):
     """Of the time from first to last event: when a program begins does not matter."""
-    found = summary(trace(*events))
+    found = programs.summary(trace(*events))
     moved = [changed(e, start=e.start + later, stop=e.stop + later) for e in events]
     shares = [each.share for each in found.busy] + [found.overlap]
     assert all(0.0 <= share <= 1.0 for share in shares if share is not None)
     assert all(each.seconds <= (found.span or 0.0) for each in found.busy)
-    assert summary(trace(*moved)) == found
+    assert programs.summary(trace(*moved)) == found
 
 
 def test_implicit_transfers_stand_by_their_cost():
     """The most expensive first, unknown ones last by bytes; no operation is among them."""
-    found = summary(trace(
+    found = programs.summary(trace(
         event("a", 0, 1, "upload", 4, (1,), implicit=True),
         event("b->a", 1, 2, "copy", 8, (2,), implicit=True),
         event("b->a", 2, 4, "copy", 8, (2,), implicit=True),
@@ -254,11 +240,11 @@ def test_implicit_transfers_stand_by_their_cost():
         event(implicit=True),
     ))  # fmt: skip
     unknown = [event("a", None, None, "upload", n, (n,), implicit=True) for n in (4, 8)]
-    mixed = summary(trace(*unknown, event("a", 0, 1, "upload", 2, (3,), implicit=True)))
+    mixed = programs.summary(trace(*unknown, event("a", 0, 1, "upload", 2, (3,), implicit=True)))
     assert [(r.name, r.shape, r.count, r.nbytes, r.seconds) for r in found.implicit] == [
         ("copy", (2,), 2, 16, 3.0), ("copy", (4,), 1, 16, 2.0), ("upload", (1,), 1, 4, 1.0),
     ]  # fmt: skip
-    assert found.moved == Moved(4, 36, 6.0)
+    assert found.moved == model.Moved(4, 36, 6.0)
     assert [ran.shape for ran in mixed.implicit] == [(3,), (8,), (4,)]
 
 
@@ -282,7 +268,7 @@ NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
     """Every device of the map is listed; without two that computed there is no overlap."""
     names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
-    whole = summary(trace(*(event(*each) for each in events), names=names))
+    whole = programs.summary(trace(*(event(*each) for each in events), names=names))
     assert (busy(whole), whole.overlap) == (found, overlap)
     assert whole.busy[0].names == ("a", "c", "cpu->")
 
@@ -301,7 +287,7 @@ def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
 def test_overlap_is_that_of_what_was_computed(events, overlap):
     """All that computed at once, over the one that computed least; copies are no such work."""
     every = [event(*each) for each in events] + [event("a->b", 0, 9, "copy")]
-    assert summary(trace(*every, names={"a": 0, "b": 1, "c": 2})).overlap == overlap
+    assert programs.summary(trace(*every, names={"a": 0, "b": 1, "c": 2})).overlap == overlap
 
 
 def test_what_a_device_cannot_tell_is_unknown():
@@ -310,7 +296,7 @@ def test_what_a_device_cannot_tell_is_unknown():
         event("a", 0, 1), event("b", None, None), event("b", 2, 3),
         event("b->a", None, None, "copy", 8, implicit=True),
     ]  # fmt: skip
-    found = summary(trace(*events))
+    found = programs.summary(trace(*events))
     assert [(r.device, r.count, r.seconds) for r in found.ran] == [
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),
     ]  # fmt: skip

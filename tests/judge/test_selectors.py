@@ -17,7 +17,6 @@ from gpumap.report.diagnostics import render
 TABLE = table(__file__)
 METRICS = SCHEMA["$defs"]["Metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
-KEYED = st.dictionaries(st.sampled_from(("memory", "mode", "pattern")), st.sampled_from("xyz"))
 COPY = {"bytes": 400, "size_name": "small", "memory": "pinned", "mode": "sync", "pattern": "alone"}
 
 
@@ -72,16 +71,6 @@ def test_every_name_is_selected_as_ids_write_it(name):
     for key in ("name", "names"):
         assert Selector.parse(f"dot.solo[{key}={keys['names']}].time").matches(made)
     assert (split_id("x.y[]"), id_of(fit())) == (("x.y", {}), fit().id)
-
-
-@given(KEYED, KEYED)
-def test_more_keys_select_fewer_rows(has, more):
-    """A row's own keys select it; another value of one, or one it does not have, never does."""
-    params = {"bytes": 1, **has}
-    made = row("transfer", "h2d", "a", **params)
-    keys = ",".join(f"{key}={value}" for key, value in {**has, **more}.items())
-    meant = all(has.get(key) == value for key, value in more.items())
-    assert Selector.parse(f"transfer.h2d[{keys}].time").matches(made) is meant
 
 
 def refused(text):

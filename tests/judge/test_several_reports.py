@@ -80,10 +80,6 @@ def test_what_is_told_is_what_was_asked_for():
     report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
     measured = {row.case.id for row in rows if row.status == "ok"}
     assert {line.id for line in several_reports.key_figures([report])} == measured
-
-
-def test_what_a_selector_means_is_followed():
-    """Rows of it, and its metric alone; a model is no row, and has an id and figures."""
     model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
     (found,) = several_reports.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
     (line,) = several_reports.selected([copies()], model)

@@ -163,22 +163,6 @@ def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
     assert getattr(only(rows, seeing()), "cause", None) == cause
 
 
-def test_nobody_looks_at_links_that_are_as_they_should_be():
-    looks = []
-
-    def look(devices):
-        looks.append(sorted(device.id for device in devices))
-        return {}
-
-    good = at_once(2.0, [gpu(0), gpu(1)])
-    bad = at_once(1.0, [gpu(0), gpu(1)])
-    back = at_once(1.0, [gpu(0), gpu(1)], way="d2h")
-    copies_explained(good, look)
-    assert looks == []
-    copies_explained([*bad, *back], look)
-    assert looks == [["cuda:0", "cuda:1"]]
-
-
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
@@ -275,16 +259,6 @@ def test_numa_nodes_are_said_where_they_differ():
     assert text.endswith("(across NUMA nodes 0 and 1)")
     (text,) = odd(pairs(20, 20, 8, devices=[gpu(n, numa_node=1) for n in range(4)])).values()
     assert text.endswith("its group 20.0 GB/s")
-
-
-@given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=7), st.floats(1e-3, 1e3))
-def test_the_unit_makes_no_pair_odd(rates, factor):
-    """Only ratios count: as fast a machine as may be has the same odd pairs, or next to."""
-    here = pairs(*rates, spread=0.0)
-    there = pairs(*(rate * factor for rate in rates), spread=0.0)
-    middle = sorted(rates)[len(rates) // 2]
-    clear = all(abs(rate / middle - edge) > 1e-6 for rate in rates for edge in (0.9, 1 / 0.9))
-    assert not clear or len(rates) % 2 == 0 or set(odd(here)) == set(odd(there))
 
 
 @given(st.permutations([20, 20.1, 19.9, 20.2, 5, 40]))

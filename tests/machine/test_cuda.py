@@ -93,18 +93,10 @@ def asked(gpumap, stubs):
 
 
 def test_no_driver(asked):
+    """Nor what is none; a driver tells of each of its devices."""
     assert asked() is None
     assert driver("libnothing-of-that-name.so.1") is None
     assert driver("libc.so.6") is None
-
-
-@pytest.mark.parametrize("status", [35, 100, 803, 999])
-def test_a_driver_that_does_not_start(asked, status):
-    found = asked("libcuda.so.1", GPUMAP_STUB_CUDA=str(status), GPUMAP_STUB_CUDA_VERSION="12020")
-    assert found == {"status": status, "version": 12020, "devices": []}
-
-
-def test_two_devices(asked):
     found = asked("libcuda.so.1", GPUMAP_STUB_CUDA_DEVICES="2")
     assert found["status"] == 0
     assert [d["name"] for d in found["devices"]] == list(NAMES)
@@ -113,6 +105,12 @@ def test_two_devices(asked):
         "a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0",
         "a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1",
     ]
+
+
+@pytest.mark.parametrize("status", [35, 100, 803, 999])
+def test_a_driver_that_does_not_start(asked, status):
+    found = asked("libcuda.so.1", GPUMAP_STUB_CUDA=str(status), GPUMAP_STUB_CUDA_VERSION="12020")
+    assert found == {"status": status, "version": 12020, "devices": []}
 
 
 @pytest.mark.parametrize(("raw", "text"), [

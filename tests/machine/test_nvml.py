@@ -10,36 +10,21 @@ from tables import table
 
 from gpumap.errors import Exit
 from gpumap.extras import NVML, pip
-from gpumap.machine.nvml import (
-    GpuProcess,
-    Gpus,
-    GpuUse,
-    NvmlGpu,
-    NvmlInstance,
-    NvmlUnavailable,
-    gpus,
-)
+from gpumap.machine import nvml
 from gpumap.model import Device, DeviceRef, GpuState, Kind
 
 INSTALLED = importlib.util.find_spec("pynvml") is not None
 ANSWERS = {
-    "DeviceGetHandleByIndex 0": 0,
-    "DeviceGetHandleByIndex 1": 1,
-    "DeviceGetCount": 1,
-    "SystemGetDriverVersion": "580.65.06",
-    "DeviceGetName": "NVIDIA H200",
-    "DeviceGetPciInfo": SimpleNamespace(busId="00000000:9D:00.0"),
-    "DeviceGetUUID": "GPU-1a2b",
+    "DeviceGetHandleByIndex 0": 0, "DeviceGetHandleByIndex 1": 1, "DeviceGetCount": 1,
+    "SystemGetDriverVersion": "580.65.06", "DeviceGetName": "NVIDIA H200",
+    "DeviceGetPciInfo": SimpleNamespace(busId="00000000:9D:00.0"), "DeviceGetUUID": "GPU-1a2b",
     "DeviceGetMemoryInfo": SimpleNamespace(total=141 * 2**30, free=140 * 2**30),
-    "DeviceGetMemoryAffinity": [0b10] + [0] * 15,
-    "DeviceGetNumGpuCores": 16896,
-    "DeviceGetCurrPcieLinkGeneration": 1,
-    "DeviceGetCurrPcieLinkWidth": 16,
-    "DeviceGetMaxPcieLinkGeneration": 5,
-    "DeviceGetMaxPcieLinkWidth": 16,
+    "DeviceGetMemoryAffinity": [0b10] + [0] * 15, "DeviceGetNumGpuCores": 16896,
+    "DeviceGetCurrPcieLinkGeneration": 1, "DeviceGetCurrPcieLinkWidth": 16,
+    "DeviceGetMaxPcieLinkGeneration": 5, "DeviceGetMaxPcieLinkWidth": 16,
     "DeviceGetMigMode": [1, 1],
-}
-H200 = NvmlGpu(
+}  # fmt: skip
+H200 = nvml.NvmlGpu(
     index=0, driver="580.65.06", name="NVIDIA H200", pci="0000:9d:00.0", uuid="GPU-1a2b",
     memory_total=141 * 2**30, memory_free=140 * 2**30, numa_node=1, cores=16896, link_generation=1,
     link_width=16, max_link_generation=5, max_link_width=16, mig=True,
@@ -53,7 +38,7 @@ def test_a_device_as_the_driver_tells_it(old):
     texts = {f"DeviceGet{name}": old(ANSWERS[f"DeviceGet{name}"]) for name in ("Name", "UUID")}
     pci = {"DeviceGetPciInfo": SimpleNamespace(busId=old("00000000:9D:00.0"))}
     library = Library(ANSWERS | texts | pci)
-    assert gpus(library) == (H200,)
+    assert nvml.gpus(library) == (H200,)
     assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
 
 
@@ -70,12 +55,12 @@ def test_the_instances_of_a_device_that_is_cut_up():
         "DeviceGetMemoryInfo 0/6": NvmlError(3),
     }
     library = Library(ANSWERS | parts)
-    assert gpus(library)[0].instances == (
-        NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
-        NvmlInstance(),
+    assert nvml.gpus(library)[0].instances == (
+        nvml.NvmlInstance("MIG-c5b2", "NVIDIA H200 MIG 1g.18gb", 16 * 2**30, 15 * 2**30),
+        nvml.NvmlInstance(),
     )
     whole = Library(ANSWERS | parts | {"DeviceGetMigMode": [0, 1]})
-    assert gpus(whole)[0].instances == ()
+    assert nvml.gpus(whole)[0].instances == ()
 
 
 @pytest.mark.parametrize("answers", [
@@ -85,14 +70,14 @@ def test_the_instances_of_a_device_that_is_cut_up():
      "DeviceGetMemoryAffinity": [0] * 16},
 ], ids=["not supported", "not in this pynvml", "no node, MIG off"])  # fmt: skip
 def test_what_is_not_told_is_none(answers):
-    assert gpus(Library(answers)) == (NvmlGpu(0, None),)
+    assert nvml.gpus(Library(answers)) == (nvml.NvmlGpu(0, None),)
 
 
 def test_a_lost_device_does_not_hide_the_others():
     library = Library(ANSWERS | {"DeviceGetCount": 2, "DeviceGetHandleByIndex 0": NvmlError(15)})
-    lost = NvmlGpu(0, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
-    assert [gpu.index for gpu in gpus(library)] == [0, 1]
-    assert gpus(library)[0] == lost
+    lost = nvml.NvmlGpu(0, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
+    assert [gpu.index for gpu in nvml.gpus(library)] == [0, 1]
+    assert nvml.gpus(library)[0] == lost
 
 
 @pytest.mark.parametrize(("code", "reason", "fix"), [
@@ -103,8 +88,8 @@ def test_a_lost_device_does_not_hide_the_others():
 ])  # fmt: skip
 def test_a_driver_that_does_not_answer(code, reason, fix):
     library = Library({}, init=NvmlError(code))
-    with pytest.raises(NvmlUnavailable) as caught:
-        gpus(library)
+    with pytest.raises(nvml.NvmlUnavailable) as caught:
+        nvml.gpus(library)
     assert caught.value.reason == reason
     assert fix in caught.value.fix
     assert caught.value.exit_code == Exit.ABSENT
@@ -114,15 +99,15 @@ def test_a_driver_that_does_not_answer(code, reason, fix):
 
 def test_shut_down_after_a_failure():
     library = Library({"DeviceGetCount": NvmlError(999)})
-    with pytest.raises(NvmlUnavailable, match="NVML: code 999"):
-        gpus(library)
+    with pytest.raises(nvml.NvmlUnavailable, match="NVML: code 999"):
+        nvml.gpus(library)
     assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
 
 
 @pytest.mark.skipif(INSTALLED, reason="pynvml is installed")
 def test_without_pynvml():
-    with pytest.raises(NvmlUnavailable) as caught:
-        gpus()
+    with pytest.raises(nvml.NvmlUnavailable) as caught:
+        nvml.gpus()
     found = caught.value.reason, caught.value.fix
     assert found == ("pynvml is not installed", pip("install", NVML))
 
@@ -138,19 +123,17 @@ def process(pid, memory=None):
 
 FOUND = {"DeviceGetHandleByPciBusId 0000:00:00.0": "h0"}
 TOLD = FOUND | {
-    "DeviceGetClockInfo h0 1": 1980,
-    "DeviceGetClockInfo h0 2": 3201,
-    "DeviceGetPowerUsage h0": 699_500,
-    "DeviceGetTemperature h0 0": 61,
+    "DeviceGetClockInfo h0 1": 1980, "DeviceGetClockInfo h0 2": 3201,
+    "DeviceGetPowerUsage h0": 699_500, "DeviceGetTemperature h0 0": 61,
     "DeviceGetCurrentClocksEventReasons h0": 0x4,
-}
+}  # fmt: skip
 STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power cap",))
 
 
 def test_the_state_of_a_device():
     library = Library(TOLD)
-    with Gpus([cuda_device()], library) as gpus:
-        assert (gpus.read(), gpus.read()) == ((STATE,), (STATE,))
+    with nvml.Gpus([cuda_device()], library) as nvml.gpus:
+        assert (nvml.gpus.read(), nvml.gpus.read()) == ((STATE,), (STATE,))
     assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
 
 
@@ -159,9 +142,9 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     for name in ("Event", "Throttle"):  # as older drivers call it
         answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
-        with Gpus([cuda_device()], Library(answers)) as gpus:
-            assert gpus.read()[0].throttle == tuple(words)
-            assert gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
+        with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
+            assert nvml.gpus.read()[0].throttle == tuple(words)
+            assert nvml.gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
 
 
 @pytest.mark.parametrize(("answers", "failing", "found"), [
@@ -169,29 +152,26 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     (TOLD, {"end": NvmlError()}, (STATE,)),
 ])  # fmt: skip
 def test_a_state_that_is_not_told_is_none(answers, failing, found):
-    with Gpus([cuda_device()], Library(answers, **failing)) as gpus:
-        assert gpus.read() == found
-        assert gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
-        assert list(gpus.uses()) == [GpuUse(cuda_device(), None, None)]
+    with nvml.Gpus([cuda_device()], Library(answers, **failing)) as nvml.gpus:
+        assert nvml.gpus.read() == found
+        assert nvml.gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
+        assert list(nvml.gpus.uses()) == [nvml.GpuUse(cuda_device(), None, None)]
 
 
 def test_only_cuda_devices_of_the_map_are_asked():
-    wanted = [
-        cuda_device(0),
-        cuda_device(1, pci=None, uuid="GPU-b"),
-        cuda_device(2),
-        cuda_device(0, Kind.CPU),
-    ]
+    one, other = cuda_device(0), cuda_device(1, pci=None, uuid="GPU-b")
+    wanted = [one, other, cuda_device(2), cuda_device(0, Kind.CPU)]
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
-    with Gpus(wanted, Library(answers)) as gpus:
-        assert [state.device for state in gpus.read()] == ["cuda:0", "cuda:1"]
+    with nvml.Gpus(wanted, Library(answers)) as nvml.gpus:
+        assert [state.device for state in nvml.gpus.read()] == ["cuda:0", "cuda:1"]
     without = Library({})
-    with Gpus([cuda_device(0, Kind.CPU)], without) as gpus:
-        assert (gpus.read(), gpus.throttled(), list(gpus.uses())) == ((), {}, [])
+    with nvml.Gpus([cuda_device(0, Kind.CPU)], without) as nvml.gpus:
+        assert (nvml.gpus.read(), nvml.gpus.throttled(), list(nvml.gpus.uses())) == ((), {}, [])
     assert without.calls == []  # a map of cores costs no look for a driver
 
 
 def test_who_is_on_a_device():
+    """A part of one has processes of its own."""
     unseen = 2**22 + 1  # no process has such a number: it is the host's, of who is in a container
     processes = [process(os.getpid(), 1), process(1, 3 << 30), process(1), process(1, 2**64 - 1),
                  process(unseen, 1)]  # fmt: skip
@@ -199,26 +179,23 @@ def test_who_is_on_a_device():
         "DeviceGetComputeRunningProcesses_v3 h0": processes,
         "DeviceGetUtilizationRates h0": SimpleNamespace(gpu=87),
     }
-    with Gpus([cuda_device()], Library(answers)) as gpus:
-        found = list(gpus.uses())
-    others = (GpuProcess(1, 3 << 30), GpuProcess(1, None), GpuProcess(1, None))
-    assert found == [GpuUse(cuda_device(), 0.87, others)]
-
-
-@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
-def test_pynvml_and_driver_may_be_of_any_age(suffix):
-    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(1)]}
-    with Gpus([cuda_device()], Library(answers)) as gpus:
-        assert [use.processes for use in gpus.uses()] == [(GpuProcess(1, None),)]
-
-
-def test_a_mig_instance_has_processes_of_its_own():
+    with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
+        found = list(nvml.gpus.uses())
+    others = (nvml.GpuProcess(1, 3 << 30), nvml.GpuProcess(1, None), nvml.GpuProcess(1, None))
+    assert found == [nvml.GpuUse(cuda_device(), 0.87, others)]
     part = cuda_device(uuid="MIG-c5b2")
     answers = TOLD | {
         "DeviceGetHandleByUUID MIG-c5b2": "part",
         "DeviceGetComputeRunningProcesses_v3 h0": [process(1)],
         "DeviceGetComputeRunningProcesses_v3 part": [],
     }
-    with Gpus([part], Library(answers)) as gpus:
-        assert [use.processes for use in gpus.uses()] == [()]
-        assert gpus.read()[0].power == 699.5
+    with nvml.Gpus([part], Library(answers)) as nvml.gpus:
+        assert [use.processes for use in nvml.gpus.uses()] == [()]
+        assert nvml.gpus.read()[0].power == 699.5
+
+
+@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
+def test_pynvml_and_driver_may_be_of_any_age(suffix):
+    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(1)]}
+    with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
+        assert [use.processes for use in nvml.gpus.uses()] == [(nvml.GpuProcess(1, None),)]

@@ -35,6 +35,10 @@ def test_governor_clocks_come_first(desktop):
     desktop.status("1-2").file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", "3100000")
     desktop.file(f"{CPU}/cpu5/cpufreq/scaling_cur_freq", "800000")
     assert Watch(desktop.root).read().clocks_hz == {"cpu:1": 3.1e9}
+    states = (GpuState("cuda:0", power=power) for power in (100.0, 200.0))
+    watch = Watch(desktop.root, SimpleNamespace(read=lambda: (next(states),)))
+    assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
+    assert Watch(desktop.root).read().gpus == ()
 
 
 @pytest.mark.parametrize("content", [
@@ -45,13 +49,6 @@ def test_garbage(sketch, content):
     sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
     watch = Watch(sketch.root)
     assert watch.read() == State(load1=None, steal=None, busy=None, clocks_hz={})
-
-
-def test_the_gpus_of_the_map_are_in_the_state(desktop):
-    states = (GpuState("cuda:0", power=power) for power in (100.0, 200.0))
-    watch = Watch(desktop.root, SimpleNamespace(read=lambda: (next(states),)))
-    assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
-    assert Watch(desktop.root).read().gpus == ()
 
 
 CORES = 4

@@ -21,6 +21,8 @@ from gpumap.machine.topology import (
 )
 from gpumap.machine.tree import Tree
 
+V2 = "sys/fs/cgroup"
+
 
 def test_eight(eight):
     """Siblings n and n+64 are one core; packages and nodes follow the sockets."""
@@ -48,22 +50,13 @@ def test_desktop(desktop):
 def test_container(desktop):
     """Only what the cpuset leaves is there, the quota is told, memory ends at the group's limit."""
     desktop.status("2,3,6-7").file("proc/self/cgroup", "0::/")
-    desktop.file("sys/fs/cgroup/cpu.max", "150000 100000")
-    desktop.file("sys/fs/cgroup/memory.max", str(8 * 2**30))
-    desktop.file("sys/fs/cgroup/memory.current", str(2**30))
-    assert read(desktop.root) == Topology(
-        cpus=(
-            Cpu(2, 0, 4, (2, 3), None),
-            Cpu(3, 0, 4, (2, 3), None),
-            Cpu(6, 0, 12, (6, 7), None),
-            Cpu(7, 0, 12, (6, 7), None),
-        ),
-        online=12,
-        quota=1.5,
-        model="12th Gen Intel(R) Core(TM) i7",
-        memory_total=8 * 2**30,
-        memory_available=7 * 2**30,
-    )
+    desktop.file(f"{V2}/cpu.max", "150000 100000")
+    desktop.file(f"{V2}/memory.max", str(8 * 2**30))
+    desktop.file(f"{V2}/memory.current", str(2**30))
+    four = ((2, 4, (2, 3)), (3, 4, (2, 3)), (6, 12, (6, 7)), (7, 12, (6, 7)))
+    cpus = tuple(Cpu(n, 0, core, siblings, None) for n, core, siblings in four)
+    model_ = "12th Gen Intel(R) Core(TM) i7"
+    assert read(desktop.root) == Topology(cpus, 12, 1.5, model_, 8 * 2**30, 7 * 2**30)
 
 
 @pytest.mark.parametrize(("allowed", "online", "expected"), [
@@ -155,24 +148,11 @@ def test_the_largest_cache(sketch):
 
 
 def test_numbers_and_clocks(sketch):
-    text = "\n\n".join(
-        f"processor : {index}\ncpu MHz : {rate}"
-        for index, rate in (
-            (1, "2600.5"),
-            (0, "800"),
-            (2, "nan"),
-            (3, "inf"),
-            (4, "x"),
-            ("x", "1"),
-            (-1, "1"),
-        )
-    )
+    rates = ((1, "2600.5"), (0, "800"), (2, "nan"), (3, "inf"), (4, "x"), ("x", "1"), (-1, "1"))
+    text = "\n\n".join(f"processor : {index}\ncpu MHz : {rate}" for index, rate in rates)
     tree = Tree(sketch.file("proc/cpuinfo", text).root)
     assert processors(tree) == (0, 1, 2, 3, 4)
     assert clocks(tree) == {0: 800e6, 1: 2600.5e6}
-
-
-V2 = "sys/fs/cgroup"
 
 
 def build(sketch, own, files):
@@ -192,28 +172,17 @@ def test_quota(sketch, group):
     assert quota(build(sketch, group["own"], group["files"])) == group.get("quota")
 
 
-def test_memory_limits_v2(sketch):
+@pytest.mark.parametrize(("own", "files", "limits", "free"), [
+    ("0::/a/b", {"a/b/memory.max": "1000", "a/b/memory.current": "700",
+                 "a/b/memory.stat": "anon 300\ninactive_file 400\n", "a/memory.max": "max",
+                 "memory.max": "5000"}, [(1000, 300), (5000, 0)], 700),
+    ("8:memory:/d", {"memory/d/memory.limit_in_bytes": "1000",
+                     "memory/d/memory.usage_in_bytes": "1700",
+                     "memory/d/memory.stat": "inactive_file 9\ntotal_inactive_file 100\n"},
+     [(1000, 1600)], 0),
+], ids=["v2", "v1"])  # fmt: skip
+def test_memory_limits(sketch, own, files, limits, free):
     """Cold page cache is not in use; "max" is no limit."""
-    files = {
-        f"{V2}/a/b/memory.max": "1000",
-        f"{V2}/a/b/memory.current": "700",
-        f"{V2}/a/b/memory.stat": "anon 300\ninactive_file 400\n",
-        f"{V2}/a/memory.max": "max",
-        f"{V2}/memory.max": "5000",
-    }
-    assert memory_limits(build(sketch, "0::/a/b", files)) == (
-        MemoryLimit(1000, 300),
-        MemoryLimit(5000, 0),
-    )
-
-
-def test_memory_limits_v1(sketch):
-    folder = "sys/fs/cgroup/memory/d"
-    files = {
-        f"{folder}/memory.limit_in_bytes": "1000",
-        f"{folder}/memory.usage_in_bytes": "1700",
-        f"{folder}/memory.stat": "inactive_file 9\ntotal_inactive_file 100\n",
-    }
-    limits = memory_limits(build(sketch, "8:memory:/d", files))
-    assert limits == (MemoryLimit(1000, 1600),)
-    assert limits[0].free == 0
+    found = memory_limits(build(sketch, own, {f"{V2}/{path}": t for path, t in files.items()}))
+    assert found == tuple(MemoryLimit(*each) for each in limits)
+    assert found[0].free == free

@@ -34,7 +34,7 @@ def sized(report, *speedups):
 
 
 def test_an_outlier_does_not_flatten_a_chart():
-    """Neither a figure nor an interval: an arrow is at the edge, and its value in text."""
+    """Neither a figure, an interval nor one of a history: it is at the edge, its value in text."""
     near = [made_reports.figure(1.9 + n / 100, "1") for n in range(6)]
     wide = Estimate(1.9, 0.1, 60.0, "1")
     (alone,) = speedups.speedup(sized(made_reports.passed(), *near))
@@ -50,6 +50,14 @@ def test_an_outlier_does_not_flatten_a_chart():
     rows = [made_reports.figure(value, "1") for value in (*[1.0] * 8, 7.5)]
     (chart,) = speedups.speedup(sized(made_reports.passed([f"dev{n}" for n in range(8)]), *rows))
     assert picture(chart)[0].get_xlim()[1] > 7.5
+    labels = [str(n) for n in range(9)]
+    figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
+    cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
+    (chart,) = speedups.history([Line("row", "speedup", cells)], labels, [None] * 9)
+    axes, _ = picture(chart)
+    assert axes.get_ylim()[1] < 2.0
+    assert [text.get_text() for text in axes.texts] == ["90"]
+    assert [line.get_marker() for line in axes.lines].count("^") == 1
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30), st.sampled_from([None, 0.0]))
@@ -80,15 +88,3 @@ def test_a_heat_map_starts_from_zero():
     chart = next(transfers.matrix(made_reports.matrix(4)))
     shades = [patch.get_alpha() for patch in picture(chart)[0].patches]
     assert min(shades) > 0.99 * max(shades)
-
-
-def test_a_run_far_from_the_others_is_at_the_edge_with_its_value():
-    """Over time: the axis is of the others, whose changes are seen."""
-    labels = [str(n) for n in range(9)]
-    figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
-    cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
-    (chart,) = speedups.history([Line("row", "speedup", cells)], labels, [None] * 9)
-    axes, _ = picture(chart)
-    assert axes.get_ylim()[1] < 2.0
-    assert [text.get_text() for text in axes.texts] == ["90"]
-    assert [line.get_marker() for line in axes.lines].count("^") == 1

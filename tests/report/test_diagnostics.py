@@ -77,6 +77,7 @@ def test_entries_that_are_wrong_in_one_way_are_told_once(text, errors, more):
 
 
 def test_names_and_devices_make_no_error_another():
+    """Nor do ids and figures; another message or hint does."""
     absent = [Diagnostic("absent", f"{name}: no cuda{n}", n + 1, hint="x", name=name)
               for n, name in enumerate(["left", "right", "up", "down"])]  # fmt: skip
     other = Diagnostic("absent", "up: no opencl0:0", 5, hint="y", name="up")
@@ -85,10 +86,6 @@ def test_names_and_devices_make_no_error_another():
         "error in entry 1: left: no cuda0", "  fix: x", "  and 3 more like it, in entries 2-4",
         "error in entry 5: up: no opencl0:0", "  fix: y",
     ]  # fmt: skip
-
-
-def test_rows_that_are_wrong_in_one_way_are_told_once():
-    """Ids and figures tell no two apart; another message or hint does."""
     alike = [
         Diagnostic(
             "regression", f"dot.one[size={n},names=a].time is 1.{n} [1.0, 2], slow", hint="x"
@@ -130,16 +127,12 @@ def test_what_is_not_known_is_left_out(diagnostic, text, expected):
 
 
 def test_on_a_terminal_lines_are_broken_between_words():
-    """Each piece as far in; in a pipe a line stays one, as does a word that has no room."""
+    """Each piece as far in; in a pipe a line stays one, as do a word without room and a command."""
     every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]
     assert render(every, columns=24) == (
         f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
     )
     assert len(render(every).splitlines()) == 2
-
-
-def test_a_line_to_paste_stays_whole():
-    """A shell would run its first piece; broken, a caret would point at something else."""
     hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
     every = [Diagnostic("code", "no driver", hint=hint)]
     assert render(every, columns=40) == render(every)

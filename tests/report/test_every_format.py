@@ -117,6 +117,7 @@ def said(format_, make, report):
 def test_a_report_is_complete(format_, end):
     report = EVERY[end]()
     text = said(format_, EVERY[end], report)
+    assert report.headline.text in text
     for row in report.measurements:
         if format_ in WITH_IDS:
             assert row.case.id in text

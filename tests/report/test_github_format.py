@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from made_reports import EVERY, made, problem
-from runner import Command, command, commands
+from runner import commands
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.exit_status import STATUS
@@ -21,15 +21,6 @@ def annotations(report):
     """Return each annotation but the headline: its level, its title, its message."""
     every = [(c.name, c.properties["title"], c.data) for c in commands(log(report))]
     return [found for found in every if not found[1].endswith(": headline")]
-
-
-def test_the_reader_of_this_test_is_the_runners():
-    """Blanks before are dropped, the old form is found anywhere, escapes are undone."""
-    assert command("  ::error title=a%3A b%2C::c%0Ad%25") == Command(
-        "error", {"title": "a: b,"}, "c\nd%"
-    )
-    assert command("a ##[debug x=1]b") == Command("debug", {}, "b")
-    assert [command(line) for line in ("a ::error::b", "::c::d", "::error", "##[c]d")] == [None] * 4
 
 
 def test_the_whole_text():

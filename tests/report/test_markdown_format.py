@@ -59,15 +59,6 @@ def assert_harmless(report):
     assert not [t for t in tokens if t.type in ("code_block", "fence", "blockquote_open", "hr")]
 
 
-@pytest.mark.parametrize(("shown", "span"), [
-    ("a", "`a`"), ("a`b", "``a`b``"), ("`", "`` ` ``"), ("``", "``` `` ```"), ("`a", "`` `a ``"),
-    ("a``b`c", "```a``b`c```"), (" a ", "`  a  `"), ("", ""), ("a\n", "`a\\n`"),
-])  # fmt: skip
-def test_a_code_span_has_a_fence_that_its_text_has_not(shown, span):
-    """And a blank before a backtick at its edge, which a reader drops."""
-    assert code(shown) == span
-
-
 @given(shown=st.text(st.characters(), min_size=1))
 def test_a_code_span_shows_its_text(shown):
     (token,) = PARSER.parseInline(code(shown))

@@ -205,16 +205,13 @@ def said(report, *rows, **keys):
 
 
 def test_what_lacks_its_model_is_named():
+    """With its own reason."""
     report = copies()
     rows = [*swept(report, "h2d"), *swept(report, "d2h", memory="pinned")]
     modes = [row for mode in "pqrs" for row in swept(report, "d2d", mode=mode)]
     assert said(report, *rows) == [f"no model of d2h a pinned sync: {NO_TIME}"]
     named = "d2h a pinned sync, d2d a x p, d2d a x q and 2 more"
     assert said(report, *rows, *modes) == [f"no model of {named}: {NO_TIME}"]
-
-
-def test_each_reason_is_told_of_its_own():
-    report = copies()
     late = swept(report, "h2d", memory="pinned")
     wrong = [
         replace(r, status="failed", reason=Reason("x", "\x1b[2J")) for r in swept(report, "d2h")

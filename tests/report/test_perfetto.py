@@ -73,6 +73,7 @@ def test_an_event_is_in_microseconds_since_the_first_context():
 
 
 def test_every_thread_has_a_name():
+    """What has no times has no place: it is counted, and never drawn at 0."""
     found = document(
         trace(event("a"), event("cpu"), event("a->b", name="copy")), trace(number=2, names=("x",))
     )
@@ -83,10 +84,6 @@ def test_every_thread_has_a_name():
         (2, 1): "x (cuda0, GPU)",
     }  # fmt: skip
     assert {(e["pid"], e["tid"]) for e in complete(found)} <= set(threads(found))
-
-
-def test_what_has_no_times_has_no_place():
-    """It is counted, and never drawn at 0. A viewer opens a trace of nothing too."""
     found = document(trace(event(start=None, stop=None), event("b", 1.0, 2.0)))
     assert [e["tid"] for e in complete(found)] == [2]
     assert found["otherData"]["events_without_times"] == 1

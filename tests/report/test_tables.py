@@ -6,30 +6,20 @@ import re
 import pytest
 from made_reports import bindings, case, copies, device, figure, made, skipped
 
-from gpumap.model import (
-    Binding,
-    Case,
-    Estimate,
-    Group,
-    Measurement,
-    Plan,
-    Samples,
-    Shares,
-    Work,
-    replace,
-)
+from gpumap import model
+from gpumap.model import replace
 from gpumap.report import Style, render
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
 from gpumap.report.rows import tables, times
 
 NOT_SEEN = "its set-up is not recovered: no later call is clearly faster than the host's"
-SHARES = Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+SHARES = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
 def driven(report, *backends):
     def by(found, backend):
         bound = tuple(
-            Binding(b.name, replace(b.device, backend=backend)) for b in found.case.bindings
+            model.Binding(b.name, replace(b.device, backend=backend)) for b in found.case.bindings
         )
         return replace(found, case=replace(found.case, bindings=bound))
 
@@ -44,11 +34,11 @@ def driven(report, *backends):
 
 def taken(name, names, n, **gains):
     values = {"time": 1.0, **gains}
-    alone = {key: Estimate.without_interval(value, "1") for key, value in values.items()}
-    known = {key: Estimate(value, value, value, "1") for key, value in values.items()}
-    samples = Samples((1.0,) * n, tuple(range(n)), 1)
+    alone = {key: model.Estimate.without_interval(value, "1") for key, value in values.items()}
+    known = {key: model.Estimate(value, value, value, "1") for key, value in values.items()}
+    samples = model.Samples((1.0,) * n, tuple(range(n)), 1)
     metrics = alone if n < 6 else known
-    return Measurement(case(name, bindings(*names)), "ok", samples=samples, metrics=metrics)
+    return model.Measurement(case(name, bindings(*names)), "ok", samples=samples, metrics=metrics)
 
 
 def on(report):
@@ -67,10 +57,12 @@ def on(report):
 def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
     """Infinite calls alone tell only that it was not seen to pay; the interval is that of fused."""
     keys = {"rows": 100, "dtype": "float32"}
-    never = {"calls_to_amortise_setup": Estimate(math.inf, math.inf, math.inf, "1")}
-    over = {"speedup_over_host": Estimate((low + high) / 2, low, high, "1")}
+    never = {"calls_to_amortise_setup": model.Estimate(math.inf, math.inf, math.inf, "1")}
+    over = {"speedup_over_host": model.Estimate((low + high) / 2, low, high, "1")}
     group = [
-        Measurement(Case("chain", name, keys, bindings("a"), Work()), "ok", metrics=metrics)
+        model.Measurement(
+            model.Case("chain", name, keys, bindings("a"), model.Work()), "ok", metrics=metrics
+        )
         for name, metrics in (("fused", over), ("cold", never))
     ]
     (table,) = tables(replace(made(), measurements=tuple(group)))
@@ -105,8 +97,8 @@ def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
 ])  # fmt: skip
 def test_a_negative_cost_is_never_printed(low, high, slowest, most):
     """A difference around zero is noise: at most its upper end is a cost, or the whole round's."""
-    times = Estimate(slowest, slowest, slowest, "s")
-    metrics = {"fetch": Estimate((low + high) / 2, low, high, "s"), "time": times}
+    times = model.Estimate(slowest, slowest, slowest, "s")
+    metrics = {"fetch": model.Estimate((low + high) / 2, low, high, "s"), "time": times}
     row = replace(taken("many+fetch", "", 20), metrics=metrics)
     (table,) = tables(replace(made(), measurements=(row,)))
     (said,) = table.remarks
@@ -140,8 +132,8 @@ def test_reasons_tell_waited_for_from_queued():
 
 
 @pytest.mark.parametrize(("calls", "shown"), [
-    (Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
-    (Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"), (figure(2.0, "1"), "2 calls [2, 3]"),
+    (model.Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
+    (model.Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"), (figure(2.0, "1"), "2 calls [2, 3]"),
 ])  # fmt: skip
 def test_one_call_is_no_calls(calls, shown):
     assert times(calls) == shown
@@ -149,7 +141,7 @@ def test_one_call_is_no_calls(calls, shown):
 
 def test_one_case_in_one_group():
     one = case("one", bindings()[:1])
-    plan = Plan((Group((one,)),), {"cuda:0": 1, "host": 2})
+    plan = model.Plan((model.Group((one,)),), {"cuda:0": 1, "host": 2})
     said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
     assert "plan: 1 case in 1 group, nothing measured" in said
     assert "memory: 1 B on cuda0\nmemory: 2 B on host\n" in said

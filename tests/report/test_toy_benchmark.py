@@ -64,16 +64,13 @@ def rendered(format_):
 
 
 def test_its_rows_have_a_table_of_its_own():
+    """Others tell of what was judged alone; JSON and CSV have its keys."""
     text = rendered("plain")
     assert "toy of 4 words, fake" in text
     heading = next(line for line in text.splitlines() if line.split()[:1] == ["case"])
     assert heading.split() == ["case", "on", "time", "gain", "tone", "loud", "trust", "status"]
     assert "LOW" in text
     assert "gain: of 2 rows" in text
-
-
-def test_every_format_with_figures_has_its_rows():
-    """The others tell of what was judged alone; JSON and CSV have its keys."""
     shown = {format_: rendered(format_) for format_ in sorted({*FORMATS} - {"junit", "github"})}
     assert [format_ for format_, text in shown.items() if "ping" not in text] == []
     data = json.loads(shown["json"])["measurements"][0]

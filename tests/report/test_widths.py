@@ -6,22 +6,12 @@ import pytest
 from made_reports import bindings, device, figure, made
 
 from gpumap.bench import registry
-from gpumap.model import (
-    Binding,
-    BreakEven,
-    Case,
-    Estimate,
-    Explanation,
-    Fit,
-    Measurement,
-    Samples,
-    replace,
-)
-from gpumap.text import width
+from gpumap.model import Binding, BreakEven, Case, Estimate, Explanation, Fit, Measurement
 
-from gpumap.model import Stop, Work  # isort: skip
+from gpumap.model import Samples, Stop, Work, replace  # isort: skip
 from gpumap.model.figures import UNITS
 from gpumap.report import Style, render
+from gpumap.text import width
 
 NAMES = {
     "short": "gpu{}",

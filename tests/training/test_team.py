@@ -136,6 +136,7 @@ def test_a_team_begins_again(four):
 
 
 def test_a_meeting_is_of_one_worker_and_the_centre(four):
+    """Pushes are one behind the other."""
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     center = np.zeros(NET.parameters, np.float32)
@@ -151,9 +152,6 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
         assert bool(routes) == (number > 0)  # its own device needs no copy
     assert [each.tolist() for each in held(crew)] == [each.tolist() for each in values]
     assert got(crew.center).tolist() == center.tolist()
-
-
-def test_pushes_are_one_behind_the_other(four):
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     crew = team(four[:3])
