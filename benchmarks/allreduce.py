@@ -25,10 +25,10 @@ from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.mpi_ranks import Exchanges, Member, MpiRanks
+from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.distributed.mpi import load
-from gpumap.distributed.ranks import Seat
+from gpumap.distributed.ranks import RankInfo
 from gpumap.machine.process_control import pin, unbind
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
@@ -71,13 +71,13 @@ def main() -> int:
     unbind()
     backend, clock = NumpyBackend(Host(dict(os.environ), read())), Clock()
     device = backend.probe().devices[1 + comm.Get_rank()]  # the first one is all cores
-    member = Bare(comm, lambda: backend.open(device, clock), Exchanges())
+    member = Bare(comm, lambda: backend.open(device, clock), ExchangeFactory())
     pin(device.cores)
     if comm.Get_rank():
         member.follow()
         return 0
-    seats = [Seat(rank, "core", "here", 0) for rank in range(comm.Get_size())]
-    ranks = MpiRanks(member, seats, ())
+    table = [RankInfo(rank, "core", "here", 0) for rank in range(comm.Get_size())]
+    ranks = MpiRanks(member, table, ())
     ranks.open()
     watch = Watch()
     missed = [_measured(ranks, nbytes, asked.blocks, clock) for nbytes in asked.bytes]
@@ -94,7 +94,7 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
     rounds = series[0].iterations_per_sample
 
     def bare() -> float:
-        return float(max(ranks.tell("bare", length, rounds)))
+        return float(max(ranks.call("bare", length, rounds)))
 
     ways = [bare, *(lambda each=each: sample(each, clock).seconds for each in series)]
     for _ in range(_WARM):

@@ -1,7 +1,7 @@
-"""A check that every rank of a job runs for itself, and of which the first one reports for all.
+"""A check that every rank of a job runs, and that rank 0 reports for all.
 
-MPI brings what the others have found to rank 0. Where it has not started them, or is not there,
-each rank reports for itself.
+MPI sends the results of the others to rank 0. Where it has not started them, or is not there,
+each rank has a report.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.mpi_job import (
     Answer,
-    left,
-    named,
-    nodes,
+    node_names,
+    rank_info,
+    rank_problems,
     ranks,
-    seated_at,
+    shared_devices,
     start,
-    told,
-    twice,
+    unassigned,
+    unique_bindings,
     unknown_to_mpi,
 )
 from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from gpumap.distributed.ranks import Launch
     from gpumap.model import Binding, ContextMap, Report
 
-_PAUSE = 0.02  # seconds between two looks: who waits in MPI keeps a core busy
+_PAUSE = 0.02  # seconds between two polls: waiting in MPI keeps a core busy
 _NAMED = 16  # ranks of those that are missing
 
 
 @contextmanager
-def together(record: Recording, program: Program, launch: Launch, limit: float) -> Iterator[None]:
-    """Take what all ranks of a job find into the report of the first; else each has its own."""
+def one_report(record: Recording, program: Program, launch: Launch, limit: float) -> Iterator[None]:
+    """Collect the results of all ranks in the report of rank 0, where MPI has started them."""
     unbound(program)
     try:
         comm = _world(program, launch, limit)
     except GpumapError as error:
-        own = f"rank {launch.rank} of {launch.size} reports for itself: "
+        prefix = f"rank {launch.rank} of {launch.size} reports for itself: "
         record.draft.remarks += [
-            Diagnostic("several", own + each.message, hint=each.hint, severity="note")
+            Diagnostic("several", prefix + each.message, hint=each.hint, severity="note")
             for each in error.diagnostics
         ]
         comm = None
@@ -70,12 +70,12 @@ def _world(program: Program, launch: Launch, limit: float) -> Any:
 
 @contextmanager
 def _following(record: Recording, program: Program, comm: Any) -> Iterator[None]:
-    """Send what this rank has found to rank 0, instead of printing it."""
+    """Send this rank's result to rank 0, instead of printing it."""
 
     def deliver(report: Report) -> int:
         answer = _answer(program, comm, report.bindings, report.map, report.errors)
         comm.send(answer, dest=0)
-        if answer.code == Exit.TIMEOUT:  # its device hangs: rank 0 speaks, and ends before it
+        if answer.code == Exit.TIMEOUT:  # its device hangs: rank 0 reports, and ends before it
             time.sleep(TURN)
         return Exit.OK
 
@@ -85,14 +85,14 @@ def _following(record: Recording, program: Program, comm: Any) -> Iterator[None]
 
 @contextmanager
 def _leading(record: Recording, program: Program, comm: Any) -> Iterator[None]:
-    """Take what the others have found into the report, also where this rank has found nothing."""
+    """Collect the results of the others in the report, also where this rank has a problem."""
     missing = [f"rank {rank}" for rank in range(1, comm.Get_size())]
     record.limit.silent = lambda: missing[:_NAMED]
-    draft, found = record.draft, list[Problem]()
+    draft, problems = record.draft, list[Problem]()
     try:
         yield
     except GpumapError as error:
-        found = [Problem(d, error.exit_code) for d in error.diagnostics]
+        problems = [Problem(d, error.exit_code) for d in error.diagnostics]
     except BaseException:
         record.ending.broken = True  # MPI would wait for the others to the end
         raise
@@ -104,12 +104,12 @@ def _leading(record: Recording, program: Program, comm: Any) -> Iterator[None]:
             time.sleep(_PAUSE)
             continue
         others.append(comm.recv())
-        missing.remove(f"rank {others[-1].seat.rank}")
+        missing.remove(f"rank {others[-1].info.rank}")
     record.limit.doing = ""
     record.ending.broken = any(answer.code == Exit.TIMEOUT for answer in others)
     bindings = draft.resolution.bindings if draft.resolution else ()
-    mine = _answer(program, comm, bindings, draft.map, (*draft.take_problems(), *found))
-    _join(draft, [mine, *sorted(others, key=lambda answer: answer.seat.rank)])
+    mine = _answer(program, comm, bindings, draft.map, (*draft.take_problems(), *problems))
+    _join(draft, [mine, *sorted(others, key=lambda answer: answer.info.rank)])
 
 
 def _answer(
@@ -119,29 +119,29 @@ def _answer(
     context_map: ContextMap | None,
     problems: Sequence[Problem],
 ) -> Answer:
-    """Return what this rank has found."""
+    """Return this rank's result."""
     entries = context_map.entries if context_map else ()
     binding = bindings[0] if bindings else None
     local = local_rank(program)
-    place = 0 if len(entries) == 1 else local  # `gpumap run` gives each its own
-    known = entries[place].name if place < len(entries) else "?"
-    seat = seated_at(comm, binding.name if binding else known)
+    index = 0 if len(entries) == 1 else local  # `gpumap run` gives each one entry
+    known = entries[index].name if index < len(entries) else "?"
+    info = rank_info(comm, binding.name if binding else known)
     code = exit_code(problem.exit for problem in problems)
-    told = tuple(problem.diagnostic for problem in problems)
-    return Answer(seat, binding, told, Exit(code), local)
+    diagnostics = tuple(problem.diagnostic for problem in problems)
+    return Answer(info, binding, diagnostics, Exit(code), local)
 
 
 def _join(draft: Draft, answers: Sequence[Answer]) -> None:
-    """Let the report be of all ranks."""
+    """Merge the answers of all ranks into the report."""
     for answer in answers:
-        for problem in told(answer):
+        for problem in rank_problems(answer):
             draft.refuse(problem, answer.code)
-    for clash in twice(answers):
+    for clash in shared_devices(answers):
         draft.refuse(clash)
     names = [entry.name for entry in draft.map.entries] if draft.map else ()
-    draft.remarks += [*left(names, answers), *nodes([answer.seat for answer in answers])]
+    draft.remarks += [*unassigned(names, answers), *node_names([answer.info for answer in answers])]
     draft.ranks = ranks(answers)
-    bindings = tuple(named(answers))
+    bindings = tuple(unique_bindings(answers))
     if bindings and draft.map is not None:
         draft.use(bindings)
         _forget_unused(draft)
@@ -150,7 +150,7 @@ def _join(draft: Draft, answers: Sequence[Answer]) -> None:
 
 
 def _forget_unused(draft: Draft) -> None:
-    """Drop the note of devices that one rank leaves unused: they are another one's."""
-    if (found := draft.resolution) is not None:
-        notes = tuple(note for note in found.notes if note.code != "unused")
-        draft.resolution = replace(found, notes=notes)
+    """Drop the note of devices that this rank leaves unused: other ranks use them."""
+    if (resolution := draft.resolution) is not None:
+        notes = tuple(note for note in resolution.notes if note.code != "unused")
+        draft.resolution = replace(resolution, notes=notes)

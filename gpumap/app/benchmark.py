@@ -351,10 +351,10 @@ def recorded_alone(kind: str, request: Request) -> Iterator[Recording]:
     Raises:
         QuestionError: a launcher has started several, which would disturb each other.
     """
-    from gpumap.app.own_rank import alone
+    from gpumap.app.own_rank import check_single_process
 
     program = request.program
-    doubts = alone(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
+    doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
     with recorded(kind, request) as record:
         record.draft.remarks += doubts
         yield record

@@ -153,17 +153,17 @@ def _as_rank(
     record: Recording, program: Program, timeout: float
 ) -> Iterator[Callable[[ContextMap], ContextMap]]:
     """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.app.own_rank import own_entry, seated
+    from gpumap.app.own_rank import rank_entry, rank_of
 
-    launch, doubts = seated(program)
+    launch, doubts = rank_of(program)
     record.draft.remarks += doubts
     if launch is None:
         yield lambda whole: whole
         return
-    from gpumap.app.all_ranks import together
+    from gpumap.app.all_ranks import one_report
 
-    with together(record, program, launch, timeout):
-        yield lambda whole: own_entry(whole, program)
+    with one_report(record, program, launch, timeout):
+        yield lambda whole: rank_entry(whole, program)
 
 
 def _find(

@@ -11,7 +11,7 @@ from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.compare import (
     JUDGED,
     SUSPICIOUS,
-    Against,
+    Baseline,
     compare,
     figure,
     pooled,
@@ -66,7 +66,7 @@ class Judged:
     notes: tuple[Diagnostic, ...]
 
 
-def base_of(path: Path, terms: Terms) -> Against:
+def base_of(path: Path, terms: Terms) -> Baseline:
     """Return a saved report as the base of a run, and the terms of the comparison.
 
     Raises:
@@ -78,7 +78,7 @@ def base_of(path: Path, terms: Terms) -> Against:
     base = saved.read(path)
     refuse_broken(base, "base")
     refuse_forged(base, "base")
-    return Against(str(path), base, terms)
+    return Baseline(str(path), base, terms)
 
 
 def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
@@ -113,7 +113,7 @@ def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[st
     return Judged(verdicts, problems, tuple(notes_of(remarks)))
 
 
-def held(report: Report, against: Against, gate: Gate, program: Program) -> Report:
+def held(report: Report, against: Baseline, gate: Gate, program: Program) -> Report:
     """Return a report that was just measured, with its verdicts against a base.
 
     A run that did not come to its end keeps its exit code, and is not compared.
@@ -182,7 +182,7 @@ def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
     return apart
 
 
-def refuse_early(against: Against, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
+def refuse_early(against: Baseline, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
     """Refuse a base that a run cannot be compared with, before it takes its time.
 
     Args:
@@ -330,7 +330,7 @@ def compare_reports(program: Program, asked: CompareRequest) -> None:
         for report, which in ((before, "base"), (after, "new")):
             refuse_broken(report, which)
             refuse_forged(report, which)
-        pair |= Against(str(asked.base), before, asked.terms).settings
+        pair |= Baseline(str(asked.base), before, asked.terms).settings
         show_machine(record.draft, after)
         found = judged(before, after, asked.terms, program)
         record.draft.remarks += found.notes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.doctor.evidence import Evidence, Measured, Nvidia, Together
+    from gpumap.doctor.evidence import Evidence, Gain, Measured, Nvidia
     from gpumap.doctor.gather import Place
     from gpumap.doctor.interpreter import Interpreter
     from gpumap.model import Binding, ContextMap, Diagnosis
@@ -58,9 +58,9 @@ class DoctorRequest:
 
 def examine(program: Program, asked: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.own_rank import alone
+    from gpumap.app.own_rank import check_single_process
 
-    doubts = alone(program, "doctor")
+    doubts = check_single_process(program, "doctor")
     with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:
         record.draft.remarks += [*doubts, *_strangers()]
         _Examination(record, program, asked).run()
@@ -152,7 +152,7 @@ class _Examination:
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
         from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.measuring import Turns
+        from gpumap.doctor.measuring import ProbeRun
         from gpumap.model import Reason
 
         known = self._read(inventory)
@@ -161,15 +161,15 @@ class _Examination:
         self._draft.backends = inventory.probes
         self._resolved(context_map, known)
         self._record.limit.doing = "using the devices"
-        turns = Turns(bindings(known), self._program.env, self._end)
+        turns = ProbeRun(bindings(known), self._program.env, self._end)
         try:
             turns.run()
         except KeyboardInterrupt:
             found = turns.all(Reason("no-time", "the run was interrupted"))
-            self._conclude(_with(known, found, turns.together))
+            self._conclude(_with(known, found, turns.gain))
             raise
         self._record.limit.doing = ""
-        return _with(known, turns.all(), turns.together)
+        return _with(known, turns.all(), turns.gain)
 
     def _resolved(self, context_map: ContextMap, known: Evidence) -> None:
         from gpumap.doctor.gather import bindings
@@ -184,18 +184,18 @@ class _Examination:
         return theano_map(self._place) or self._default(inventory)
 
     def _default(self, inventory: Inventory) -> ContextMap:
-        from gpumap.doctor.gather import ask_backends
+        from gpumap.doctor.gather import probe_backends
         from gpumap.resolve import default_map
 
-        ask_backends(inventory)
+        probe_backends(inventory)
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, notes, nothing_asked
+        from gpumap.doctor.diagnose import diagnoses, notes, only_default_cores
 
         self._draft.remarks += notes(known)
         found = diagnoses(known)
-        if nothing_asked(known, found):
+        if only_default_cores(known, found):
             message = "no map and no GPU: nothing to diagnose; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
@@ -231,9 +231,9 @@ class _Examination:
         self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
 
 
-def _with(known: Evidence, found: Mapping[str, Measured], together: Together | None) -> Evidence:
+def _with(known: Evidence, found: Mapping[str, Measured], together: Gain | None) -> Evidence:
     names = tuple(replace(one, measured=found.get(one.name, one.measured)) for one in known.names)
-    return replace(known, names=names, together=together)
+    return replace(known, names=names, gain=together)
 
 
 def _word(verdict: str) -> str:
@@ -257,7 +257,7 @@ class Answers:
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        from gpumap.doctor.diagnose import diagnosis, seats
+        from gpumap.doctor.diagnose import diagnosis, numbering
 
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
@@ -265,7 +265,7 @@ class Answers:
             told = [each for each in raw.get("devices") or () if isinstance(each, dict)]
             known = {**raw, "driver_devices": len(visible)}
             commands = self.interpreter.commands(name, self.env)
-            found.append(diagnosis(known, commands, self.seen, seats(told, visible, bindings)))
+            found.append(diagnosis(known, commands, self.seen, numbering(told, visible, bindings)))
         return tuple(found)
 
 
@@ -278,8 +278,8 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     """
     from gpumap.doctor import interpreter as asking
     from gpumap.doctor.facts import FRAMEWORKS
-    from gpumap.doctor.gather import ask as ask_driver
     from gpumap.doctor.gather import denied
+    from gpumap.doctor.gather import query_nvidia as ask_driver
     from gpumap.machine.tree import Tree
 
     process_control.keep_orphans()  # what a library leaves behind ends with this process

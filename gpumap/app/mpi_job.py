@@ -1,8 +1,8 @@
-"""The ranks of a command that MPI has started: who has which device, and who speaks.
+"""Ranks of a command that MPI has started: the rank table, the devices, and rank 0's lead.
 
 Every rank runs the same command line. The local rank i of a node takes the entry i of the map. Rank
-0 hears from all of them, measures and reports; the others do as it says, in silence, and end in
-exit code 0, so that mpirun's is that of rank 0. A rank that never hears from rank 0 fails alone.
+0 gathers all answers, measures and reports; the others follow it, print nothing, and end in
+exit code 0, so that mpirun's is that of rank 0. A rank without an answer of rank 0 fails.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.benchmark import Opened
-from gpumap.app.own_rank import OURS, TURN, local_rank, place_of, refused, several, unbound
+from gpumap.app.own_rank import OURS, TURN, entry_index, local_rank, refused, several, unbound
 from gpumap.app.program import leave_signals
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.mpi import load
-from gpumap.distributed.ranks import Seat, Signs, Watch, state, stopped_beside
+from gpumap.distributed.ranks import Heartbeat, RankInfo, Watch, state, stopped_siblings
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.launch.process import reap
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
-    from gpumap.bench.mpi_ranks import Works
+    from gpumap.bench.mpi_ranks import WorkFactory
     from gpumap.distributed.ranks import Launch
     from gpumap.model import Device, Resolution
     from gpumap.resolve import Inventory
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _STDERR = 2
-_LETTING_GO = 1.0  # seconds that a child has to end: it may be stopped
+_EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
 
@@ -65,7 +65,7 @@ def join(program: Program, limit: float) -> Any:
     except GpumapError as error:
         if launch is None or not launch.rank:
             raise
-        time.sleep(TURN)  # of what all ranks lack the first one has spoken by then
+        time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
         who = f"rank {launch.rank} on {socket.gethostname()}"
         kind = type(error)
         raise kind(
@@ -74,14 +74,14 @@ def join(program: Program, limit: float) -> Any:
 
 
 def start(program: Program, limit: float) -> Any:
-    """Do the same, without waiting for what rank 0 has to say of an error."""
+    """Do the same, without waiting for rank 0 to report an error."""
     launch = several(program)
     rank = launch.rank if launch else 0
-    # who sends Ctrl-C to every rank means the run, which rank 0 ends: with its report
+    # Ctrl-C, sent to every rank, is for the run, which rank 0 ends: with its report
     before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
-    said = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
+    message = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
     try:
-        with Starting(limit + (_LATE if rank else 0.0), said):
+        with StartTimeout(limit + (_LATE if rank else 0.0), message):
             comm = load().COMM_WORLD
         if comm.Get_size() == 1:
             raise unknown_to_mpi(launch, program)
@@ -111,36 +111,36 @@ def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
     start = f"mpirun -n 2 {command} {'--comm mpi' if bench else '...'}"
     if launch is None:
         return QuestionError("one rank has nothing to exchange", f"start several: {start}")
-    said = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
+    message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
     if launch.by == OURS:
         fix = f"let mpirun start them: gpumap run --launcher mpi MAP -- {command}"
-        return QuestionError(said, fix)
+        return QuestionError(message, fix)
     fix = f"start them by the launcher of this MPI: {start}; under Slurm srun --mpi=pmix"
-    return QuestionError(said, fix)
+    return QuestionError(message, fix)
 
 
 # --- a rank but the first
 
 
-def follow(program: Program, comm: Any, where: Where, limit: float, works: Works) -> None:
-    """Be a rank but the first, to the end of the run; `works` makes what it has to do.
+def follow(program: Program, comm: Any, where: Where, limit: float, works: WorkFactory) -> None:
+    """Run as a rank but the first, to the end of the run; `works` makes its work.
 
     `where` are the map, its file and the backend, as the command line has them.
     """
     leave_signals()
-    first: list[Seat] = []
+    first: list[RankInfo] = []
 
     def late() -> None:
-        who = first[0].words if first else "rank 0"
+        who = first[0].label if first else "rank 0"
         how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
         if comm.Get_rank() == 1:
             program.stderr.write(written((f"error: {who} {how}, and its time is over",)))
             program.stderr.flush()
         os._exit(Exit.TIMEOUT)
 
-    with Signs(comm.Dup(), limit + _LATE, late):
+    with Heartbeat(comm.Dup(), limit + _LATE, late):
         try:
-            answer, member = _looked(program, comm, where, works)
+            answer, member = _find(program, comm, where, works)
             comm.gather(answer)
             first += comm.bcast(None)
             if first:
@@ -151,8 +151,8 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: Works
             os._exit(Exit.INTERNAL)
 
 
-def _looked(program: Program, comm: Any, where: Where, works: Works) -> tuple[Answer, Member]:
-    """Find this rank's device by the options that rank 0 has too."""
+def _find(program: Program, comm: Any, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
+    """Resolve this rank's device by the options that rank 0 has too."""
     from gpumap import sources
     from gpumap.parse import parse_map
     from gpumap.resolve import Inventory, default_map, resolve
@@ -160,36 +160,36 @@ def _looked(program: Program, comm: Any, where: Where, works: Works) -> tuple[An
     argument, option, file, backend = where
     inventory = Inventory(program.host(), backend)
     try:
-        found = sources.find(
+        source = sources.find(
             argument=argument, option=option, map_file=file, env=program.env, cwd=program.cwd
         )
-        if found is None:
+        if source is None:
             context_map = default_map(inventory)
         else:
-            context_map = parse_map(found.text)
-            place = place_of([entry.name for entry in context_map.entries], program)
-            inventory.expect([str(context_map.entries[place].ref)])
-        binding = own(resolve(context_map, inventory), program)
+            context_map = parse_map(source.text)
+            index = entry_index([entry.name for entry in context_map.entries], program)
+            inventory.expect([str(context_map.entries[index].ref)])
+        binding = rank_binding(resolve(context_map, inventory), program)
     except GpumapError as error:
-        seat = seated_at(comm, "?")
-        return Answer(seat, None, error.diagnostics, error.exit_code), Member(comm, None, works)
+        info = rank_info(comm, "?")
+        return Answer(info, None, error.diagnostics, error.exit_code), Member(comm, None, works)
     member = Member(comm, opener(binding, inventory), works)
-    return Answer(seated_at(comm, binding.name), binding, local=local_rank(program)), member
+    return Answer(rank_info(comm, binding.name), binding, local=local_rank(program)), member
 
 
-def own(resolution: Resolution, program: Program) -> Binding:
-    """Return the binding of this rank: that of its place on its node.
+def rank_binding(resolution: Resolution, program: Program) -> Binding:
+    """Return the binding of this rank, by its number on its node.
 
     Raises:
         QuestionError: there are more ranks on this node than names in the map.
     """
     bindings = resolution.bindings
-    place = place_of([binding.name for binding in bindings], program)
-    return bindings[place]
+    index = entry_index([binding.name for binding in bindings], program)
+    return bindings[index]
 
 
 def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
-    """Return what opens a rank's device, and binds the rank to its cores if it is one."""
+    """Return a function that opens a rank's device, and pins the rank if that is cores."""
 
     def opening() -> Session:
         clock = inventory.backend(binding.device.backend).clock()
@@ -201,25 +201,25 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     return opening
 
 
-def seated_at(comm: Any, name: str) -> Seat:
-    """Return this rank, as the one that has a name of the map."""
-    return Seat(comm.Get_rank(), name, socket.gethostname(), os.getpid())
+def rank_info(comm: Any, name: str) -> RankInfo:
+    """Return this rank's row of the rank table, with a name of the map."""
+    return RankInfo(comm.Get_rank(), name, socket.gethostname(), os.getpid())
 
 
 # --- rank 0
 
 
-class Crew:
-    """All ranks, as rank 0 leads them; whatever happens, the others are let go or ended."""
+class MpiJob:
+    """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
-    def __init__(self, comm: Any, record: Recording, works: Works, local: int) -> None:
-        me = os.getpid()  # until it is known who sits where, only the processes can be named
-        record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_beside(me)]
+    def __init__(self, comm: Any, record: Recording, works: WorkFactory, local: int) -> None:
+        me = os.getpid()  # without a rank table, only the processes can be named
+        record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
         self._comm, self._works = comm, works
-        self._signs = comm.Dup()  # so do the others: what they show has nothing to do with the rest
+        self._beats = comm.Dup()  # so do the others: heartbeats have a communicator of their own
         self._record, self._local = record, local
         self._gathered = False
-        self._led: MpiRanks | None = None
+        self._ranks: MpiRanks | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -230,19 +230,19 @@ class Crew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let the others go, wherever they wait."""
+        """End the others, wherever they wait."""
         if not self._gathered:
             self._comm.gather(None)
             self._comm.bcast([])
-        elif self._led is not None and self._led.telling:  # they wait in the middle of an exchange
+        elif self._ranks is not None and self._ranks.busy:  # they wait in the middle of an exchange
             self._record.ending.broken = True
-        elif self._led is not None:
-            self._led.end()
+        elif self._ranks is not None:
+            self._ranks.end()
 
-    def muster(
+    def gather_ranks(
         self, binding: Binding, inventory: Inventory, names: Iterable[str]
     ) -> tuple[tuple[Binding, ...], MpiRanks]:
-        """Return the binding of each rank, by node where there are several, and their lead.
+        """Gather the rank table; return the binding of each rank, and the ranks.
 
         `names` are those of the map.
 
@@ -250,7 +250,7 @@ class Crew:
             QuestionError: two ranks have one device, or there are more of them than names.
             AbsentError: the device of a rank is not there.
         """
-        mine = Answer(seated_at(self._comm, binding.name), binding, local=self._local)
+        mine = Answer(rank_info(self._comm, binding.name), binding, local=self._local)
         answers = self._comm.gather(mine)
         self._gathered = True
         try:
@@ -258,54 +258,54 @@ class Crew:
         except GpumapError:
             self._comm.bcast([])
             raise
-        seats = [answer.seat for answer in answers]
-        self._comm.bcast(seats)
-        self._record.draft.remarks += [*left(names, answers), *nodes(seats)]
-        bindings = tuple(named(answers))
+        table = [answer.info for answer in answers]
+        self._comm.bcast(table)
+        self._record.draft.remarks += [*unassigned(names, answers), *node_names(table)]
+        bindings = tuple(unique_bindings(answers))
         self._record.draft.ranks = ranks(answers)
-        here = [b.name for b, s in zip(bindings, seats, strict=True) if s.host == seats[0].host]
+        here = [b.name for b, s in zip(bindings, table, strict=True) if s.host == table[0].host]
         member = Member(self._comm, opener(binding, inventory), self._works)
-        self._led = MpiRanks(member, seats, here)
-        return bindings, self._led
+        self._ranks = MpiRanks(member, table, here)
+        return bindings, self._ranks
 
     @contextmanager
     def opened(self, binding: Binding, inventory: Inventory) -> Iterator[Opened]:
-        """Open the device of every rank, and look after the ranks until they are closed."""
-        assert self._led is not None  # they have answered
+        """Open the device of every rank, and watch the ranks until they are closed."""
+        assert self._ranks is not None  # they have answered
         backend = inventory.backend(binding.device.backend)
-        with Watch(self._signs, self._led.seats, self._lost) as watch:
-            self._record.limit.silent = lambda: [seat.words for seat in watch.silent()]
-            session = self._led.open()
+        with Watch(self._beats, self._ranks.table, self._lost) as watch:
+            self._record.limit.silent = lambda: [info.label for info in watch.silent()]
+            session = self._ranks.open()
             yield Opened({binding.name: session}, backend.clock(), lambda _: session)
 
-    def _lost(self, dead: Sequence[Seat], *, asked: bool) -> None:
+    def _lost(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
         """End the run: a rank is gone."""
-        if asked:  # mpirun ends them all, this one too
+        if stop:  # mpirun ends them all, this one too
             self._record.end(
                 Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED, "interrupted"
             )
-        who = ", ".join(seat.words for seat in dead)
+        who = ", ".join(info.label for info in dead)
         self._record.end(Diagnostic("rank-lost", f"{who} died", hint=_LOST), Exit.ABSENT, "error")
 
 
-class Starting:
-    """Kills this process where MPI has not started in time, and says so before.
+class StartTimeout:
+    """Time limit for the start of MPI: prints an error, and kills this process.
 
-    MPI has started when every rank has come, and the call that waits for them holds Python's lock:
-    neither a thread nor a handler of a signal would run in it. So a child waits beside it, which
+    MPI has started when every rank has, and the call that waits for them holds Python's lock:
+    neither a thread nor a handler of a signal would run in it. So a subprocess waits, which
     ends with this process however that ends.
     """
 
-    def __init__(self, limit: float, said: str) -> None:
-        """Allow `limit` seconds; `said` are the first words of the message, empty for none."""
-        self._limit, self._said = limit, said
-        self._child, self._pipe = 0, 0
+    def __init__(self, limit: float, text: str) -> None:
+        """Allow `limit` seconds; `text` begins the message, empty for none."""
+        self._limit, self._text = limit, text
+        self._watchdog, self._pipe = 0, 0
 
     def __enter__(self) -> Self:
         reading, self._pipe = os.pipe()
         process = os.getpid()
-        self._child = os.fork()
-        if not self._child:
+        self._watchdog = os.fork()
+        if not self._watchdog:
             try:
                 os.close(self._pipe)
                 self._wait(reading, process)
@@ -316,18 +316,18 @@ class Starting:
 
     def __exit__(self, *exc: object) -> None:
         os.close(self._pipe)  # it waits for this
-        reap(self._child, _LETTING_GO)
+        reap(self._watchdog, _EXIT_GRACE)
 
     def _wait(self, reading: int, process: int) -> None:
-        """Be the child."""
+        """Run as the watchdog."""
         if select.select([reading], [], [], self._limit)[0]:
             return
-        if self._said:
-            which = ", ".join(f"process {number}" for number in stopped_beside(process))
+        if self._text:
+            which = ", ".join(f"process {number}" for number in stopped_siblings(process))
             fix = f"continue or end {which}: stopped" if which else "look at the other ranks"
-            said = f"error: {self._said}: MPI waits for a rank that does not come"
+            text = f"error: {self._text}: MPI waits for a rank that does not come"
             with suppress(OSError):
-                os.write(_STDERR, written((said, f"  fix: {fix}")).encode())
+                os.write(_STDERR, written((text, f"  fix: {fix}")).encode())
         os.kill(process, signal.SIGKILL)
 
 
@@ -336,9 +336,9 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a rank says when it has looked for its device."""
+    """A rank's row of the rank table, and its device or why it has none."""
 
-    seat: Seat
+    info: RankInfo
     binding: Binding | None
     problems: tuple[Diagnostic, ...] = ()
     code: Exit = Exit.OK
@@ -347,10 +347,10 @@ class Answer:
 
 def ranks(answers: Sequence[Answer]) -> tuple[Rank, ...]:
     """Return each rank, with its device."""
-    bindings = iter(named(answers))
+    bindings = iter(unique_bindings(answers))
     return tuple(
         Rank(
-            a.seat.rank, a.local, a.seat.host, a.seat.process, next(bindings) if a.binding else None
+            a.info.rank, a.local, a.info.host, a.info.process, next(bindings) if a.binding else None
         )
         for a in answers
     )
@@ -363,30 +363,30 @@ def refuse(answers: Sequence[Answer]) -> None:
         QuestionError: two ranks have one device, or there are more of them than names.
         AbsentError: the device of a rank is not there.
     """
-    if problems := tuple(problem for answer in answers for problem in told(answer)):
+    if problems := tuple(problem for answer in answers for problem in rank_problems(answer)):
         code = max(answer.code for answer in answers)
         kind = AbsentError if code == Exit.ABSENT else QuestionError
         raise kind(problems)
-    if clashes := tuple(twice(answers)):
+    if clashes := tuple(shared_devices(answers)):
         raise QuestionError(clashes)
 
 
-def told(answer: Answer) -> Iterator[Diagnostic]:
-    """Yield what is wrong with a rank, with its name."""
+def rank_problems(answer: Answer) -> Iterator[Diagnostic]:
+    """Yield the problems of a rank, with its name."""
     for problem in answer.problems:
-        message = f"{answer.seat.words}: {problem.message}"
+        message = f"{answer.info.label}: {problem.message}"
         yield replace(problem, message=message, span=None, entry=None)
 
 
-def twice(answers: Iterable[Answer]) -> Iterator[Diagnostic]:
+def shared_devices(answers: Iterable[Answer]) -> Iterator[Diagnostic]:
     """Yield each device that two ranks have."""
-    found: defaultdict[Hashable, list[Answer]] = defaultdict(list)
+    ranks_by_device: defaultdict[Hashable, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.binding is not None:
-            found[answer.seat.host, _identity(answer.binding.device)].append(answer)
-    for sharing in found.values():
+            ranks_by_device[answer.info.host, _identity(answer.binding.device)].append(answer)
+    for sharing in ranks_by_device.values():
         if len(sharing) > 1:
-            who = " and ".join(answer.seat.words for answer in sharing)
+            who = " and ".join(answer.info.label for answer in sharing)
             device = sharing[0].binding.device if sharing[0].binding else None
             which = device and (device.uuid or device.pci or device.id)
             fix = "map each name to a device of its own"
@@ -394,52 +394,50 @@ def twice(answers: Iterable[Answer]) -> Iterator[Diagnostic]:
 
 
 def _identity(device: Device) -> Hashable:
-    """Return what tells a device from the others of its machine, whoever looks at it."""
-    if (
-        device.in_host_memory
-    ):  # cores: where a rank may run on some alone, their numbers are its own
+    """Return the identity of a device on its machine, the same for every rank."""
+    if device.in_host_memory:  # cores: a rank that may run on some only numbers them itself
         return device.hardware or device.id
     if device.ref.part is None and (known := device.uuid or device.pci):
         return known
     return device.id
 
 
-def left(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
-    """Yield which names of the map no rank has taken: nothing is known of them."""
-    taken = {answer.seat.name for answer in answers}
+def unassigned(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
+    """Yield a note on the names of the map that no rank has."""
+    taken = {answer.info.name for answer in answers}
     if free := [name for name in names if name not in taken]:
-        said = f"no rank was started for {', '.join(free)}: not measured"
+        message = f"no rank was started for {', '.join(free)}: not measured"
         yield Diagnostic(
-            "unassigned-names", said, hint="start a rank for each name", severity="note"
+            "unassigned-names", message, hint="start a rank for each name", severity="note"
         )
 
 
-def nodes(seats: Sequence[Seat]) -> Iterator[Diagnostic]:
-    """Yield which host each node of the names is, where there are several."""
-    hosts = list(dict.fromkeys(seat.host for seat in seats))
+def node_names(table: Sequence[RankInfo]) -> Iterator[Diagnostic]:
+    """Yield a note on the host of each node, where there are several."""
+    hosts = list(dict.fromkeys(info.host for info in table))
     if len(hosts) > 1:
         which = ", ".join(f"node{number} is {host}" for number, host in enumerate(hosts))
         yield Diagnostic("nodes", which, severity="note")
 
 
-def named(answers: Sequence[Answer]) -> Iterator[Binding]:
-    """Yield the binding of each rank that has one, by names and ids that no other one has.
+def unique_bindings(answers: Sequence[Answer]) -> Iterator[Binding]:
+    """Yield the binding of each rank that has one, with unique names and ids.
 
-    On several machines the number of its node stands before them; and that of the rank before the
-    id of a device that is another one than a rank before calls so.
+    On several machines the number of the node is their prefix; and that of the rank prefixes the
+    id of a device where an earlier rank has that id for another device.
     """
-    hosts = list(dict.fromkeys(answer.seat.host for answer in answers))
-    seen: dict[str, Hashable] = {}
+    hosts = list(dict.fromkeys(answer.info.host for answer in answers))
+    known_devices: dict[str, Hashable] = {}
     for answer in answers:
         if answer.binding is None:
             continue
         name, device = answer.binding.name, answer.binding.device
         if len(hosts) > 1:
-            node = f"node{hosts.index(answer.seat.host)}"
+            node = f"node{hosts.index(answer.info.host)}"
             hardware = frozenset(f"{node}/{part}" for part in device.hardware)
             name = f"{node}/{name}"
             device = replace(device, id=f"{node}/{device.id}", hardware=hardware)
-        known = (answer.seat.host, _identity(answer.binding.device))
-        if seen.setdefault(device.id, known) != known:
-            device = replace(device, id=f"rank{answer.seat.rank}/{device.id}")
+        known = (answer.info.host, _identity(answer.binding.device))
+        if known_devices.setdefault(device.id, known) != known:
+            device = replace(device, id=f"rank{answer.info.rank}/{device.id}")
         yield Binding(name, device)

@@ -1,4 +1,4 @@
-"""Which of several processes this one is, and which entry of the map is its own."""
+"""Rank of this process among several, and its entry of the map."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from gpumap.model import ContextMap
 
 OURS = "gpumap run"  # as the launcher of its processes
-TURN = 5.0  # seconds in which rank 0 says what all lack, and the launcher ends the others
+TURN = 5.0  # seconds in which rank 0 reports a common error, and the launcher ends the others
 
 
 def several(program: Program) -> Launch | None:
     """Return which of several ranks this process is; None where it runs alone."""
-    found = launched(program.env)
-    if found is None or found.size == 1:
+    launch = launched(program.env)
+    if launch is None or launch.size == 1:
         return None
     # `gpumap run` sets the variables of torchrun, which itself leaves one more
     ours = _ours(program) and "TORCHELASTIC_RUN_ID" not in program.env
-    return replace(found, by=OURS) if ours and found.by == "torchrun" else found
+    return replace(launch, by=OURS) if ours and launch.by == "torchrun" else launch
 
 
-def seated(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:
-    """Return which of several ranks this process is, and a warning where that cannot be told.
+def rank_of(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:
+    """Return the launch of this process as a rank, and a warning where that is unclear.
 
     RANK and WORLD_SIZE stand in many a container that no launcher has started.
     """
@@ -41,24 +41,24 @@ def seated(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:
         return None, tuple(replace(d, severity="warning") for d in error.diagnostics)
 
 
-def alone(program: Program, command: str) -> tuple[Diagnostic, ...]:
-    """Return what is to be said where other processes measure at the same time.
+def check_single_process(program: Program, command: str) -> tuple[Diagnostic, ...]:
+    """Return a note where other processes measure at the same time.
 
     Raises:
-        QuestionError: they are ranks that the user has started to measure one thing together.
+        QuestionError: they are ranks that the user has started for one measurement.
     """
-    launch, doubts = seated(program)
+    launch, doubts = rank_of(program)
     if launch is None:
         return doubts
     if not _ours(program):
         fix = "start it without a launcher, or one for each name: gpumap run MAP -- gpumap ..."
         raise refused(launch, f"{command} measures the devices of one process", fix)
-    said = f"one of {launch.size} processes that measure at the same time: they share the machine"
-    return (Diagnostic("several", said, severity="note"),)
+    text = f"one of {launch.size} processes that measure at the same time: they share the machine"
+    return (Diagnostic("several", text, severity="note"),)
 
 
 def refused(launch: Launch, what: str, fix: str) -> QuestionError:
-    """Return the refusal to be one of several processes; the first one is the first to say it."""
+    """Return the refusal to be one of several processes; rank 0 reports it first."""
     if launch.rank:
         time.sleep(TURN)
     return QuestionError(f"{what}, and {launch.by} has started {launch.size}", fix)
@@ -85,29 +85,29 @@ def local_rank(program: Program) -> int:
     return launch.local_rank if launch else 0
 
 
-def place_of(names: Sequence[str], program: Program) -> int:
-    """Return which name of a map is this rank's: the one it was given, or that of its place.
+def entry_index(names: Sequence[str], program: Program) -> int:
+    """Return the index of this rank's name in a map.
 
     Raises:
         QuestionError: there are more ranks on this node than names in the map.
     """
     if names == [program.env.get("GPUMAP_NAME")] and _ours(program):
         return 0  # `gpumap run` gives each its own entry
-    place = local_rank(program)
-    if place < len(names):
-        return place
+    index = local_rank(program)
+    if index < len(names):
+        return index
     import socket  # 4 ms, which a check without a launcher spares
 
     count = "one name" if len(names) == 1 else f"{len(names)} names"
-    said = f"it is rank number {place + 1} of {socket.gethostname()}, and the map has {count}"
-    raise QuestionError(said, "start a rank for each name, or map another name")
+    message = f"it is rank number {index + 1} of {socket.gethostname()}, and the map has {count}"
+    raise QuestionError(message, "start a rank for each name, or map another name")
 
 
-def own_entry(context_map: ContextMap, program: Program) -> ContextMap:
-    """Return the map with the entry of this rank alone.
+def rank_entry(context_map: ContextMap, program: Program) -> ContextMap:
+    """Return the map with only the entry of this rank.
 
     Raises:
         QuestionError: there are more ranks on this machine than names in the map.
     """
-    place = place_of([entry.name for entry in context_map.entries], program)
-    return replace(context_map, entries=(context_map.entries[place],))
+    index = entry_index([entry.name for entry in context_map.entries], program)
+    return replace(context_map, entries=(context_map.entries[index],))

@@ -1,4 +1,4 @@
-"""What more devices would give, from what links cost; and published tables."""
+"""Predicted speed-up of more devices, from link costs; and published tables."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _RIVALS = {
     "network": ("nbytes",),
     "report": ("latency", "bandwidth"),
 }
-_ASK = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
+_EXAMPLE = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
 
 
 @dataclass(frozen=True, slots=True)
 class PredictRequest:
-    """A published table, or a step to predict; and which options the command line itself has."""
+    """Options of `gpumap predict`, and which of them the command line has."""
 
     table: Path | None
     rows: str | None
@@ -47,11 +47,11 @@ def predict_step(program: Program, request: PredictRequest, output: Output) -> N
         if request.table is not None:
             record.draft.published = _published(request.table, request.rows)
         else:
-            record.draft.prediction = _predicted(record.draft, _meant(request))
+            record.draft.prediction = _predicted(record.draft, _effective(request))
 
 
 def _shown(request: PredictRequest) -> dict[str, Any]:
-    """Return the settings of the report; refuse options of the one that go with the other."""
+    """Return the settings of the report; refuse options of the other mode."""
     table, rows, typed = request.table, request.rows, request.typed
     if table is None:
         if "rows" in typed:
@@ -64,8 +64,8 @@ def _shown(request: PredictRequest) -> dict[str, Any]:
     return {"from": str(table), "rows": rows}
 
 
-def _meant(request: PredictRequest) -> dict[str, Any]:
-    """Return the options without those that only a variable has, where a typed one rivals them."""
+def _effective(request: PredictRequest) -> dict[str, Any]:
+    """Return the options without those of variables that a typed option contradicts."""
     lost = {rival for name in request.typed for rival in _RIVALS.get(name, ())} - set(request.typed)
     return {name: None if name in lost else v for name, v in request.options.items()}
 
@@ -73,48 +73,48 @@ def _meant(request: PredictRequest) -> dict[str, Any]:
 def _published(path: Path, rows: str | None) -> Published:
     from gpumap.training import published
 
-    found = (
+    table = (
         published.table(published.shipped(), _TABLE)
         if str(path) == _TABLE
         else published.read(path)
     )
     if rows is None:
-        return found
-    return published.chosen(found, [row.strip() for row in rows.split(",")])
+        return table
+    return published.select_rows(table, [row.strip() for row in rows.split(",")])
 
 
-def _predicted(draft: Draft, asked: Mapping[str, Any]) -> Prediction:
+def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
     from gpumap.bench.sizes import counts
     from gpumap.distributed.cost import MODELS, predicted
     from gpumap.model import Prediction
 
-    devices = counts(asked["devices"] or "2:1024:x2")
-    names = asked["algorithm"]
+    devices = counts(options["devices"] or "2:1024:x2")
+    names = options["algorithm"]
     algorithms = (
         tuple(MODELS) if names is None else chosen(names, tuple(MODELS), "algorithm", "--algorithm")
     )
-    if asked["batch"] is not None and asked["compute"] is None:
+    if options["batch"] is not None and options["compute"] is None:
         raise QuestionError("--batch is of a step that takes --compute", "give both, or neither")
-    nbytes = _nbytes(asked)
+    nbytes = _nbytes(options)
     question = Prediction(
         nbytes,
-        _link(draft, asked, nbytes),
-        asked["scaling"] or "strong",
-        asked["network"],
-        asked["compute"],
-        asked["batch"],
+        _link(draft, options, nbytes),
+        options["scaling"] or "strong",
+        options["network"],
+        options["compute"],
+        options["batch"],
     )
     return predicted(question, devices, cast("Sequence[Algorithm]", algorithms))
 
 
-def _nbytes(asked: Mapping[str, Any]) -> int:
-    """Return what is exchanged in a step."""
+def _nbytes(options: Mapping[str, Any]) -> int:
+    """Return the bytes that are exchanged in a step."""
     from gpumap.training.network import PARAMETERS, WIDTHS
     from gpumap.training.network import nbytes as bytes_of
 
-    network, nbytes, dtype = asked["network"], asked["nbytes"], asked["dtype"]
+    network, nbytes, dtype = options["network"], options["nbytes"], options["dtype"]
     if (network is None) == (nbytes is None):
-        raise QuestionError("give --bytes or --network: one of the two", _ASK)
+        raise QuestionError("give --bytes or --network: one of the two", _EXAMPLE)
     if nbytes is not None:
         if dtype is not None:
             raise QuestionError("--dtype is of the parameters of --network", "omit it")
@@ -124,14 +124,14 @@ def _nbytes(asked: Mapping[str, Any]) -> int:
     return bytes_of(name, type_)
 
 
-def _link(draft: Draft, asked: Mapping[str, Any], nbytes: int) -> LinkCost:
-    """Return what a message costs: as given, or of a report whose machine the report is then of."""
+def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
+    """Return the cost of a message: as given, or of a report, with its machine."""
     from gpumap.distributed.cost import given_link, measured_link, slowest
 
-    latency, bandwidth, path = asked["latency"], asked["bandwidth"], asked["report"]
+    latency, bandwidth, path = options["latency"], options["bandwidth"], options["report"]
     if path is None:
         if latency is None or bandwidth is None:
-            raise QuestionError("give --latency and --bandwidth, or --report FILE", _ASK)
+            raise QuestionError("give --latency and --bandwidth, or --report FILE", _EXAMPLE)
         return given_link(latency, bandwidth)
     if latency is not None or bandwidth is not None:
         fix = "leave --latency and --bandwidth away, or --report"
@@ -139,23 +139,23 @@ def _link(draft: Draft, asked: Mapping[str, Any], nbytes: int) -> LinkCost:
     from gpumap import saved
     from gpumap.app.comparison import show_machine
 
-    found = saved.read(path)
-    show_machine(draft, found)
-    return slowest([measured_link(fit) for fit in _fits(found, asked["link"])], nbytes)
+    report = saved.read(path)
+    show_machine(draft, report)
+    return slowest([measured_link(fit) for fit in _fits(report, options["link"])], nbytes)
 
 
-def _fits(found: Report, text: str) -> Sequence[Fit]:
+def _fits(report: Report, text: str) -> Sequence[Fit]:
     """Return the models that a selector selects.
 
     Raises:
-        QuestionError: it is none, or no model that fits is selected; what there is, is offered.
+        QuestionError: it is no selector, or it selects no model that fits.
     """
     from gpumap.judge.selectors import Selector
 
     selector = Selector.parse(f"{text}.latency")
-    fits = [fit for fit in found.fits if fit.fits and selector.selects(fit.id)]
+    fits = [fit for fit in report.fits if fit.fits and selector.selects(fit.id)]
     if not fits:
-        ids = [fit.id.replace(".fit[", "[") for fit in found.fits if fit.fits]
+        ids = [fit.id.replace(".fit[", "[") for fit in report.fits if fit.fits]
         there = sorted(ids, key=lambda id_: _BETWEEN not in id_)  # those between devices first
         some = "; ".join(f"--link '{id_}'" for id_ in there[:_SHOWN])
         fix = some or "measure copies between two devices: gpumap transfer-cost --output FILE.json"

@@ -116,10 +116,12 @@ def _read(asked: ReportRequest) -> list[Report]:
 def _answered(report: Report) -> Report:
     """Return an edited report with the answer that its rows lead to, marked as edited."""
     from gpumap.judge.headline import headline
-    from gpumap.judge.phrases import LIMIT, cut
+    from gpumap.judge.phrases import LIMIT, truncated
 
     answer = headline(report)
-    return replace(report, headline=answer._replace(text=cut(f"Edited: {answer.text}", LIMIT)))
+    return replace(
+        report, headline=answer._replace(text=truncated(f"Edited: {answer.text}", LIMIT))
+    )
 
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
@@ -146,12 +148,12 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been asked for instead."""
-    from gpumap.judge.selectors import taken_apart
+    from gpumap.judge.selectors import split_id
     from gpumap.judge.several_reports import lines
     from gpumap.text import nearest
 
     assert selector is not None
-    known = [f"{taken_apart(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
+    known = [f"{split_id(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
     asked = f"{selector.bench}.{selector.case}.{selector.metric}"
     near = nearest(asked, known, 3, 0.0)
     return f"there are {', '.join(near)}" if near else "none of them has a figure"

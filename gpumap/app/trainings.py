@@ -1,4 +1,4 @@
-"""`bench train`, as its options have it: what is trained, how, and between which workers."""
+"""`bench train`: networks, rules and workers, by its options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.own_rank import several
-from gpumap.app.workers import Shared, WorkersRun
+from gpumap.app.workers import WorkersBenchmark, WorkersRun
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.sizes import squares
-from gpumap.bench.train import Train, check_asked, plan
+from gpumap.bench.train import Train, check_request, plan
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import written
 from gpumap.text import chosen
@@ -25,11 +25,10 @@ from gpumap.training.jobs import (
     load_checkpoint,
     save_checkpoint,
 )
-from gpumap.training.mpi_workers import MpiWorkers
-from gpumap.training.mpi_workers import Trainings as RankTrainings
+from gpumap.training.mpi_workers import MpiWorkers, TrainingFactory
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
-from gpumap.training.tasks import Own
-from gpumap.training.workers import OPTIMIZERS, RATES, RULES, Chosen
+from gpumap.training.tasks import UserNetwork
+from gpumap.training.workers import OPTIMIZERS, RATES, RULES, RuleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,18 +37,18 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened, Request
     from gpumap.app.recording import Draft
     from gpumap.bench.base import Settings
-    from gpumap.bench.mpi_ranks import MpiRanks, Works
+    from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
     from gpumap.model import Binding, Plan
     from gpumap.training.jobs import Workers
 
 _STDERR = 2
-_LATER = 10.0  # seconds that the ranks behind the first leave it to say so
+_LATER = 10.0  # seconds more for the other ranks: rank 0 prints the message
 _WIDTHS = (32, 128, 512, 2048)
 
 
 @dataclass(frozen=True, slots=True)
-class Trainings:
-    """The options that say what is trained, and how."""
+class TrainingOptions:
+    """Options of `gpumap bench train`."""
 
     preset: str
     network: str | None
@@ -72,20 +71,20 @@ class Trainings:
     start: Path | None
 
     def params(self, seed: int, *, library: bool) -> Params:
-        """Return what is to be measured; `library`: a library exchanges, MPI or NCCL.
+        """Return the benchmark's parameters; `library`: a library exchanges, MPI or NCCL.
 
         Raises:
             QuestionError: a name is not known, or two options contradict each other.
         """
-        tasks, its_optimizer, examples = _tasks(self.preset, self.network, self.sweep)
+        networks, its_optimizer, examples = _networks(self.preset, self.network, self.sweep)
         optimizer = self.optimizer or its_optimizer
         (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
         _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
         about = (self.average, self.alpha, self.tau, self.chance)
         params = Params(
-            tasks,
-            tuple(Chosen(name, *about) for name in names),
+            networks,
+            tuple(RuleSpec(name, *about) for name in names),
             _scaling(self.batch, self.batch_per_device, examples),
             how,
             RATES[how] if self.rate is None else self.rate,
@@ -102,23 +101,23 @@ class Trainings:
 
 
 def measure_training(
-    request: Request, asked: Trainings, comm: str | None, checkpoint: Path | None
+    request: Request, options: TrainingOptions, comm: str | None, checkpoint: Path | None
 ) -> None:
     """Measure training on 1, 2, 4 ... devices; write what was learned to `checkpoint`."""
     program, settings = request.program, request.settings
     launch = several(program)
     library = comm in ("mpi", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
-        with Loading(settings.timeout, asked.network, launch.rank if launch else 0):
-            params = asked.params(settings.seed, library=library)
+        with LoadTimeout(settings.timeout, options.network, launch.rank if launch else 0):
+            params = options.params(settings.seed, library=library)
         if checkpoint is not None and not params.learn:
             fix = "add --learn 5120"
             raise QuestionError("--checkpoint without --learn: nothing is learned", fix)
-        WorkersRun(request, Training(params, checkpoint)).run(comm)
+        WorkersRun(request, TrainingBenchmark(params, checkpoint)).run(comm)
 
 
-class Training(Shared):
-    """The trainings that are asked for, between devices or processes."""
+class TrainingBenchmark(WorkersBenchmark):
+    """`bench train` between devices or processes."""
 
     def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
         self._params, self._checkpoint = params, checkpoint
@@ -126,14 +125,14 @@ class Training(Shared):
         self._draft: Draft | None = None
 
     def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
-        """Keep the draft, for a note on how a batch is split."""
+        """Store the draft, for a note on how a batch is split."""
         self._draft = draft
 
     def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError for what a map cannot be asked for."""
-        check_asked(bindings, self._params)
+        """Raise QuestionError where the map does not fit the options."""
+        check_request(bindings, self._params)
 
-    def here(
+    def local(
         self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
     ) -> LocalWorkers:
         """Return the devices of this process as workers."""
@@ -147,13 +146,13 @@ class Training(Shared):
         sessions = {binding.name: devices.sessions[binding.name] for binding in bindings}
         return LocalWorkers(sessions, devices.clock, library)
 
-    def there(self, ranks: MpiRanks) -> MpiWorkers:
+    def mpi(self, ranks: MpiRanks) -> MpiWorkers:
         """Return the processes as workers."""
         return MpiWorkers(ranks)
 
-    def works(self) -> Works:
-        """Return what makes each rank's part of a training."""
-        return RankTrainings(self._params)
+    def works(self) -> WorkFactory:
+        """Return the factory of each rank's part of a training."""
+        return TrainingFactory(self._params)
 
     def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
         """Return what is measured between workers."""
@@ -172,20 +171,20 @@ class Training(Shared):
         if self._checkpoint is None or self._made is None or self._made.trained is None:
             return
         save_checkpoint(
-            self._checkpoint, self._params.tasks[-1], self._made.trained, self._params.learn
+            self._checkpoint, self._params.networks[-1], self._made.trained, self._params.learn
         )
 
 
 def _check_finite(values: Mapping[str, float | None]) -> None:
-    """Refuse what click takes for a number within any range: nan, and inf."""
+    """Refuse nan and inf, which click accepts within any range."""
     for option, value in values.items():
         if value is not None and not isfinite(value):
             raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
 
 
-def _algorithm(asked: str | None, *, library: bool) -> str:
+def _algorithm(requested: str | None, *, library: bool) -> str:
     default = "native" if library else "ring"
-    (by,) = chosen(asked or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
+    (by,) = chosen(requested or default, ALGORITHMS, "algorithm", "--algorithm", most=1)
     if by == "native" and not library:
         raise QuestionError("native is a library's own exchange", "add --comm nccl, or choose ring")
     return by
@@ -199,16 +198,16 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
     return measured
 
 
-def _tasks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
+def _networks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
     if network is not None and sweep is not None:
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
     if name == TRANSFORMER and network is None and sweep is None:
-        return (Own("gpumap.training.tasks:Transformer", name),), "adam", 32
+        return (UserNetwork("gpumap.training.tasks:Transformer", name),), "adam", 32
     known = PRESETS["mlp-small" if name == TRANSFORMER else name]
     if network is not None:
-        return (Own(network),), "sgd", known.examples
+        return (UserNetwork(network),), "sgd", known.examples
     if sweep is None:
         return (known.network,), known.optimizer, known.examples
     widths = _widths(sweep)
@@ -225,23 +224,23 @@ def _widths(sweep: str) -> tuple[int, ...]:
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
     if batch is not None and each is not None:
-        said = "--batch is strong scaling, --batch-per-device weak"
-        raise QuestionError(said, "choose one of them")
+        message = "--batch is strong scaling, --batch-per-device weak"
+        raise QuestionError(message, "choose one of them")
     if batch is not None:
         return Scaling("strong", batch)
     return Scaling("weak", preset if each is None else each)
 
 
 def _started(params: Params, start: Path) -> Params:
-    if len(params.tasks) > 1:
+    if len(params.networks) > 1:
         raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")
-    return replace(params, start=load_checkpoint(start, params.tasks[0]))
+    return replace(params, start=load_checkpoint(start, params.networks[0]))
 
 
-class Loading:
-    """Ends this process where a network of the user's is not loaded within the time limit.
+class LoadTimeout:
+    """Time limit for loading a user's network: ends this process.
 
-    It is loaded before there is a report, whose watchdog looks at all that comes behind.
+    It is loaded before there is a report, whose watchdog covers all that follows.
     """
 
     def __init__(self, limit: float, network: str | None, rank: int) -> None:
@@ -259,10 +258,10 @@ class Loading:
         self._timer.cancel()
 
     def _end(self) -> None:
-        """Say it, and end: the thread that loads may never come back."""
-        said = f"the time limit of {self._limit:g} s was reached: {self._network} is being loaded"
+        """Print the error, and exit: the thread that loads may never return."""
+        text = f"the time limit of {self._limit:g} s was reached: {self._network} is being loaded"
         fix = "raise --timeout, or look at what its import and its class do"
         if not self._rank:
             with suppress(OSError):
-                os.write(_STDERR, written((f"error: {said}", f"  fix: {fix}")).encode())
+                os.write(_STDERR, written((f"error: {text}", f"  fix: {fix}")).encode())
         os._exit(Exit.TIMEOUT)

@@ -26,10 +26,10 @@ from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded
-from gpumap.judge.limits import word
+from gpumap.judge.limits import verdict_on
 from gpumap.judge.pairs import EARLY
 from gpumap.judge.phrases import interval
-from gpumap.judge.programs import INCONCLUSIVE, judged, reaches, sentence, sentences
+from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence, sentences
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
@@ -298,7 +298,7 @@ def scale(program: Program, asked: ScaleRequest) -> None:
         try:
             runs.take()
         finally:
-            record.draft.scaling = judged(program.command, runs.steps())
+            record.draft.scaling = judge_scaling(program.command, runs.steps())
         if runs.stopped:
             record.draft.account(None, stopped=True)
         for count, ending in runs.failed.items():
@@ -370,14 +370,14 @@ class _Runs:
         gains = [step.speedup for step in self.steps() if step.speedup is not None]
         if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
             return True
-        found = judged((), self.steps(1.0 - 2 * EARLY))
+        found = judge_scaling((), self.steps(1.0 - 2 * EARLY))
         limit, gain = self._asked.expect, found.steps[-1].speedup
         if gain is None or not gain.has_interval:
             return False
         if limit is not None:
             return reaches(found, limit, gain) != "inconclusive"
         least = ENOUGH * len(self._bindings)
-        return found.cause not in INCONCLUSIVE and word(">=", least, gain) != "inconclusive"
+        return found.cause not in INCONCLUSIVE and verdict_on(">=", least, gain) != "inconclusive"
 
     def _run(self, turn: int, count: int) -> None:
         """Run the program once; turn -1 does not count."""

@@ -14,16 +14,16 @@ from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
 from gpumap.app.own_rank import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
-    LADDER,
+    SWEEP,
     WIRES,
     AllReduce,
     Params,
-    check_asked,
+    check_request,
     plan,
 )
 from gpumap.bench.estimates import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-from gpumap.bench.mpi_ranks import Exchanges as RankExchanges
+from gpumap.bench.mpi_ranks import ExchangeFactory
 from gpumap.bench.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
@@ -35,34 +35,34 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from gpumap.app.benchmark import Opened, Request, Turn
-    from gpumap.app.mpi_job import Crew
+    from gpumap.app.mpi_job import MpiJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.exchanges import Ranks
-    from gpumap.bench.mpi_ranks import MpiRanks, Works
+    from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory
 
 
-class Shared(Protocol):
+class WorkersBenchmark(Protocol):
     """A benchmark between workers."""
 
     def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Say what of the rows is fitted to a model, if anything is."""
+        """Set which rows are fitted to a model, if any."""
         del draft, settings
 
     def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError for what a map cannot be asked for."""
+        """Raise QuestionError where the map does not fit the options."""
 
-    def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Any:
+    def local(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
-    def there(self, ranks: MpiRanks) -> Any:
+    def mpi(self, ranks: MpiRanks) -> Any:
         """Return the processes as workers."""
         return ranks
 
-    def works(self) -> Works:
-        """Return what makes each rank's work."""
+    def works(self) -> WorkFactory:
+        """Return the factory of each rank's work."""
 
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
         """Return what is measured between workers."""
@@ -71,30 +71,30 @@ class Shared(Protocol):
         """Return what measures it."""
 
     def done(self) -> None:
-        """Do what is left when all is measured; of several processes only the first comes here."""
+        """Finish when all is measured; called on rank 0 only."""
         return
 
 
 class WorkersRun:
     """A benchmark between workers: measured in this process, or as one rank of several."""
 
-    def __init__(self, request: Request, shared: Shared) -> None:
-        self._request, self._shared = request, shared
+    def __init__(self, request: Request, shared: WorkersBenchmark) -> None:
+        self._request, self._benchmark = request, shared
         self._where = request.argument, request.option, request.map_file, request.backend
 
     def run(self, comm: str | None) -> None:
-        """Measure in this process, or as one of several: what `comm` says, or what started it."""
+        """Measure in this process, or as one of several, by `comm` or by the launcher."""
         if comm in ("local", "nccl"):
             from gpumap.app.mpi_job import refuse_several
 
             refuse_several(self._request.program, comm)
-            self._here(nccl=comm == "nccl")
+            self._run_local(nccl=comm == "nccl")
         elif comm is None and several(self._request.program) is None:
-            self._here(nccl=False)
+            self._run_local(nccl=False)
         else:
-            self._over_mpi()
+            self._run_mpi()
 
-    def _here(self, *, nccl: bool) -> None:
+    def _run_local(self, *, nccl: bool) -> None:
         """Measure between the devices of this process."""
         dry_run = self._request.settings.dry_run
 
@@ -103,17 +103,17 @@ class WorkersRun:
 
             def workers(devices: Opened) -> Any:
                 # NCCL connects devices where it stands, which a dry run may not
-                there = None if nccl and dry_run else devices
-                return self._shared.here(bindings, there, nccl=nccl)
+                usable = None if nccl and dry_run else devices
+                return self._benchmark.local(bindings, usable, nccl=nccl)
 
-            return self._task(bindings, self._shared.here(bindings, None, nccl=nccl), workers)
+            return self._task(bindings, self._benchmark.local(bindings, None, nccl=nccl), workers)
 
         with self._recorded() as record:
             run_alone(record, self._request, task)
-            self._shared.done()
+            self._benchmark.done()
 
-    def _over_mpi(self) -> None:
-        """Measure between processes: as rank 0, or follow it."""
+    def _run_mpi(self) -> None:
+        """Measure between processes: as rank 0, or as a rank that follows it."""
         from gpumap.app.mpi_job import follow, join
 
         program, limit = self._request.program, self._request.settings.timeout
@@ -126,56 +126,58 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.Get_rank() > 0:
-            follow(program, world, self._where, limit, self._shared.works())
+            follow(program, world, self._where, limit, self._benchmark.works())
             return
         with self._recorded() as record:
             if problem is not None:
                 raise problem
-            self._lead(record, world)
-            self._shared.done()
+            self._run_rank_0(record, world)
+            self._benchmark.done()
 
-    def _lead(self, record: Recording, world: Any) -> None:
-        """Be rank 0."""
-        from gpumap.app.mpi_job import Crew, own
+    def _run_rank_0(self, record: Recording, world: Any) -> None:
+        """Run as rank 0."""
+        from gpumap.app.mpi_job import MpiJob, rank_binding
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with Crew(world, record, self._shared.works(), local_rank(program)) as crew:
+        with MpiJob(world, record, self._benchmark.works(), local_rank(program)) as job:
             if self._request.every:
                 said = "--backend all is for the devices of one process"
                 raise QuestionError(said, "name a backend")
             for turn in run.resolve(opens=False):
-                mine = own(turn.resolution, program)
+                mine = rank_binding(turn.resolution, program)
                 names = (binding.name for binding in turn.resolution.bindings)
-                bindings, ranks = crew.muster(mine, turn.inventory, names)
+                bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
                 if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
                     record.draft.use(bindings)
                 resolution = replace(turn.resolution, bindings=bindings)
                 record.draft.resolution = resolution
                 run.run(
-                    replace(turn, resolution=resolution), self._led(crew, mine, ranks, bindings)
+                    replace(turn, resolution=resolution), self._mpi_task(job, mine, ranks, bindings)
                 )
 
-    def _led(self, crew: Crew, mine: Binding, ranks: MpiRanks, bindings: Sequence[Binding]) -> Task:
-        """Return what rank 0 measures between the processes that it leads."""
+    def _mpi_task(
+        self, job: MpiJob, mine: Binding, ranks: MpiRanks, bindings: Sequence[Binding]
+    ) -> Task:
+        """Return what rank 0 measures between processes."""
 
         def opening(_: Resolution, inventory: Inventory) -> AbstractContextManager[Opened]:
-            return crew.opened(mine, inventory)
+            return job.opened(mine, inventory)
 
-        beside = [s.process for s in ranks.seats[1:] if s.host == ranks.seats[0].host]
-        there = self._shared.there
-        task = self._task(bindings, there(ranks), lambda _: there(ranks))
-        return replace(task, opening=opening, ours=beside)
+        local = [s.process for s in ranks.table[1:] if s.host == ranks.table[0].host]
+        mpi = self._benchmark.mpi
+        task = self._task(bindings, mpi(ranks), lambda _: mpi(ranks))
+        return replace(task, opening=opening, ours=local)
 
     def _task(
         self, bindings: Sequence[Binding], planned: Any, workers: Callable[[Opened], Any]
     ) -> Task:
         """Return what is measured between workers; `planned` are those before any is there."""
-        self._shared.check(bindings)
-        first = self._shared.plan(bindings, planned)
+        self._benchmark.check(bindings)
+        first = self._benchmark.plan(bindings, planned)
         check_any(first)
 
         def make(devices: Opened) -> Benchmark:  # what they can do is known when they are open
-            made = self._shared.benchmark(bindings, workers(devices))
+            made = self._benchmark.benchmark(bindings, workers(devices))
             if not self._request.every:  # another backend may have what this one lacks
                 check_any(made.plan)
             return made
@@ -186,7 +188,7 @@ class WorkersRun:
     def _recorded(self) -> Iterator[Recording]:
         """Record the run."""
         with recorded("bench", self._request) as record:
-            self._shared.prepare(record.draft, self._request.settings)
+            self._benchmark.prepare(record.draft, self._request.settings)
             yield record
 
 
@@ -206,8 +208,8 @@ def check_any(plan: Plan) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanges:
-    """`bench allreduce`, as its options have it."""
+class ExchangeOptions:
+    """Options of `gpumap bench allreduce`."""
 
     sizes: str
     algorithm: str | None
@@ -217,23 +219,23 @@ class Exchanges:
     operation: str
 
 
-def measure_exchanges(request: Request, asked: Exchanges, comm: str | None) -> None:
+def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | None) -> None:
     """Measure the exchange of data-parallel programs."""
-    WorkersRun(request, Exchanging(_exchanges(asked))).run(comm)
+    WorkersRun(request, ExchangeBenchmark(_exchanges(options))).run(comm)
 
 
-def _exchanges(asked: Exchanges) -> Params:
-    named = asked.algorithm
+def _exchanges(options: ExchangeOptions) -> Params:
+    named = options.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
-    (travels,) = chosen(asked.wire, WIRES, "type", "--wire", most=1)
+    (travels,) = chosen(options.wire, WIRES, "type", "--wire", most=1)
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
-    found = transfers(asked.sizes, NAMED | networks)
-    ladder = LADDER if asked.model and asked.tensors == 1 else ()
-    return Params(found, names, travels, asked.tensors, ladder, asked.operation)
+    sizes = transfers(options.sizes, NAMED | networks)
+    sweep = SWEEP if options.model and options.tensors == 1 else ()
+    return Params(sizes, names, travels, options.tensors, sweep, options.operation)
 
 
-class Exchanging(Shared):
-    """The exchanges that are asked for, between devices or processes."""
+class ExchangeBenchmark(WorkersBenchmark):
+    """`bench allreduce` between devices or processes."""
 
     def __init__(self, params: Params) -> None:
         self._params = params
@@ -243,10 +245,10 @@ class Exchanging(Shared):
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
     def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError for what a map cannot be asked for."""
-        check_asked(bindings, self._params)
+        """Raise QuestionError where the map does not fit the options."""
+        check_request(bindings, self._params)
 
-    def here(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
+    def local(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [devices.sessions[b.name] for b in bindings] if devices else []
         if not nccl:
@@ -255,9 +257,9 @@ class Exchanging(Shared):
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 
-    def works(self) -> Works:
-        """Return what makes each rank's exchanges."""
-        return RankExchanges()
+    def works(self) -> WorkFactory:
+        """Return the factory of each rank's exchanges."""
+        return ExchangeFactory()
 
     def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
         """Return what is measured between ranks."""

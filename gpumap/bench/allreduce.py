@@ -28,9 +28,9 @@ from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.distributed.algorithms import OPERATIONS
 from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
-from gpumap.judge.ceilings import few
-from gpumap.judge.doubts import about, doubtful, largest, thin_others, unsupported
-from gpumap.judge.phrases import amount, interval, said, value
+from gpumap.judge.ceilings import too_few
+from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
+from gpumap.judge.phrases import amount, answer, interval, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
 from gpumap.units import counted
 
@@ -45,7 +45,7 @@ KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
 COMMS = ("local", "mpi", "nccl")
 WIRES: tuple[Wire, ...] = ("float32", "float16")
-LADDER = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
+SWEEP = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE, _TREE = "native", "tree"
 _DOING = {
     "allreduce": "Summing",
@@ -59,14 +59,14 @@ _CLEARLY = 1.1  # times as fast: it is worth another choice
 class Params:
     """Which sizes to exchange, how, in how many tensors, and up to which model size.
 
-    Without algorithms all are meant that the ranks have for the operation.
+    Without algorithms all are selected that the ranks have for the operation.
     """
 
     sizes: tuple[Size, ...]
     algorithms: tuple[str, ...] = ()
     wire: Wire = "float32"
     tensors: int = 1
-    ladder: tuple[int, ...] = LADDER
+    sweep: tuple[int, ...] = SWEEP
     operation: str = "allreduce"
 
 
@@ -76,17 +76,17 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     for size in params.sizes:
         both = *_sized(bindings, ranks, size, params), *_cold(bindings, ranks, size, params)
         groups.append(Group(both, f"{size.nbytes}B", shortest=COMPARABLE))
-    if params.ladder:
-        cases = tuple(_ladder(bindings, ranks, params))
+    if params.sweep:
+        cases = tuple(_sweep(bindings, ranks, params))
         groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
-    largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
-    together = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
-    # of each case a buffer, one that tensors are copied into, and room for what arrives
-    taken = together * (3 if params.tensors > 1 else 2)
+    largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
+    per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
+    # of each case a buffer, one that tensors are copied into, and a receive buffer
+    taken = per_group * (3 if params.tensors > 1 else 2)
     pools = (_pool(case) for group in groups for case in group.cases)
     taken += max(pools, default=0)
-    memory = {binding.device.id: taken for binding in ranks.beside(bindings)}
-    host = together * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
+    memory = {binding.device.id: taken for binding in ranks.local_bindings(bindings)}
+    host = per_group * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
 
 
@@ -100,7 +100,7 @@ class AllReduce(Benchmark):
         self._ranks = ranks
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
-        """Let go of the buffers of the group before."""
+        """Release the buffers of the group before."""
         self._ranks.begin()
 
     def round(self, case: Case) -> Round:
@@ -111,8 +111,8 @@ class AllReduce(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
-        blocks = {id_: by_block(found) for id_, found in samples.items()}
-        found = {}
+        blocks = {id_: by_block(each) for id_, each in samples.items()}
+        metrics = {}
         for case in group.cases:
             if case.id not in samples:
                 continue
@@ -126,12 +126,12 @@ class AllReduce(Benchmark):
             }
             over = blocks.get(case.against or "")
             gain = ratio(over, blocks[case.id], confidence) if over else None
-            found[case.id] = figures | ({"speedup": gain} if gain else {})
-        return found
+            metrics[case.id] = figures | ({"speedup": gain} if gain else {})
+        return metrics
 
 
 def job_of(case: Case) -> Job:
-    """Return what a case asks of the ranks."""
+    """Return the job of a case."""
     params = case.params
     wire: Wire = "float16" if params["wire"] == "float16" else "float32"
     fused = params.get("fused") == "yes"
@@ -145,7 +145,7 @@ def _operation(case: Case) -> str:
     return str(case.params.get("operation", OPERATIONS[0]))
 
 
-def check_asked(bindings: Sequence[Binding], params: Params) -> None:
+def check_request(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be exchanged.
 
     Raises:
@@ -159,13 +159,13 @@ def check_asked(bindings: Sequence[Binding], params: Params) -> None:
         raise QuestionError(f"--tensors is of allreduce, not of {params.operation}", "leave it out")
     for size in params.sizes:
         if size.nbytes % ITEM:
-            near = max(size.nbytes // ITEM * ITEM, ITEM)
-            raise QuestionError(f"{size.nbytes} bytes are no float32", f"write {near}B")
+            nearest = max(size.nbytes // ITEM * ITEM, ITEM)
+            raise QuestionError(f"{size.nbytes} bytes are no float32", f"write {nearest}B")
         if size.nbytes < ITEM * params.tensors:
-            said = f"{size.nbytes} bytes of float32 cannot be {params.tensors} tensors"
+            message = f"{size.nbytes} bytes of float32 cannot be {params.tensors} tensors"
             most, least = size.nbytes // ITEM, ITEM * params.tensors
             fix = f"ask for --tensors {most} at most, or for {least} bytes at least"
-            raise QuestionError(said, fix)
+            raise QuestionError(message, fix)
 
 
 def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
@@ -174,15 +174,15 @@ def _sized(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params
         yield from _algorithms(bindings, ranks, keys, params)
         return
     keys["tensors"] = params.tensors
-    apart = list(_algorithms(bindings, ranks, {**keys, "fused": "no"}, params))
-    references = {case.name: case.id for case in apart if case.skip is None}
-    yield from apart
+    unfused = list(_algorithms(bindings, ranks, {**keys, "fused": "no"}, params))
+    references = {case.name: case.id for case in unfused if case.skip is None}
+    yield from unfused
     for case in _algorithms(bindings, ranks, {**keys, "fused": "yes"}, params):
         yield replace(case, against=references.get(case.name))
 
 
 def _cold(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params) -> Iterator[Case]:
-    """Yield the cases of cold buffers: of the largest size, of cores, where a pool can be had."""
+    """Yield the cases of cold buffers: of the largest size, of cores, where a pool fits."""
     cores = all(binding.device.backend == "numpy" for binding in bindings)
     largest = max(each.nbytes for each in params.sizes)
     if cores and size.nbytes == largest and params.tensors == 1 and pooled(largest):
@@ -201,8 +201,8 @@ def _pool(case: Case) -> int:
     return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
 
 
-def _ladder(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
-    for nbytes in params.ladder:
+def _sweep(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
+    for nbytes in params.sweep:
         keys: dict[str, Param] = {"bytes": nbytes, "pattern": "ladder"}
         yield from (c for c in _algorithms(bindings, ranks, keys, params) if c.skip is None)
 
@@ -224,7 +224,7 @@ def _algorithms(
 
 
 def _lacking(name: str, ranks: Ranks, operation: str) -> Reason | None:
-    """Return why an algorithm that was asked for is not there, if it is not."""
+    """Return why a requested algorithm is not there, if it is not."""
     if name == _TREE and operation != OPERATIONS[0]:
         return Reason("unsupported", f"tree is an allreduce, and no {operation}")
     if name in ranks.algorithms:
@@ -246,7 +246,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     rows, end = largest([row for row in rows if row.case.params.get("buffers") != "cold"])
-    known = [row for row in rows if "time" in row.metrics and not few(row)]
+    known = [row for row in rows if "time" in row.metrics and not too_few(row)]
     best = min(known, key=lambda row: row.metrics["time"].value, default=rows[0])
     if (doubt := doubtful(report, best, "time", end)) is not None:
         return doubt
@@ -256,16 +256,18 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     gain = best.metrics.get("speedup")
     text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
     if gain is None or best.case.name == _NATIVE or not native:
-        return said(
-            report, "good", (f"{text}.", *thin_others(report, best)), about(best, "time"), end
+        return answer(
+            report, "good", (f"{text}.", *other_doubts(report, best)), about(best, "time"), end
         )
     if not gain.has_interval or gain.low <= _CLEARLY:
         more = f"{value(gain)} times as fast as the library's own."
-        return said(report, "good", (f"{text}, {more}",), about(best, "time"), end)
-    own = native[0].metrics["time"]
-    text = f"{what} {value(own)} with the library's own ({interval(own)}); {best.case.name} does it"
+        return answer(report, "good", (f"{text}, {more}",), about(best, "time"), end)
+    lib = native[0].metrics["time"]
+    text = f"{what} {value(lib)} with the library's own ({interval(lib)}); {best.case.name} does it"
     fix = f"Choose --algorithm {best.case.name}."
-    return said(report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end)
+    return answer(
+        report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end
+    )
 
 
 SPEC = BenchmarkSpec(

@@ -22,7 +22,7 @@ from gpumap.bench.transfer import KEY
 from gpumap.bench.verify import is_hollow, one_of_each, played, worse
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
 from gpumap.fit import CLOSE, Point, curve, predicted, ranges, seen
-from gpumap.judge.ceilings import few
+from gpumap.judge.ceilings import too_few
 from gpumap.machine.blas import Cores
 from gpumap.model import BreakEven, Case, Estimate, Reason, Work
 
@@ -137,7 +137,7 @@ def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | N
         if row.status == "ok"
         and row.samples
         and _of_ladder(row.case, name, direction)
-        and not few(row)
+        and not too_few(row)
     }
     return curve(sorted(found), [found[size] for size in sorted(found)])
 

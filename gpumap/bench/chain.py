@@ -44,8 +44,8 @@ from gpumap.bench.sizes import check_names, one_device
 from gpumap.bench.verify import played
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
-from gpumap.judge.doubts import about, alone, doubtful, largest, thin_others, unsupported
-from gpumap.judge.phrases import interval, names, said, value
+from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
+from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
 from gpumap.text import short
 
@@ -373,7 +373,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     fused = next((row for row in rows if row.case.name == "fused"), None)
     if fused is None:
         first = next((row for row in rows if row.status == "ok"), rows[0])
-        return alone(report, first, f"{first.case.name} on {{}} takes {{}}", "time", end)
+        return single_device(report, first, f"{first.case.name} on {{}} takes {{}}", "time", end)
     if (doubt := doubtful(report, fused, "speedup", end)) is not None:
         return doubt
     gain, over = fused.metrics["speedup"], fused.metrics.get("speedup_over_host")
@@ -386,9 +386,9 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         worth = worth and over.low > 1.0
         if over.high < 1.0:
             text += f", but the host is faster: {value(over)} times. Use more rows."
-            return said(report, "below", (text,), subject, end)
-    more = thin_others(report, fused)
-    return said(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
+            return answer(report, "below", (text,), subject, end)
+    more = other_doubts(report, fused)
+    return answer(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
 
 
 def _place(row: Measurement) -> tuple[object, ...]:

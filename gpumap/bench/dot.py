@@ -32,14 +32,14 @@ from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import ENOUGH, hardware_groups
 from gpumap.judge.doubts import (
     about,
-    alone,
     because,
     doubtful,
     largest,
-    thin_others,
+    other_doubts,
+    single_device,
     unsupported,
 )
-from gpumap.judge.phrases import interval, names, said, value
+from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import (
     Binding,
     Case,
@@ -298,7 +298,7 @@ def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: s
     fetched = () if many.case.name != "many" else _fetched(rows)
     if subject.cause == "unequal-devices":
         text = f"{who} ({interval(gain)}): {_unequal(rows, many)}"
-        return said(report, "below", (text, *fetched), subject, end)
+        return answer(report, "below", (text, *fetched), subject, end)
     best = (
         ""
         if subject.cause == _SHARED
@@ -306,10 +306,10 @@ def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: s
     )
     text = f"{who} ({interval(gain)}{best})"
     if gain.value >= ENOUGH * ideal and many.explanation is None:
-        return said(
-            report, "good", (f"{text}.", *fetched, *thin_others(report, many)), subject, end
+        return answer(
+            report, "good", (f"{text}.", *fetched, *other_doubts(report, many)), subject, end
         )
-    return said(report, "below", (f"{text}: {because(many)}.", *fetched), subject, end)
+    return answer(report, "below", (f"{text}: {because(many)}.", *fetched), subject, end)
 
 
 def _fetched(rows: Sequence[Measurement]) -> tuple[str, ...]:
@@ -339,7 +339,7 @@ def _is_solo(row: Measurement) -> bool:
 def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:
     """Return what one device computes in a second."""
     first = next((row for row in rows if row.status == "ok"), rows[0])
-    found = alone(report, first, "{} computes {}", "rate", end)
+    found = single_device(report, first, "{} computes {}", "rate", end)
     if found.level != "good" or len(report.bindings) > 1:
         return found
     more = "Map a second device to compare."

@@ -42,7 +42,7 @@ Wire = Literal["float32", "float16"]
 ITEM = 4  # bytes of an element: sums are float32, whatever travels
 _EXACT = {"float32": 1 << 24, "float16": 1 << 11}  # whole numbers up to here have no rounding
 _PRIMES = (1021, 509, 251, 127, 61, 31, 13, 7, 3)
-_APART = 17  # places by which a rank's data are turned
+_RANK_SHIFT = 17  # elements by which a rank's data are shifted
 _CACHE = 128 << 20  # bytes of a last-level cache of which the system says nothing
 _CACHES = range(16 << 20, 1 << 30)  # bytes that one is taken to have at least, and at most
 _MOST = 4096  # buffers of a pool: smaller exchanges are latency alone
@@ -72,7 +72,7 @@ class Job:
 
 
 class Ranks(Protocol):
-    """Whoever exchanges: the devices of a process, or processes."""
+    """Ranks of an exchange: the devices of a process, or processes."""
 
     comm: str
 
@@ -80,14 +80,14 @@ class Ranks(Protocol):
     def algorithms(self) -> tuple[str, ...]:
         """Every algorithm that there is here."""
 
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return those whose memory is this machine's."""
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
 
     def skip(self, job: Job) -> Reason | None:
         """Return why a job cannot be done here."""
 
     def begin(self) -> None:
-        """Let go of what the jobs before have taken."""
+        """Release the buffers of earlier jobs."""
 
     def round(self, job: Job) -> Round:
         """Take memory for a job on every rank, and return its round."""
@@ -119,7 +119,7 @@ def pooled(nbytes: int) -> int:
 def crafted(rank: int, ranks: int, length: int, wire: Wire) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
     m = _modulus(ranks, wire)
-    cycle = (1 + (np.arange(m) + _APART * rank) % m).astype(np.float32)
+    cycle = (1 + (np.arange(m) + _RANK_SHIFT * rank) % m).astype(np.float32)
     return np.resize(cycle, length)
 
 
@@ -129,28 +129,28 @@ def owned(job: Job, rank: int, ranks: int) -> slice:
     return slice(None) if whole else slice(*slices(job.length, ranks)[rank])
 
 
-def wanted(job: Job, ranks: int) -> Array:
-    """Return what the ranks are to have, each those elements that it owns then."""
+def expected(job: Job, ranks: int) -> Array:
+    """Return the expected elements, of each rank those that it owns afterwards."""
     if job.operation != "all-gather":
-        return summed(ranks, job.length, job.wire)
-    found = np.empty(job.length, np.float32)
+        return exact_sum(ranks, job.length, job.wire)
+    result = np.empty(job.length, np.float32)
     for each, part in enumerate(slices(job.length, ranks)):
-        found[slice(*part)] = crafted(each, ranks, job.length, job.wire)[slice(*part)]
-    return found
+        result[slice(*part)] = crafted(each, ranks, job.length, job.wire)[slice(*part)]
+    return result
 
 
-def summed(ranks: int, length: int, wire: Wire) -> Array:
+def exact_sum(ranks: int, length: int, wire: Wire) -> Array:
     """Return the sum of what all ranks give, exactly."""
     m = _modulus(ranks, wire)
     cycle = sum(crafted(rank, ranks, m, wire) for rank in range(ranks))
     return np.resize(cycle, length)
 
 
-def exact(found: Array, wanted: Array) -> Check:
+def exact(actual: Array, expected: Array) -> Check:
     """Return whether every element is the sum, bit for bit."""
-    bad = np.flatnonzero(found != wanted)
+    bad = np.flatnonzero(actual != expected)
     first = int(bad[0]) * ITEM if bad.size else None
-    return compared(wanted.nbytes, first)
+    return compared(expected.nbytes, first)
 
 
 def _modulus(ranks: int, wire: Wire) -> int:
@@ -167,8 +167,8 @@ class LocalRanks:
         self._sessions = tuple(sessions)
         self._pools: dict[int, list[tuple[Buffer, ...]]] = {}  # by length
 
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all of them."""
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all bindings."""
         return bindings
 
     def skip(self, job: Job) -> Reason | None:
@@ -182,7 +182,7 @@ class LocalRanks:
         return None
 
     def begin(self) -> None:
-        """Let go of the pools: all else is a round's own."""
+        """Release the pools: all else belongs to a round."""
         self._pools.clear()
 
     def round(self, job: Job) -> Round:
@@ -297,9 +297,9 @@ class LocalRound(Round):
             self.queue()
             self.finish()
         job, ranks = self._job, len(self._sessions)
-        right = wanted(job, ranks)
-        every = ((self._landed(rank), owned(job, rank, ranks)) for rank in range(ranks))
-        return reduce(worse, (exact(found[part], right[part]) for found, part in every))
+        expected_sum = expected(job, ranks)
+        every = ((self._read_back(rank), owned(job, rank, ranks)) for rank in range(ranks))
+        return reduce(worse, (exact(actual[part], expected_sum[part]) for actual, part in every))
 
     def _empty(self) -> None:
         """Put what holds no data into every tensor."""
@@ -308,12 +308,12 @@ class LocalRound(Round):
                 session.upload(hollow_array(tensor.shape), tensor)
             session.synchronize()
 
-    def _landed(self, rank: int) -> Array:
-        landing = np.full(self._job.length, np.nan, np.float32)
+    def _read_back(self, rank: int) -> Array:
+        result = np.full(self._job.length, np.nan, np.float32)
         for tensor, part in zip(self._tensors[rank], parts(self._job), strict=True):
-            self._sessions[rank].download(tensor, landing[part])
+            self._sessions[rank].download(tensor, result[part])
         self._sessions[rank].synchronize()
-        return landing
+        return result
 
     def _fuse(self, copy: Callable[[Session, Buffer, Buffer], Any]) -> None:
         """Copy between the tensors and the one buffer, where there is one."""
@@ -326,8 +326,8 @@ class LocalRound(Round):
 
 def parts(job: Job) -> list[slice]:
     """Return where each tensor's elements are among all."""
-    found, start = [], 0
+    result, start = [], 0
     for length in job.lengths:
-        found.append(slice(start, start + length))
+        result.append(slice(start, start + length))
         start += length
-    return found
+    return result

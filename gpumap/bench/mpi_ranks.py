@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.base import Round
-from gpumap.bench.exchanges import Job, crafted, exact, owned, parts, pooled, wanted
+from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
 from gpumap.bench.verify import worse
 from gpumap.distributed.mpi import exchange
 from gpumap.dtypes import Array, np
@@ -27,46 +27,46 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Spans
-    from gpumap.distributed.ranks import Seat
+    from gpumap.distributed.ranks import RankInfo
     from gpumap.model import Binding, Check
 
 
 _END = "end"
 _WAKE = 2  # the tag of the message before the first command
-_REST = 0.01  # seconds between two looks for it
-_LOOK = 0.3  # seconds in which rank 0 looks at the machine, when the devices are open
+_REST = 0.01  # seconds between two polls for it
+_LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 
 
-class Works(Protocol):
-    """What makes a rank's work of a job."""
+class WorkFactory(Protocol):
+    """Factory of a rank's work for a job."""
 
     def begin(self) -> None:
-        """Let go of what the works before have shared."""
+        """Release the buffers that earlier works have shared."""
 
     def make(self, job: Any, comm: Any, session: Session) -> Any:
-        """Take memory for a job; every rank comes here."""
+        """Take memory for a job; collective."""
 
 
-class Exchanges:
-    """What makes exchanges."""
+class ExchangeFactory:
+    """Factory of exchanges."""
 
     def __init__(self) -> None:
         self._pools: dict[int, list[Array]] = {}  # by length
 
     def begin(self) -> None:
-        """Let go of the pools: all else is an exchange's own."""
+        """Release the pools: all else belongs to an exchange."""
         self._pools.clear()
 
-    def make(self, job: Job, comm: Any, session: Session) -> Exchanging:
+    def make(self, job: Job, comm: Any, session: Session) -> RankExchange:
         """Take memory for an exchange."""
         if job.cold and job.length not in self._pools:
             count = pooled(job.nbytes)
             self._pools[job.length] = [np.ones(job.length, np.float32) for _ in range(count)]
-        return Exchanging(job, comm, session, self._pools[job.length] if job.cold else [])
+        return RankExchange(job, comm, session, self._pools[job.length] if job.cold else [])
 
 
-class Exchanging:
-    """What one rank has for an exchange: tensors, the buffer that fuses them, and the exchanges."""
+class RankExchange:
+    """One rank's part of an exchange: tensors, the buffer that fuses them, and the exchanges."""
 
     def __init__(self, job: Job, comm: Any, session: Session, pool: Sequence[Array]) -> None:
         """Take memory, or the arrays of a pool in turn."""
@@ -110,9 +110,9 @@ class Exchanging:
         self._to_host()
         job, ranks = self._job, self._comm.Get_size()
         part = owned(job, self._comm.Get_rank(), ranks)
-        right, found = wanted(job, ranks)[part], np.concatenate(self._tensors)
+        expected_sum, actual = expected(job, ranks)[part], np.concatenate(self._tensors)
         begins = job.algorithm == "native" and job.operation == "reduce-scatter"  # as MPI has it
-        return exact(found[: right.size] if begins else found[part], right)
+        return exact(actual[: expected_sum.size] if begins else actual[part], expected_sum)
 
     def _next(self) -> None:
         turn = self._turns[self._turn]
@@ -145,20 +145,20 @@ class Exchanging:
 
 
 class Member:
-    """A rank: it does each command as it comes, and answers those that ask for it."""
+    """A rank that executes the commands of rank 0."""
 
-    def __init__(self, comm: Any, opener: Callable[[], Session] | None, works: Works) -> None:
-        """Take part in `comm`; `opener` opens this rank's device, if it has one."""
+    def __init__(self, comm: Any, opener: Callable[[], Session] | None, works: WorkFactory) -> None:
+        """Join `comm`; `opener` opens this rank's device, if it has one."""
         self.comm = comm
-        self._makes = works
+        self._factory = works
         self.session: Session | None = None
         self._opener = opener
         self._works: dict[int, Any] = {}
 
     def follow(self) -> None:
-        """Do what rank 0 says, until it says that it is over.
+        """Execute the commands of rank 0 until the last one.
 
-        Before the first command it rests: who waits in MPI keeps a core busy, and rank 0 looks at
+        Before the first command it sleeps: waiting in MPI keeps a core busy, and rank 0 samples
         how busy the machine is.
         """
         while not self.comm.Iprobe(0, _WAKE):
@@ -175,34 +175,34 @@ class Member:
             self.session.close()
 
     def do(self, command: tuple[Any, ...]) -> list[Any]:
-        """Do a command; return what all ranks answer, on rank 0 alone."""
+        """Execute a command; return the answers of all ranks, on rank 0 only."""
         name, *arguments = command
-        found: list[Any] | None = getattr(self, f"_{name}")(*arguments)
-        return found or []
+        answers: list[Any] | None = getattr(self, f"_{name}")(*arguments)
+        return answers or []
 
     def _open(self) -> Any:
-        said = None
+        problem = None
         try:
             self.session = self._opener() if self._opener else None
         except GpumapError as error:
-            said = str(error)
-        found = self.comm.gather(said)
+            problem = str(error)
+        answers = self.comm.gather(problem)
         if self.comm.Get_rank():
             time.sleep(_LOOK)
-        return found
+        return answers
 
     def _begin(self) -> None:
         self._works.clear()
-        self._makes.begin()
+        self._factory.begin()
 
     def _make(self, number: int, job: Any) -> Any:
-        said = None
+        problem = None
         try:
             assert self.session is not None  # it was opened
-            self._works[number] = self._makes.make(job, self.comm, self.session)
+            self._works[number] = self._factory.make(job, self.comm, self.session)
         except (GpumapError, MemoryError) as error:
-            said = str(error) or "no room for the buffers"
-        return self.comm.gather(said)
+            problem = str(error) or "no room for the buffers"
+        return self.comm.gather(problem)
 
     def _poison(self, number: int) -> None:
         self._works[number].poison()
@@ -213,14 +213,14 @@ class Member:
     def _check(self, number: int) -> Any:
         return self.comm.gather(self._works[number].check())
 
-    def _ask(self, number: int, what: str) -> Any:
-        """Gather what each rank's work answers, or why it cannot: code, text and fix."""
-        problem, found = None, None
+    def _query(self, number: int, what: str) -> Any:
+        """Gather an answer of each rank's work, or its error: code, text and fix."""
+        problem, answer = None, None
         try:
-            found = getattr(self._works[number], what)()
+            answer = getattr(self._works[number], what)()
         except GpumapError as error:
             problem = (error.code, str(error), error.diagnostics[0].hint)
-        return self.comm.gather((problem, found))
+        return self.comm.gather((problem, answer))
 
 
 class MpiRanks:
@@ -229,10 +229,10 @@ class MpiRanks:
     comm = "mpi"
     algorithms = ("native", "host", "ring", "alltoall", "tree")
 
-    def __init__(self, member: Member, seats: Sequence[Seat], here: Iterable[str]) -> None:
-        """Lead all ranks; `seats` are theirs in order, `here` the names of this node."""
-        self.seats = tuple(seats)
-        self.telling = False  # a command is under way: until it ends, no other one can be
+    def __init__(self, member: Member, table: Sequence[RankInfo], here: Iterable[str]) -> None:
+        """Lead all ranks; `table` is the rank table, `here` the names of this node."""
+        self.table = tuple(table)
+        self.busy = False  # a command is under way: until it ends, no other one can be
         self._awake = False
         self._member = member
         self._here = frozenset(here)
@@ -245,12 +245,12 @@ class MpiRanks:
             DeviceError: one cannot be opened, by the name of its rank.
         """
         self._wake()
-        self._check_said(DeviceError, self.tell("open"))
-        assert self._member.session is not None  # nobody said otherwise
+        self._raise_problems(DeviceError, self.call("open"))
+        assert self._member.session is not None  # no rank has a problem
         return self._member.session
 
-    def beside(self, bindings: Iterable[Binding]) -> list[Binding]:
-        """Return those whose memory is this machine's."""
+    def local_bindings(self, bindings: Iterable[Binding]) -> list[Binding]:
+        """Return the bindings whose memory is on this machine."""
         return [binding for binding in bindings if binding.name in self._here]
 
     def skip(self, job: Job) -> Reason | None:
@@ -261,8 +261,8 @@ class MpiRanks:
         return Reason("unsupported", f"MPI has no {what} of {job.wire}")
 
     def begin(self) -> None:
-        """Let every rank give back its buffers."""
-        self.tell("begin")
+        """Release the buffers of every rank."""
+        self.call("begin")
 
     def round(self, job: Job) -> MpiRound:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
@@ -271,39 +271,39 @@ class MpiRanks:
     def make(self, job: Any) -> int:
         """Take memory for a job on every rank, and return its number; raises OutOfMemory."""
         self._made += 1
-        self._check_said(OutOfMemory, self.tell("make", self._made, job))
+        self._raise_problems(OutOfMemory, self.call("make", self._made, job))
         return self._made
 
-    def tell(self, *command: Any) -> list[Any]:
-        """Let every rank do a command, this one too; return their answers.
+    def call(self, *command: Any) -> list[Any]:
+        """Execute a command on every rank, this one too; return the answers.
 
         Raises:
             AbsentError: a command before it was broken off here, and the others are still in it.
         """
-        if self.telling:
+        if self.busy:
             raise AbsentError("the other ranks wait in an exchange that failed on rank 0")
-        self.telling = True
+        self.busy = True
         self._member.comm.bcast(command)
-        found = self._member.do(command)
-        self.telling = False  # not where it was broken off: the others wait for its end
-        return found
+        answers = self._member.do(command)
+        self.busy = False  # not where it was broken off: the others wait for its end
+        return answers
 
     def end(self) -> None:
-        """Let the others go."""
+        """End the other ranks."""
         self._wake()
         self._member.comm.bcast((_END,))
         self._member.close()
 
     def _wake(self) -> None:
-        """Let the others listen, if they do not yet."""
-        for seat in () if self._awake else self.seats[1:]:
-            self._member.comm.send(None, seat.rank, _WAKE)
+        """Wake the other ranks, if they sleep."""
+        for info in () if self._awake else self.table[1:]:
+            self._member.comm.send(None, info.rank, _WAKE)
         self._awake = True
 
-    def _check_said(self, kind: type[DeviceError], said: Sequence[str | None]) -> None:
-        for seat, problem in zip(self.seats, said, strict=True):
+    def _raise_problems(self, kind: type[DeviceError], problems: Sequence[str | None]) -> None:
+        for info, problem in zip(self.table, problems, strict=True):
             if problem is not None:
-                raise kind(f"{seat.words}: {problem}")
+                raise kind(f"{info.label}: {problem}")
 
 
 class MpiRound(Round):
@@ -315,12 +315,12 @@ class MpiRound(Round):
 
     def poison(self) -> None:
         """Put each rank's own data where the sum is to be."""
-        self._ranks.tell("poison", self._number)
+        self._ranks.call("poison", self._number)
         self._since = 0
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Exchange `rounds` times."""
-        self._ranks.tell("run", self._number, rounds)
+        self._ranks.call("run", self._number, rounds)
         self._since += rounds
 
     def check(self) -> Check:
@@ -328,5 +328,5 @@ class MpiRound(Round):
         if self._since != 1:
             self.poison()
             self.queue()
-        found: list[Check] = self._ranks.tell("check", self._number)
-        return reduce(worse, found)
+        checks: list[Check] = self._ranks.call("check", self._number)
+        return reduce(worse, checks)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Spans
     from gpumap.dtypes import Arithmetic
-    from gpumap.judge.pairs import Word
+    from gpumap.judge.pairs import Outcome
     from gpumap.model import Alarms, Binding, Check, Estimate, Limit, Param, Samples
 
 KEY = CONTROL
@@ -317,7 +317,7 @@ def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarm
     )
 
 
-def _verdict(run: Sequence[float], threshold: float) -> Word:
+def _verdict(run: Sequence[float], threshold: float) -> Outcome:
     """Return the verdict on a run in both directions: B may seem slower, or A."""
     found = located(run, LAST / 2)
     if found is None:

@@ -25,7 +25,7 @@ from gpumap.bench.sampling import (
 )
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.bottlenecks import explained
-from gpumap.judge.ceilings import held, possible
+from gpumap.judge.ceilings import possible, with_ceiling
 from gpumap.judge.pairs import EARLY
 from gpumap.machine.link_state import link_states
 from gpumap.model import (
@@ -346,7 +346,7 @@ class Runner:
             )
             for case in group.cases
         ]
-        held_rows = [possible(held(row, self._benchmark.limit(row.case))) for row in rows]
+        held_rows = [possible(with_ceiling(row, self._benchmark.limit(row.case))) for row in rows]
         rows, spec = explained(held_rows), find(self._benchmark.key)
         return spec.explain(rows, link_states) if spec and spec.explain else rows
 

@@ -1,8 +1,8 @@
-"""Training a network on 1, 2, 4 ... devices: what they gain, and where the time of a step goes.
+"""Training a network on 1, 2, 4 ... devices: speed-up, and the phases of a step.
 
 Cases, each on the first 1, 2, 4 ... names of the map, and on all of them:
 
-    compute    the gradient alone: forward and back, on a batch that is kept
+    compute    the gradient alone: forward and back, on one batch
     step       a whole step, by each rule: the gradient, the exchange, the update
 
 Strong scaling splits one batch over the devices, weak scaling gives each of them as many examples.
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
     from gpumap.training.steps import Account, Training
-    from gpumap.training.tasks import Task
+    from gpumap.training.tasks import Trainable
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 _ITEM = 4  # bytes of a parameter
-_PILOT = 5  # steps that tell how fast each device is
-_APACE = 50  # steps, at least, of an iteration in which workers go at their own pace
-_AT_ONCE = 64  # steps of learning, whose marks are kept
+_PILOT = 5  # steps that measure the rate of each device
+_ASYNCHRONOUS_STEPS = 50  # steps, at least, of an iteration of an asynchronous training
+_AT_ONCE = 64  # steps of learning, whose marks are stored
 
 
 def counts(names: int) -> list[int]:
@@ -58,8 +58,8 @@ def counts(names: int) -> list[int]:
 
 def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     """Return a group for each network."""
-    groups = tuple(_group(bindings, workers, params, task) for task in params.tasks)
-    largest = max(task.parameters for task in params.tasks) * _ITEM
+    groups = tuple(_group(bindings, workers, params, network) for network in params.networks)
+    largest = max(network.parameters for network in params.networks) * _ITEM
     about = tuple(_about(bindings, params))
     return Plan(groups, _memory(bindings, workers, params), largest, about)
 
@@ -81,11 +81,11 @@ class Train(Benchmark):
         self._accounts: dict[str, Account] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
-        """Let go of what the group before had on its devices."""
+        """Release the buffers of the group before."""
         self._workers.begin()
 
     def round(self, case: Case) -> Round:
-        """Take memory for a case's training, and let it learn, if that is asked for."""
+        """Take memory for a case's training, and let it learn, if that is requested."""
         job = self._job(case)
         training = self._workers.training(job)
         if self._params.learn and case.name == "step":
@@ -99,9 +99,9 @@ class Train(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time, examples per second, phases, and what devices gain over one."""
-        blocks = {id_: by_block(found) for id_, found in samples.items()}
+        blocks = {id_: by_block(each) for id_, each in samples.items()}
         batches = {case.id: _examples(case) for case in group.cases}
-        found = {}
+        metrics = {}
         for case in group.cases:
             if case.id not in samples:
                 continue
@@ -110,8 +110,8 @@ class Train(Benchmark):
                 more = batches[case.id] / batches[case.against or ""]
                 mine = {block: seconds / more for block, seconds in blocks[case.id].items()}
                 figures |= _gains(ratio(over, mine, confidence), len(case.bindings))
-            found[case.id] = figures
-        return found
+            metrics[case.id] = figures
+        return metrics
 
     def _job(self, case: Case) -> Job:
         params = case.params
@@ -127,54 +127,53 @@ class Train(Benchmark):
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
-        self.trained = None  # should this one fail, what another rule learned is not its own
+        self.trained = None  # should this one fail, it has not learned what another rule has
         training.poison()
-        left = ceil(self._params.learn / job.course.batch)
+        left = ceil(self._params.learn / job.config.batch)
         while left > 0:
-            training.record()  # of what was done before no phases are asked: it may be forgotten
+            training.record()  # no phases of earlier steps are needed
             training.run(min(left, _AT_ONCE))
             left -= _AT_ONCE
         training.finish()
         learned = training.parameters()
-        loss = held_out(job.course, learned)
+        loss = held_out(job.config, learned)
         # of NaN least and most are NaN; with numbers that are too large the loss is
         if not all(map(isfinite, (learned.min(), learned.max(), loss or 0.0))):
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
         self.trained = learned
-        steps = ceil(self._params.learn / job.course.batch)
+        steps = ceil(self._params.learn / job.config.batch)
         self._learned[case.id] = {
             "loss": loss,
-            "accuracy": held_out(job.course, learned, "accuracy"),
-            "epochs": steps * job.course.batch / job.course.data.count,
+            "accuracy": held_out(job.config, learned, "accuracy"),
+            "epochs": steps * job.config.batch / job.config.data.count,
         }
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
         batch, time = _examples(case), time_of(samples, confidence)
-        found = {"time": time, "examples_per_s": per_time(batch, time, "1/s")}
+        metrics = {"time": time, "examples_per_s": per_time(batch, time, "1/s")}
         if case.work.operations:
-            found["rate"] = per_time(case.work.operations, time, "FLOP/s")
-        found |= _phases(samples, time, PER / batch, confidence)
+            metrics["rate"] = per_time(case.work.operations, time, "FLOP/s")
+        metrics |= _phases(samples, time, PER / batch, confidence)
         if case.name == "step":
             each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
-            found["moved"] = _exactly(each * PER / batch, "B")
+            metrics["moved"] = _exactly(each * PER / batch, "B")
         if (account := self._accounts.get(case.id)) is not None and account.runs:
             stale = account.stale / max(account.exchanges, 1)
-            found["staleness"] = _exactly(stale, "1")
-            found["in_flight"] = _exactly(account.under_way / account.runs, "1")
+            metrics["staleness"] = _exactly(stale, "1")
+            metrics["in_flight"] = _exactly(account.under_way / account.runs, "1")
         learned = self._learned.get(case.id, {})
-        return found | {name: _exactly(x, "1") for name, x in learned.items() if x is not None}
+        return metrics | {name: _exactly(x, "1") for name, x in learned.items() if x is not None}
 
 
 def moved(job: Job, comm: str = "local") -> float:
-    """Return the bytes that a step moves between workers, all of them together.
+    """Return the bytes that a step moves between all workers.
 
     Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
-    center is the first worker's, but where devices of one process each go at their own pace: then
-    it is in host memory.
+    center is the first worker's, but in an asynchronous training of one process in host memory.
     """
-    n, nbytes = job.course.workers, job.course.task.parameters * _ITEM
-    rule = job.course.rule
+    n, nbytes = job.config.workers, job.config.network.parameters * _ITEM
+    rule = job.config.rule
     if n == 1:
         return 0.0
     if rule.kind == "easgd":
@@ -183,7 +182,7 @@ def moved(job: Job, comm: str = "local") -> float:
     if rule.kind == "gosgd":
         return rule.chance * n * nbytes
     name = "ring" if job.algorithm == "native" else job.algorithm
-    steps = schedule(name, n, job.course.task.parameters).steps
+    steps = schedule(name, n, job.config.network.parameters).steps
     return float(_ITEM * sum(t.length for step in steps for t in step.transfers))
 
 
@@ -192,29 +191,29 @@ def _examples(case: Case) -> int:
     return int(case.params["batch"]) * int(case.params["steps"])
 
 
-def check_asked(bindings: Sequence[Binding], params: Params) -> None:
+def check_request(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be trained.
 
     Raises:
         QuestionError: a batch has fewer examples than there are devices; what is learned ends
-            before any device has met the centre that it is taken from.
+            before any device has exchanged with the center that it is taken from.
     """
     scaling, count = params.scaling, len(bindings)
     least = max((rule.tau for rule in params.rules if rule.kind == "easgd"), default=0)
     least *= scaling.batch(count)
     if 0 < params.learn < least and count > 1:
-        said = f"no device meets the centre of easgd within {params.learn} examples"
-        raise QuestionError(said, f"take --learn {least} or more, or a smaller --tau")
+        message = f"no device meets the centre of easgd within {params.learn} examples"
+        raise QuestionError(message, f"take --learn {least} or more, or a smaller --tau")
     if scaling.how == "strong" and scaling.examples < len(bindings):
-        said = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
-        raise QuestionError(said, f"take --batch {len(bindings)} or more, or fewer names")
+        message = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
+        raise QuestionError(message, f"take --batch {len(bindings)} or more, or fewer names")
 
 
 def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
     """Yield the layers of each network, and which part of a batch each device takes."""
-    for task in params.tasks:
-        yield f"network {task.name}: {task.parameters:,} parameters, {params.optimizer}"
-        yield from (f"  {line}" for line in task.about())
+    for network in params.networks:
+        yield f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"
+        yield from (f"  {line}" for line in network.about())
     for count in counts(len(bindings)):
         yield divided(bindings[:count], params)
 
@@ -223,57 +222,59 @@ def divided(bindings: Sequence[Binding], params: Params) -> str:
     """Return which part of a batch each device takes, and the dropped remainder."""
     parts, batch = params.parts(len(bindings)), params.scaling.batch(len(bindings))
     each = ", ".join(f"{b.name} {part}" for b, part in zip(bindings, parts, strict=True))
-    said = f"batch of {sum(parts)}: {each}"
+    message = f"batch of {sum(parts)}: {each}"
     if params.split == "weighted" and not params.rates:
-        return f"{said}, until the rates are measured"
-    return f"{said}; {batch - sum(parts)} of {batch} dropped" if sum(parts) < batch else said
+        return f"{message}, until the rates are measured"
+    return f"{message}; {batch - sum(parts)} of {batch} dropped" if sum(parts) < batch else message
 
 
 def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
     """Measure the examples per second of each device, all computing, on the largest network."""
     if len(bindings) == 1 or workers.skip(bindings) is not None:
         return ()
-    task = max(params.tasks, key=lambda task: task.parameters)
+    network = max(params.networks, key=lambda network: network.parameters)
     names = tuple(binding.name for binding in bindings)
-    job = job_of(params, Spec(task.name, "", names, whole=False))
+    job = job_of(params, Spec(network.name, "", names, whole=False))
     training = workers.training(job)
     training.poison()
     for _ in range(2):  # the first one is slower
         training.record()
         training.run(_PILOT)
         training.finish()
-    spent, counts = training.spent(), job.course.counts
+    spent, counts = training.spent(), job.config.counts
     workers.begin()
     return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 
 
-def _group(bindings: Sequence[Binding], workers: Workers, params: Params, task: Task) -> Group:
+def _group(
+    bindings: Sequence[Binding], workers: Workers, params: Params, network: Trainable
+) -> Group:
     """Return the cases of a network: whole steps on one device and on all matter most.
 
     What is to be learned is learned by every step, however long that takes.
     """
-    cases = tuple(_cases(bindings, workers, params, task))
-    steps = tuple(place for place, case in enumerate(cases) if case.name == "step")
-    ends = (1, len(bindings))
+    cases = tuple(_cases(bindings, workers, params, network))
+    steps = tuple(index for index, case in enumerate(cases) if case.name == "step")
+    extremes = (1, len(bindings))
 
-    def rank(place: int) -> tuple[bool, bool]:
-        return place not in steps, len(cases[place].bindings) not in ends
+    def rank(index: int) -> tuple[bool, bool]:
+        return index not in steps, len(cases[index].bindings) not in extremes
 
-    order = tuple((place,) for place in sorted(range(len(cases)), key=rank))
+    order = tuple((index,) for index in sorted(range(len(cases)), key=rank))
     learns = bool(params.learn)
-    return Group(cases, task.name, (steps,) if learns else order, COMPARABLE, insists=learns)
+    return Group(cases, network.name, (steps,) if learns else order, COMPARABLE, insists=learns)
 
 
 def _cases(
-    bindings: Sequence[Binding], workers: Workers, params: Params, task: Task
+    bindings: Sequence[Binding], workers: Workers, params: Params, network: Trainable
 ) -> Iterator[Case]:
     references: dict[str, str] = {}
     for count in counts(len(bindings)):
         used = tuple(bindings[:count])
-        for name, keys in _asked(params, workers, task, count):
+        for name, keys in _requested_cases(params, workers, network, count):
             skip = workers.skip(used)
             batch = sum(params.parts(count))
-            operations = task.operations(batch * int(keys["steps"]))
+            operations = network.operations(batch * int(keys["steps"]))
             work = Work(count if operations else 0, operations)
             against = references.get(name) if count > 1 and skip is None else None
             case = Case(KEY, name, {**keys, "batch": batch}, used, work, against, skip)
@@ -282,12 +283,12 @@ def _cases(
             yield case
 
 
-def _asked(
-    params: Params, workers: Workers, task: Task, count: int
+def _requested_cases(
+    params: Params, workers: Workers, network: Trainable, count: int
 ) -> Iterator[tuple[str, dict[str, Param]]]:
     """Yield each case on so many devices; on one no rule exchanges anything, and one row does."""
     keys: dict[str, Param] = {
-        "network": task.name,
+        "network": network.name,
         "scaling": params.scaling.how,
         "comm": workers.comm,
     }
@@ -295,16 +296,16 @@ def _asked(
         keys["split"] = params.split
     if "compute" in params.cases:
         yield "compute", {**keys, "input": "kept", "steps": 1}
-    keys["input"] = "kept" if params.kept else "made"
+    keys["input"] = "kept" if params.reuse_batch else "made"
     for rule in params.rules[: 1 if count == 1 else None] if "step" in params.cases else ():
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
             more |= {"algorithm": params.algorithm, "average": rule.average}
         elif rule.kind == "easgd" and count > 1:
-            meetings = ceil(_APACE / rule.tau) if rule.asynchronous else 1
-            more["steps"] = rule.tau * meetings  # a round holds whole ones
+            exchanges = ceil(_ASYNCHRONOUS_STEPS / rule.tau) if rule.asynchronous else 1
+            more["steps"] = rule.tau * exchanges  # a round holds whole ones
         elif rule.asynchronous and count > 1:
-            more["steps"] = _APACE
+            more["steps"] = _ASYNCHRONOUS_STEPS
         yield "step", {**keys, **more}
 
 
@@ -313,16 +314,16 @@ def _phases(
 ) -> dict[str, Estimate]:
     """Return what the phases take of the median time, by their shares of all that was measured.
 
-    So they add up to it, and what is done now and then has its part.
+    So they add up to it, and what is not done in every step has its part.
     """
     whole = fmean(samples.seconds)
-    found = {}
+    phases = {}
     for phase, each in samples.phases.items():
-        ends = stats.mean(each, confidence)
-        value, low, high = (max(s, 0.0) / whole * time.value * scale for s in ends)
+        interval = stats.mean(each, confidence)
+        value, low, high = (max(s, 0.0) / whole * time.value * scale for s in interval)
         known = Estimate(value, low, high, "s")
-        found[phase] = known if time.has_interval else Estimate.without_interval(value, "s")
-    return found
+        phases[phase] = known if time.has_interval else Estimate.without_interval(value, "s")
+    return phases
 
 
 def _gains(speedup: Estimate | None, count: int) -> dict[str, Estimate]:
@@ -343,31 +344,31 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
     for each rule on each number of devices. Of processes that is in the host's memory, and each of
     them has parameters of its own there.
     """
-    beside, memory = list(workers.beside(bindings)), {"host": 0}
-    most, apart = params.most(len(bindings)), workers.comm == "mpi"
-    for task in params.tasks:
-        parameters = task.parameters * _ITEM
-        batch = max(task.memory(most) - 2 * parameters, 0)  # on the host no more than there
-        each = task.memory(most) + STATES[params.optimizer] * parameters
-        host = (len(beside) if apart else 1) * 5 * parameters + len(beside) * batch
-        taken = dict.fromkeys((b.device.id for b in beside), 0)
-        for binding in beside:
+    local, memory = list(workers.local_bindings(bindings)), {"host": 0}
+    most, processes = params.most(len(bindings)), workers.comm == "mpi"
+    for network in params.networks:
+        parameters = network.parameters * _ITEM
+        batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there
+        each = network.memory(most) + STATES[params.optimizer] * parameters
+        host = (len(local) if processes else 1) * 5 * parameters + len(local) * batch
+        taken = dict.fromkeys((b.device.id for b in local), 0)
+        for binding in local:
             taken[binding.device.id] += each
-        for owner, nbytes in _rooms(bindings, params, task):
-            if owner is None or (apart and owner in beside):
+        for owner, nbytes in _rooms(bindings, params, network):
+            if owner is None or (processes and owner in local):
                 host += nbytes
-            elif owner in beside:
+            elif owner in local:
                 taken[owner.device.id] += nbytes
-        for place, nbytes in {**taken, "host": host}.items():
-            memory[place] = max(memory.get(place, 0), nbytes)
+        for device, nbytes in {**taken, "host": host}.items():
+            memory[device] = max(memory.get(device, 0), nbytes)
     return memory
 
 
 def _rooms(
-    bindings: Sequence[Binding], params: Params, task: Task
+    bindings: Sequence[Binding], params: Params, network: Trainable
 ) -> Iterator[tuple[Binding | None, int]]:
     """Yield the bytes that a worker takes for an exchange, or with None the host's sum."""
-    nbytes = task.parameters * _ITEM
+    nbytes = network.parameters * _ITEM
     for count in counts(len(bindings))[1:] if "step" in params.cases else ():
         for rule in params.rules:
             if rule.name == "bsp" and params.algorithm == "host":
@@ -376,11 +377,11 @@ def _rooms(
                 yield None, (1 if rule.kind == "easgd" else 2 * count) * nbytes
             for number, binding in enumerate(bindings[:count]):
                 if rule.name == "bsp":
-                    yield binding, _scratch(params.algorithm, count, number, task.parameters)
+                    yield binding, _scratch(params.algorithm, count, number, network.parameters)
                 elif rule.kind == "gosgd" or rule.asynchronous:
                     yield binding, nbytes
                 elif number == 0:
-                    yield binding, 2 * nbytes  # the centre, and who meets it
+                    yield binding, 2 * nbytes  # the center, and a receive buffer
 
 
 def _scratch(algorithm: str, count: int, number: int, length: int) -> int:

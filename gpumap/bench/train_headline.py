@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.judge.ceilings import ENOUGH
-from gpumap.judge.doubts import about, alone, doubtful, thin_others, unsupported
-from gpumap.judge.phrases import interval, others, percent, said, value
+from gpumap.judge.doubts import about, doubtful, other_doubts, single_device, unsupported
+from gpumap.judge.phrases import answer, interval, others, percent, value
 from gpumap.text import middle
 from gpumap.training.steps import PHASES
 
@@ -36,7 +36,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     several = [row for row in rows if len(row.case.names) == most]
     best = max(several, key=_speedup)
     if most == 1:
-        return alone(report, best, "{} trains {} examples", "examples_per_s", end)
+        return single_device(report, best, "{} trains {} examples", "examples_per_s", end)
     if (doubt := doubtful(report, best, "speedup", end)) is not None:
         return doubt
     gain, rate = best.metrics["speedup"], best.metrics.get("examples_per_s")
@@ -46,9 +46,9 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     text += f"{by} ({interval(gain)}; {most} is ideal)"
     if gain.value >= ENOUGH * most:
         much = f": {rate.value:,.0f}/s." if rate is not None else "."
-        more = thin_others(report, best)
-        return said(report, "good", (f"{text}{much}", *more), about(best, "speedup"), end)
-    return said(report, "below", (f"{text}. {_why(best)}.",), about(best, "speedup"), end)
+        more = other_doubts(report, best)
+        return answer(report, "good", (f"{text}{much}", *more), about(best, "speedup"), end)
+    return answer(report, "below", (f"{text}. {_why(best)}.",), about(best, "speedup"), end)
 
 
 def _speedup(row: Measurement) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
-from gpumap.judge.ceilings import few, founded
+from gpumap.judge.ceilings import conclusive, too_few
 from gpumap.model import Estimate
 from gpumap.report.cells import spread
 from gpumap.report.table import estimate
@@ -38,8 +38,8 @@ def title(case: Case) -> str:
 
 
 def _waited(row: Measurement, *phases: str) -> str:
-    found = [row.metrics[phase].value for phase in phases if phase in row.metrics]
-    return _seconds(sum(found)) if found else "-"
+    seconds = [row.metrics[phase].value for phase in phases if phase in row.metrics]
+    return _seconds(sum(seconds)) if seconds else "-"
 
 
 def _moved(row: Measurement) -> str:
@@ -64,7 +64,7 @@ def _accuracy(row: Measurement) -> str:
 
 def binds(row: Measurement) -> str | None:
     """Return what most of a row's time goes into; of too few samples nothing is concluded."""
-    if "compute" not in row.metrics or few(row):
+    if "compute" not in row.metrics or too_few(row):
         return None
     spent = {
         word: sum(row.metrics[phase].value for phase in phases) for word, phases in _BINDS.items()
@@ -91,19 +91,19 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
         for row in pairs
         if "speedup" in row.metrics
     }
-    paying = [name for name in networks if name in gains and gains[name].low > 1.0]
-    if len(networks) == 1 or not gains or len(founded(pairs)) < len(pairs):
+    faster = [name for name in networks if name in gains and gains[name].low > 1.0]
+    if len(networks) == 1 or not gains or len(conclusive(pairs)) < len(pairs):
         return
-    if not paying:
+    if not faster:
         yield "a second device pays for none of these networks"
-    elif networks[networks.index(paying[0]) :] == paying:
-        yield f"a second device breaks even at {paying[0]}: {estimate(gains[paying[0]])} times"
+    elif networks[networks.index(faster[0]) :] == faster:
+        yield f"a second device breaks even at {faster[0]}: {estimate(gains[faster[0]])} times"
     else:
-        yield f"a second device pays for {', '.join(paying)}, and not for all that are larger"
+        yield f"a second device pays for {', '.join(faster)}, and not for all that are larger"
 
 
 def rule(case: Case) -> str:
-    """Return how results are exchanged, in the words of a table."""
+    """Return how results are exchanged, as a table's text."""
     step = StepKey.of(case)
     average = " of parameters" if step.average == "parameters" else ""
     return f"{step.rule}{average} {step.algorithm}".rstrip()

@@ -9,13 +9,13 @@ from gpumap.bench.registry import specified
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
     amount,
+    answer,
     capital,
     every,
     interval,
     names,
     percent,
     roughly,
-    said,
     value,
 )
 from gpumap.units import counted
@@ -47,7 +47,9 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return doubt
     cost, model = _cost(copy, metric), _model(fit)
     found = _shared(report, rows, (cost, *model), end) or _slow(report, rows, cost, end)
-    return found or said(report, "good", (cost, *model, *_evens(report)), about(copy, metric), end)
+    return found or answer(
+        report, "good", (cost, *model, *_evens(report)), about(copy, metric), end
+    )
 
 
 def _plain(fit: Fit) -> bool:
@@ -74,7 +76,7 @@ def _shared(
         count, who = 2, "Both ways at once"
     text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
     sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report)[:1], *alone[1:])
-    return said(report, "below", sentences, about(row, "speedup"), end)
+    return answer(report, "below", sentences, about(row, "speedup"), end)
 
 
 def _is_slow(row: Measurement) -> bool:
@@ -96,7 +98,7 @@ def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> H
     text = f"Copies {_where(row)} ({row.case.name}) are slow: {value(rate)} ({interval(rate)})."
     more = (f"{counted(len(found) - 1, 'more row')} too.",) if len(found) > 1 else ()
     sentences = (text, f"{capital(because(row))}.", *more, cost)
-    return said(report, "below", sentences, about(row, "bandwidth"), end)
+    return answer(report, "below", sentences, about(row, "bandwidth"), end)
 
 
 # --- the model
@@ -107,7 +109,7 @@ def _unmodelled(report: Report, copy: Measurement, fit: Fit, metric: str) -> Hea
     figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
     text = f"No model of the copies: {_why_unmodelled(report, fit)}."
     more = f"Measured: {roughly(figure)} for {nbytes} {_where(copy)}."
-    return said(report, "untrusted", (text, more), about(copy, metric))
+    return answer(report, "untrusted", (text, more), about(copy, metric))
 
 
 def _why_unmodelled(report: Report, fit: Fit) -> str:

@@ -70,6 +70,6 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     too, which no cache holds. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.app.workers import Exchanges, measure_exchanges
+    from gpumap.app.workers import ExchangeOptions, measure_exchanges
 
-    measure_exchanges(request, Exchanges(**options), comm)
+    measure_exchanges(request, ExchangeOptions(**options), comm)

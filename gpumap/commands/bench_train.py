@@ -141,6 +141,6 @@ def train(request: Request, *, comm: str | None, checkpoint: Path | None, **opti
     Every worker's gradient is verified. A step makes a batch, copies it, computes the gradient,
     exchanges it and updates the parameters; the table has each of them.
     """
-    from gpumap.app.trainings import Trainings, measure_training
+    from gpumap.app.trainings import TrainingOptions, measure_training
 
-    measure_training(request, Trainings(**options), comm, checkpoint)
+    measure_training(request, TrainingOptions(**options), comm, checkpoint)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Target
     from gpumap.app.program import Program
-    from gpumap.judge.compare import Against
+    from gpumap.judge.compare import Baseline
     from gpumap.judge.exit_status import Gate
     from gpumap.judge.limits import Limit
 
@@ -233,7 +233,7 @@ def _terms_parameters(wrapped: Any) -> Any:
     return wrapped
 
 
-def _against(options: dict[str, Any]) -> Against | None:
+def _against(options: dict[str, Any]) -> Baseline | None:
     """Take the base from the options, and how it is compared; terms without one are an error.
 
     Raises:

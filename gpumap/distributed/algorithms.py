@@ -73,20 +73,20 @@ def split(
     if policy not in SPLITS:
         raise QuestionError(f'no split is called "{policy}"', f"it is one of {', '.join(SPLITS)}")
     if not (hasattr(total, "__index__") and hasattr(parts, "__index__")) or total < 0 or parts < 1:
-        said = f"{total!r} examples cannot be split over {parts!r} devices"
-        raise QuestionError(said, "give whole numbers: 0 examples or more, and 1 device or more")
+        message = f"{total!r} examples cannot be split over {parts!r} devices"
+        raise QuestionError(message, "give whole numbers: 0 examples or more, and 1 device or more")
     if policy == "balanced":
         return balanced(total, parts)
     if policy != "weighted":
         each, more = divmod(total, parts)
         return (each,) * (parts - 1) + (each + (more if policy == "keras" else 0),)
     if rates is None or len(rates) != parts or not all(0 < rate < inf for rate in rates):
-        said = f"weighted takes {parts} rates above 0, one of each device, not {rates}"
-        raise QuestionError(said, "give a positive number for each device")
-    found = [int(total * (rate / fsum(rates))) for rate in rates]
-    for _ in range(total - sum(found)):  # to whoever ends first with one more
-        found[min(range(parts), key=lambda n: (found[n] + 1) / rates[n])] += 1
-    return tuple(found)
+        message = f"weighted takes {parts} rates above 0, one of each device, not {rates}"
+        raise QuestionError(message, "give a positive number for each device")
+    counts = [int(total * (rate / fsum(rates))) for rate in rates]
+    for _ in range(total - sum(counts)):  # to whoever ends first with one more
+        counts[min(range(parts), key=lambda n: (counts[n] + 1) / rates[n])] += 1
+    return tuple(counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one rank does in a step; receives that add do so in this order."""
+    """Sends and receives of one rank in a step; receives that add do so in this order."""
 
     sends: tuple[Transfer, ...]
     receives: tuple[Transfer, ...]
@@ -175,9 +175,9 @@ def _host(ranks: int, length: int, _: int | None, operation: str) -> Iterator[St
         yield _step((Transfer(rank, 0, *parts[rank], add=False) for rank in others), 0)
     else:
         for rank in others:
-            yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # nobody else's is needed
-    ends = parts if operation == "reduce-scatter" else whole
-    back = (Transfer(0, rank, *ends[rank], add=False) for rank in others)
+            yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # no other transfer is needed
+    returned = parts if operation == "reduce-scatter" else whole
+    back = (Transfer(0, rank, *returned[rank], add=False) for rank in others)
     yield _step(back, 1 if operation == "all-gather" else ranks - 1)
 
 
@@ -239,9 +239,9 @@ ALGORITHMS: dict[str, Callable[[int, int, int | None, str], Iterator[Step]]] = {
 }
 
 
-def _pairs(ranks: int, apart: int) -> list[tuple[int, int]]:
-    """Return the roots of neighbouring subtrees that are so far apart."""
-    return [(rank, rank + apart) for rank in range(0, ranks - apart, 2 * apart)]
+def _pairs(ranks: int, distance: int) -> list[tuple[int, int]]:
+    """Return the roots of neighbouring subtrees at this distance."""
+    return [(rank, rank + distance) for rank in range(0, ranks - distance, 2 * distance)]
 
 
 def slices(length: int, ranks: int) -> list[tuple[int, int]]:

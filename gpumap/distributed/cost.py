@@ -1,7 +1,7 @@
 """Cost models of exchanges, and what they predict of data-parallel steps on more devices.
 
 A message of n bytes takes latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994). Each
-rank has one port, which sends and receives at once; messages that are posted together share its
+rank has one port, which sends and receives at once; messages that are posted at once share its
 bandwidth, and their latencies overlap. Adding is taken as free. So this is what the schedules in
 `algorithms.py` cost, for S bytes and N ranks, and nothing at all where N is 1:
 
@@ -22,8 +22,8 @@ whatever N is.
              speed-up = N compute / step(N)
 
 The exchange comes after the compute; nothing overlaps. Where the batch is known, the largest part
-of its split counts, and devices beyond its examples do nothing. A figure's interval is what those
-of latency and bandwidth allow together: both at their best, both at their worst; without an
+of its split counts, and devices beyond its examples do nothing. A metric's interval is what those
+of latency and bandwidth allow jointly: both at their best, both at their worst; without an
 interval of theirs there is none.
 """
 
@@ -53,7 +53,7 @@ class Link:
         return cls((model.Line(latency, 1.0 / bandwidth),))
 
     def seconds(self, nbytes: float, messages: int = 1) -> float:
-        """Return what messages of this size take that one port sends together."""
+        """Return the seconds of messages of this size that one port sends at once."""
         line = [line for line in self.lines if line.start <= nbytes][-1]
         return line.seconds(nbytes) + (messages - 1) * line.per_byte * nbytes
 
@@ -122,8 +122,8 @@ GIVEN = "given"
 
 def given_link(latency: float, bandwidth: float) -> LinkCost:
     """Return a link of seconds and bytes per second that someone named: without an interval."""
-    ends = model.Estimate(latency, latency, latency, "s"), model.Estimate(*(bandwidth,) * 3, "B/s")
-    return model.LinkCost(GIVEN, *ends, (model.Line(latency, 1.0 / bandwidth),))
+    costs = model.Estimate(latency, latency, latency, "s"), model.Estimate(*(bandwidth,) * 3, "B/s")
+    return model.LinkCost(GIVEN, *costs, (model.Line(latency, 1.0 / bandwidth),))
 
 
 def measured_link(fit: Fit) -> LinkCost:
@@ -132,14 +132,14 @@ def measured_link(fit: Fit) -> LinkCost:
 
 
 def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
-    """Return the link on which half of the bytes take longest: it is what a ring waits for."""
+    """Return the link on which half of the bytes take longest: a ring waits for it."""
     return max(links, key=lambda cost: _links(cost)[0].seconds(nbytes / 2))
 
 
 def predicted(
     question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
-    """Return the question with its forecasts, algorithm by algorithm, and what pays."""
+    """Return the question with its forecasts and break-even points, by algorithm."""
     forecasts = [_forecast(question, name, n) for name in algorithms for n in devices]
     payoffs = [
         _payoff(question, name, [f for f in forecasts if f.algorithm == name])
@@ -159,23 +159,23 @@ def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forec
 def _step(
     question: Prediction, compute: float, devices: int, comm: Estimate
 ) -> dict[str, Estimate]:
-    """Return what a step comes to with an exchange of these seconds."""
+    """Return the metrics of a step with an exchange of these seconds."""
     strong = question.scaling == "strong"
-    alone = compute * (_part(question, devices) if strong else 1.0)
+    part = compute * (_part(question, devices) if strong else 1.0)
     work = 1.0 if strong else float(devices)  # in batches
-    time = model.Estimate(alone + comm.value, alone + comm.low, alone + comm.high, "s")
-    found = {
+    time = model.Estimate(part + comm.value, part + comm.low, part + comm.high, "s")
+    metrics = {
         "time": time,
         "speedup": _rate(work * compute, time, "1"),
         "efficiency": _rate(work * compute / devices, time, "1"),
     }
     if question.batch is not None:
-        found["examples_per_s"] = _rate(work * question.batch, time, "1/s")
-    return found
+        metrics["examples_per_s"] = _rate(work * question.batch, time, "1/s")
+    return metrics
 
 
 def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Forecast]) -> Payoff:
-    """Return from which compute time on two devices are faster, and from which batch on."""
+    """Return the break-even compute time of two devices, and the break-even batch."""
     comm = _exchange(question, algorithm, 2)
     times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
     metrics = {"from_compute": _times(comm, times, "s")}
@@ -185,11 +185,11 @@ def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Fore
         metrics["from_batch"] = _times(comm, times * question.batch / question.compute, "1")
     best = max(forecasts, key=lambda forecast: forecast.metrics["speedup"].value)
     return model.Payoff(
-        algorithm, metrics, _pays(question.compute, metrics["from_compute"]), best.devices
+        algorithm, metrics, _breaks_even(question.compute, metrics["from_compute"]), best.devices
     )
 
 
-def _pays(compute: float, needed: Estimate) -> Literal["yes", "no", "unclear"]:
+def _breaks_even(compute: float, needed: Estimate) -> Literal["yes", "no", "unclear"]:
     if needed.low <= compute <= needed.high and needed.low < needed.high:
         return "unclear"
     return "yes" if compute > needed.value else "no"

@@ -84,7 +84,7 @@ class LocalExchange:
             session.synchronize()
 
     def _moves(self, step: Step) -> Iterator[_Move]:
-        """Yield the transfers of a step; what one rank adds lies side by side in its scratch."""
+        """Yield the transfers of a step; what one rank adds is contiguous in its scratch."""
         used = [0] * len(self._sessions)
         for transfer in step.transfers:
             start = used[transfer.receiver]
@@ -95,12 +95,12 @@ class LocalExchange:
         elements = slice(transfer.start, transfer.stop)
         source = self._buffers[transfer.sender][elements]
         place = self._buffers[transfer.receiver][elements]
-        ends = transfer.sender, transfer.receiver
+        ranks = transfer.sender, transfer.receiver
         if not transfer.add:
-            return _Move(*ends, source, place, None, transfer.length)
+            return _Move(*ranks, source, place, None, transfer.length)
         scratch = self._scratch[transfer.receiver]
         assert scratch is not None
-        return _Move(*ends, source, scratch[free], place, transfer.length)
+        return _Move(*ranks, source, scratch[free], place, transfer.length)
 
     def _queue(self, moves: Sequence[_Move]) -> Iterator[Route]:
         """Queue a step: every copy first, so that no sum gets ahead of what is sent."""
@@ -131,38 +131,38 @@ class HostSum:
         """Take host memory for what comes from each session, and for the sum, if none is given.
 
         The sum has a place of its own: a session that is ahead may send its next numbers while
-        another one has not fetched the sum yet.
+        another one has not read the sum yet.
 
         Raises:
             OutOfMemory: there is no room for it.
         """
-        self._ends = list(zip(sessions, buffers, strict=True))
+        self._pairs = list(zip(sessions, buffers, strict=True))
         self._operation = operation
         self._parts = [slice(*each) for each in slices(buffers[0].shape[0], len(buffers))]
         self._room = room or [landing(buffer) for buffer in (*buffers, buffers[0])]
-        *self._landings, self._total = self._room
+        *self._staging, self._total = self._room
 
     def at(self, buffers: Sequence[Buffer]) -> HostSum:
         """Return the same exchange of other buffers, with the host memory of this one."""
-        sessions = [session for session, _ in self._ends]
+        sessions = [session for session, _ in self._pairs]
         return HostSum(sessions, buffers, self._operation, self._room)
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
         gathers, scatters = self._operation == "all-gather", self._operation == "reduce-scatter"
-        landings = [self._total] * len(self._ends) if gathers else self._landings
-        self._copy(landings, down=True, parted=gathers)
+        staging = [self._total] * len(self._pairs) if gathers else self._staging
+        self._copy(staging, down=True, parted=gathers)
         self.finish()
-        total, *others = landings
+        total, *others = staging
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             for other in others if has_data(total) and not gathers else ():
                 total = np.add(total, other, out=self._total)
-        self._copy([total] * len(self._ends), down=False, parted=scatters)
+        self._copy([total] * len(self._pairs), down=False, parted=scatters)
         return frozenset()
 
     def _copy(self, arrays: Sequence[Array], *, down: bool, parted: bool) -> None:
         """Queue the copies between each session and its array: of all, or of its slice alone."""
-        for (session, buffer), array, part in zip(self._ends, arrays, self._parts, strict=True):
+        for (session, buffer), array, part in zip(self._pairs, arrays, self._parts, strict=True):
             if parted and part.start == part.stop:
                 continue
             there, here = (buffer[part], array[part]) if parted else (buffer, array)
@@ -173,7 +173,7 @@ class HostSum:
 
     def finish(self) -> None:
         """Wait until every rank has its sum."""
-        for session, _ in self._ends:
+        for session, _ in self._pairs:
             session.synchronize()
 
 
@@ -205,9 +205,9 @@ def send(source: Buffer, target: Buffer) -> Route:
 
 
 def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:
-    """Return room for what a rank takes in at once; None where it adds nothing."""
+    """Return scratch for what a rank receives at once; None where it adds nothing."""
     most = max((turn.scratch for turn in plan.turns(rank)), default=0)
     if not most:
         return None
-    found: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))
-    return found
+    result: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))
+    return result

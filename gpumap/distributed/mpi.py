@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
 AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
-_SHOWN = 200  # characters of what the loader says
+_SHOWN = 200  # characters of the loader's message
 
 
 def load() -> Any:
@@ -104,23 +104,23 @@ class MpiExchange:
 
     def _post(self, number: int, turn: Turn) -> list[Any]:
         """Begin every receive of a step, then every send; return what to wait for."""
-        comm, places, sent = self._comm, self._places(number, turn), self._sent(number, turn)
-        requests = [comm.Irecv(_bits(place), t.sender) for t, place in places]
+        comm, targets, sent = self._comm, self._targets(number, turn), self._sent(number, turn)
+        requests = [comm.Irecv(_bits(place), t.sender) for t, place in targets]
         return requests + [comm.Isend(_bits(array), t.receiver) for t, array in sent]
 
     def _end(self, number: int, requests: list[Any]) -> None:
         """Wait for a step, and add or put what came to its place, in the order of its turn."""
         for request in requests:
             request.Wait()
-        for transfer, came in self._places(number, self._turns[number]):
+        for transfer, received in self._targets(number, self._turns[number]):
             place = self._of(transfer)
             if transfer.add:
-                np.add(place, came, out=place)
+                np.add(place, received, out=place)
             elif self._narrow:
-                place[:] = came
+                place[:] = received
 
-    def _places(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
-        """Yield where each receive of a step goes: its place, or a part of scratch."""
+    def _targets(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
+        """Yield the destination of each receive of a step: its place, or a part of scratch."""
         free, used = self._arriving[number % self._ahead], 0
         for transfer in turn.receives:
             if transfer.add or self._narrow:
@@ -143,8 +143,8 @@ class MpiExchange:
             yield transfer, narrow
 
     def _of(self, transfer: Transfer) -> Array:
-        found: Array = self._array[transfer.start : transfer.stop]
-        return found
+        result: Array = self._array[transfer.start : transfer.stop]
+        return result
 
     def _room(self, steps: Iterable[Sequence[Transfer]]) -> list[Array]:
         """Return scratch for each step that is under way at once, as large as any of them needs."""

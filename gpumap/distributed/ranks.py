@@ -1,4 +1,4 @@
-"""Ranks: which one this process is, by the variables of its launcher, and whether all live.
+"""Ranks: number of this process, by the variables of its launcher, and a watchdog for all.
 
     Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
     MPICH       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (Hydra; Intel MPI too)
@@ -8,9 +8,9 @@
 
 The first launcher in this order counts: srun may start mpirun, and both leave their variables.
 
-MPI itself names no rank that dies, stops or waits for ever. A thread of rank 0 looks at the
-processes of its node (/proc) and listens for the others, each of which has a thread that sends a
-sign of life. A thread, because the main one may be in a call of MPI that never returns.
+MPI itself names no rank that dies, stops or waits for ever. A thread of rank 0 watches the
+processes of its node (/proc) and receives the heartbeats of the others, each sent by a thread. A
+thread, because the main one may be in a call of MPI that never returns.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ VARIABLES: dict[str, tuple[str, str, str, str]] = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 }  # fmt: skip
 
-# what tells that a launcher has started this process: how all that it leaves to its ranks begins
-_LEFT = {
+# a variable that a launcher sets, and how the names of all that it sets begin
+_PREFIXES = {
     "OMPI_COMM_WORLD_RANK": (
         "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "PMIX_",
     ),
@@ -74,27 +74,27 @@ def launched(env: Mapping[str, str]) -> Launch | None:
         rank, size, local_rank, local_size = names
         if rank in env and size in env:
             most = _number(env, local_size) if local_size in env else None
-            place, ranks, local = (_number(env, name) for name in (rank, size, local_rank))
-            return _checked(Launch(by, place, ranks, local, most), names)
+            number, ranks, local = (_number(env, name) for name in (rank, size, local_rank))
+            return _checked(Launch(by, number, ranks, local, most), names)
     return None
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for processes that a rank starts: its place is not theirs."""
-    left = tuple(start for told, starts in _LEFT.items() if told in env for start in starts)
+    left = tuple(start for marker, starts in _PREFIXES.items() if marker in env for start in starts)
     return {name: value for name, value in env.items() if not name.startswith(left)}
 
 
-def _checked(found: Launch, names: tuple[str, str, str, str]) -> Launch:
+def _checked(launch: Launch, names: tuple[str, str, str, str]) -> Launch:
     rank, size, local_rank, local_size = names
-    most = found.size if found.local_size is None else min(found.size, found.local_size)
+    most = launch.size if launch.local_size is None else min(launch.size, launch.local_size)
     for name, value, limit, of in (
-        (rank, found.rank, found.size, size),
-        (local_rank, found.local_rank, most, local_size if found.local_size else size),
+        (rank, launch.rank, launch.size, size),
+        (local_rank, launch.local_rank, most, local_size if launch.local_size else size),
     ):
         if value >= limit:
-            raise _wrong(found.by, f"{name} is {value}, and {of} is {limit}")
-    return found
+            raise _wrong(launch.by, f"{name} is {value}, and {of} is {limit}")
+    return launch
 
 
 def _number(env: Mapping[str, str], name: str) -> int:
@@ -107,29 +107,29 @@ def _number(env: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _wrong(by: str, said: str) -> QuestionError:
+def _wrong(by: str, message: str) -> QuestionError:
     fix = "start it anew, or unset what an earlier launcher has left"
-    return QuestionError(f"the variables of {by} make no rank: {said}", fix)
+    return QuestionError(f"the variables of {by} make no rank: {message}", fix)
 
 
-class Lost(Protocol):
-    """What is done about ranks that died."""
+class OnLost(Protocol):
+    """Callback for ranks that died."""
 
-    def __call__(self, dead: Sequence[Seat], *, asked: bool) -> None:
-        """End the run; `asked`: this process, too, was told to end."""
+    def __call__(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
+        """End the run; `stop`: this process, too, is to end."""
 
 
-_EVERY = 0.1  # seconds between two looks
-_STOPPED = 0.5  # seconds between two looks that are no delay: the process was stopped
-_SIGN = 1.0  # seconds between two signs of life
-SILENT = 5.0  # seconds without one, after which a rank does not answer
+_POLL = 0.1  # seconds between two polls
+_STOPPED = 0.5  # seconds between two polls that are no delay: the process was stopped
+_HEARTBEAT = 1.0  # seconds between two heartbeats
+SILENT = 5.0  # seconds without a heartbeat, after which a rank does not answer
 _TAG = 1
-_ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+_FATAL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """A rank: who it is to a user, and where its process runs."""
+class RankInfo:
+    """A row of the rank table: number, name, host and process."""
 
     rank: int
     name: str  # of its entry in the map
@@ -137,8 +137,8 @@ class Seat:
     process: int
 
     @property
-    def words(self) -> str:
-        """Return it as a message names it: ``node/name (rank 1, process 4711)``."""
+    def label(self) -> str:
+        """Return the rank's name in messages: ``node/name (rank 1, process 4711)``."""
         return f"{self.host}/{self.name} (rank {self.rank}, process {self.process})"
 
 
@@ -151,8 +151,8 @@ def state(process: int) -> str | None:
         return None
 
 
-def stopped_beside(process: int) -> list[int]:
-    """Return the processes that are stopped and have the parent of `process`, as ranks have."""
+def stopped_siblings(process: int) -> list[int]:
+    """Return the stopped processes with the parent of `process`, as ranks have."""
     parent = _parent(process)
     if parent is None:  # no /proc
         return []
@@ -168,8 +168,8 @@ def _parent(process: int) -> int | None:
         return None
 
 
-class Signs:
-    """What a rank but the first does: it shows that it lives, and ends with the first one's time.
+class Heartbeat:
+    """Heartbeats of a rank to rank 0, until rank 0's time limit is over.
 
     Where rank 0 has not ended the run within its time limit, `late` is called.
     """
@@ -191,12 +191,12 @@ class Signs:
 
     def _send(self) -> None:
         sent: list[Any] = []
-        while not self._over.wait(_SIGN):
+        while not self._over.wait(_HEARTBEAT):
             if time.monotonic() > self._end:
                 self._late()
                 return
             sent = [request for request in sent if not request.Test()]
-            if len(sent) <= 1:  # who does not listen gets no heap of them
+            if len(sent) <= 1:  # do not pile them up where rank 0 does not receive
                 sent.append(self._comm.Isend(bytearray(1), 0, _TAG))
         for request in sent:
             request.Cancel()
@@ -204,23 +204,23 @@ class Signs:
 
 
 class Watch:
-    """What rank 0 does: it looks after the others; `lost` is called, once, when one has died.
+    """Watchdog of rank 0 for the other ranks; `lost` is called, once, when one has died.
 
-    `lost` gets the dead ones, and whether this process too was asked to end. mpirun, itself
-    interrupted, asks with a SIGCONT to processes that were not stopped; SIGTERM comes a second
+    `lost` gets the dead ones, and whether this process too is to end. mpirun, itself
+    interrupted, sends a SIGCONT to processes that were not stopped; SIGTERM comes a second
     later, and SIGKILL close behind it.
     """
 
-    def __init__(self, comm: Any, seats: Sequence[Seat], lost: Lost) -> None:
+    def __init__(self, comm: Any, table: Sequence[RankInfo], lost: OnLost) -> None:
         self._comm = comm
-        self._others = tuple(seats[1:])
-        self._host = seats[0].host
+        self._others = tuple(table[1:])
+        self._host = table[0].host
         self._lost = lost
-        self._heard = dict.fromkeys((seat.rank for seat in self._others), time.monotonic())
+        self._last_heartbeat = dict.fromkeys((info.rank for info in self._others), time.monotonic())
         self._over = threading.Event()
         self._signals: tuple[int, int] | None = None
         self._before = -1
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -228,7 +228,7 @@ class Watch:
             for end in self._signals:
                 os.set_blocking(end, False)
             self._before = signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
-            signal.signal(signal.SIGCONT, lambda *_: None)  # or the pipe would not hear of it
+            signal.signal(signal.SIGCONT, lambda *_: None)  # or the pipe would not get it
         self._thread.start()
         return self
 
@@ -242,44 +242,44 @@ class Watch:
             for end in self._signals:
                 os.close(end)
 
-    def silent(self) -> list[Seat]:
-        """Return the ranks that are stopped, or have given no sign of life for a while."""
+    def silent(self) -> list[RankInfo]:
+        """Return the ranks that are stopped, or have sent no heartbeat for a while."""
         now = time.monotonic()
         return [
-            seat
-            for seat in self._others
-            if now - self._heard[seat.rank] > SILENT
-            or (seat.host == self._host and state(seat.process) == "T")
+            info
+            for info in self._others
+            if now - self._last_heartbeat[info.rank] > SILENT
+            or (info.host == self._host and state(info.process) == "T")
         ]
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         before = time.monotonic()
-        while not self._over.wait(_EVERY):
+        while not self._over.wait(_POLL):
             now = time.monotonic()
             stopped, before = now - before > _STOPPED, now
-            came = self._came()
+            caught = self._received_signals()
             dead = [
-                seat
-                for seat in self._others
-                if seat.host == self._host and state(seat.process) in (None, "Z", "X")
+                info
+                for info in self._others
+                if info.host == self._host and state(info.process) in (None, "Z", "X")
             ]
-            asked = bool(_ENDS & came) or (signal.SIGCONT in came and not stopped and not dead)
-            if (dead or asked) and not self._over.is_set():
-                self._lost(dead, asked=asked)
+            stop = bool(_FATAL & caught) or (signal.SIGCONT in caught and not stopped and not dead)
+            if (dead or stop) and not self._over.is_set():
+                self._lost(dead, stop=stop)
                 return
             self._listen()
 
     def _listen(self) -> None:
-        sign = bytearray(1)
-        for seat in self._others:
-            while self._comm.Iprobe(seat.rank, _TAG):
-                self._comm.Recv(sign, seat.rank, _TAG)
-                self._heard[seat.rank] = time.monotonic()
+        beat = bytearray(1)
+        for info in self._others:
+            while self._comm.Iprobe(info.rank, _TAG):
+                self._comm.Recv(beat, info.rank, _TAG)
+                self._last_heartbeat[info.rank] = time.monotonic()
 
-    def _came(self) -> set[int]:
-        """Return the signals that came since the last look."""
-        came = b""
+    def _received_signals(self) -> set[int]:
+        """Return the signals received since the last poll."""
+        caught = b""
         if self._signals is not None:
             with suppress(BlockingIOError):
-                came = os.read(self._signals[0], 64)
-        return set(came)
+                caught = os.read(self._signals[0], 64)
+        return set(caught)

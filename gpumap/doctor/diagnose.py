@@ -1,7 +1,7 @@
 """The table of causes with a page for each, and the diagnosis of each name and framework.
 
 From evidence to one diagnosis for each name, from facts to one for each framework: every cause of
-the table is tried, in the order in which they are named. A framework's diagnosis has the device
+the table is tried, in the order of the table. A framework's diagnosis has the device
 that its `cuda:0` is, too. A page has a cause's meaning, how it is found, the fix, and the source.
 """
 
@@ -15,8 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumap.doctor import hardware, usage
-from gpumap.doctor.evidence import Named, Rule
-from gpumap.doctor.facts import Facts, Found, tables, version
+from gpumap.doctor.evidence import MapName, Rule
+from gpumap.doctor.facts import Facts, Match, tables, version
 from gpumap.doctor.framework_rules import causes
 from gpumap.doctor.usage import has_gpu, shown
 from gpumap.errors import Diagnostic, Exit
@@ -27,7 +27,7 @@ from gpumap.model import Diagnosis, Finding, Kind, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.doctor.evidence import Evidence, Measured, Shown
+    from gpumap.doctor.evidence import Evidence, Measured, Sign
     from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
     from gpumap.model import Binding, Certainty, DoctorVerdict, Estimate, Example
@@ -48,10 +48,10 @@ _HEADINGS = {
     "5": "Frameworks",
 }
 _USED: Final = "used"
-_WORSE = ("not used", "partly")  # what is named first
+_WORSE = ("not used", "partly")  # the worst verdicts, in order
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
 _MOST = 0.5  # of an example's time
-_TIMES = 1.5  # as long as one pass: that much can be seen
+_TIMES = 1.5  # as long as one pass: that much is measurable
 _NEAR = 2.0  # launches: computing that takes no more is launching
 _SHOWN = 3  # causes of a framework that are shown
 _SILENT = "the library sees no GPU, and nothing that was read says why"
@@ -59,12 +59,12 @@ _SILENT = "the library sees no GPU, and nothing that was read says why"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A rule, and what causes.toml says of it.
+    """A rule, and its texts of causes.toml.
 
-    code: GM and three digits, for ever: 1.. configuration, 2.. device and driver, 3.. machine,
-        4.. work. key: a word for it. text, fix: one line each, words of `Shown` in braces.
+    code: GM and three digits, fixed: 1.. configuration, 2.. device and driver, 3.. machine,
+        4.. work. key: a short name. text, fix: one line each, texts of `Sign` in braces.
     meaning, how, source: the sentences of its page.
-    usual: the fixes that its page names, where the fix itself depends on what was found.
+    usual: the fixes on its page, where the fix itself depends on the sign.
     """
 
     code: str
@@ -79,7 +79,7 @@ class Cause:
 
     @property
     def whose(self) -> str:
-        """Return what it is a cause of."""
+        """Return the subject of the cause."""
         return "A framework" if self.code.startswith("GM5") else "A name"
 
 
@@ -88,13 +88,13 @@ def table() -> Mapping[str, Cause]:
     """Return every cause by its code: its rule, and its texts of causes.toml."""
 
     def read(tables: Mapping[str, Any]) -> Mapping[str, Cause]:
-        found = {}
+        result = {}
         for code, texts in tables.items():
-            # those of frameworks look at facts, and at no name of a map
+            # those of frameworks test facts, and no name of a map
             other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
             texts["source"] = texts["source"].format_map(_CITED)
-            found[code] = Cause(code, RULES.get(code, other), **texts)
-        return found
+            result[code] = Cause(code, RULES.get(code, other), **texts)
+        return result
 
     return shipped("gpumap.doctor", "causes.toml", read)
 
@@ -109,16 +109,16 @@ def page(cause: Cause) -> Topic:
 
 
 def _plain(text: str) -> str:
-    """Return a text whose places for words stand in capitals."""
-    return _BRACES.sub(lambda found: found[1].upper(), text)
+    """Return a text with its fields in capitals."""
+    return _BRACES.sub(lambda match: match[1].upper(), text)
 
 
 def pages(word: str = "GM") -> tuple[Topic, ...]:
     """Return the pages of a code, of codes that begin so, or of a cause's key; without one all."""
-    asked, every = word.strip().casefold(), map(page, table().values())
+    query, every = word.strip().casefold(), map(page, table().values())
     if _WORD.fullmatch(word.strip()):
-        return tuple(one for one in every if one.name.casefold().startswith(asked))
-    return tuple(one for one in every if one.summary == asked.replace(" ", "-"))
+        return tuple(one for one in every if one.name.casefold().startswith(query))
+    return tuple(one for one in every if one.summary == query.replace(" ", "-"))
 
 
 def document() -> str:
@@ -140,78 +140,78 @@ def document() -> str:
 
 
 def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
-    """Return the diagnosis of each name; of a map that cannot be read one without a name."""
+    """Return the diagnosis of each name; one without a name for an invalid map."""
     if known.problems:
-        nobody = Named("", "", Kind.CPU)
-        return (replace(_diagnosis(known, nobody), name=None, requested=None),)
+        unnamed = MapName("", "", Kind.CPU)
+        return (replace(_diagnosis(known, unnamed), name=None, requested=None),)
     return tuple(_diagnosis(known, named) for named in known.names)
 
 
-def nothing_asked(known: Evidence, every: Iterable[Diagnosis]) -> bool:
-    """Return whether only cores that doctor chose itself were examined, and they work.
+def only_default_cores(known: Evidence, every: Iterable[Diagnosis]) -> bool:
+    """Return whether only default cores were examined, and they work.
 
     There is no map and no GPU. What slows such a core down is no fault of a set-up; a broken
     setting, a core that fails and one that was not examined stay a diagnosis.
     """
     if known.source is not None or known.problems or has_gpu(known):
         return False
-    found = [finding.code for one in every for finding in one.findings]
-    slow = all(RULES[code].exit is Exit.NO and code.startswith(_OF_WORK) for code in found)
+    codes = [finding.code for one in every for finding in one.findings]
+    slow = all(RULES[code].exit is Exit.NO and code.startswith(_OF_WORK) for code in codes)
     return slow and all(named.kind is Kind.CPU for named in known.names)
 
 
 def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
-    """Yield each diagnosis that is no good news, with the exit code that it stands for."""
+    """Yield each diagnosis with findings, and its exit code."""
     for diagnosis in every:
         if diagnosis.findings:
             yield diagnosis, exit_code(table()[one.code].rule.exit for one in diagnosis.findings)
 
 
-def _diagnosis(known: Evidence, named: Named) -> Diagnosis:
-    held = [each for each in _holding(known, named) if each[0].rule.verdict != _USED]
-    if any(_absence(cause, named) and not cause.rule.last for cause, _ in held):
-        held = [each for each in held if not each[0].rule.last]
-    held.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
-    verdict: DoctorVerdict = held[0][0].rule.verdict if held else _USED
+def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
+    active = [each for each in _active(known, named) if each[0].rule.verdict != _USED]
+    if any(_absence(cause, named) and not cause.rule.last for cause, _ in active):
+        active = [each for each in active if not each[0].rule.last]
+    active.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
+    verdict: DoctorVerdict = active[0][0].rule.verdict if active else _USED
     measured = named.measured
     return Diagnosis(
         named.name,
-        named.asked,
+        named.requested,
         verdict,
         _evidence(named),
-        tuple(_finding(cause, found) for cause, found in held),
+        tuple(_finding(cause, sign) for cause, sign in active),
         dict(measured.figures),
-        tuple(replace(each, found=_suffered(each, measured)) for each in measured.examples),
+        tuple(replace(each, found=_slowness(each, measured)) for each in measured.examples),
     )
 
 
-def _holding(known: Evidence, named: Named) -> Iterator[tuple[Cause, Shown]]:
+def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Sign]]:
     every = ((code, rule.test(known, named)) for code, rule in RULES.items())
-    yield from ((table()[code], found) for code, found in every if found is not None)
+    yield from ((table()[code], sign) for code, sign in every if sign is not None)
 
 
 def notes(known: Evidence) -> Iterator[Diagnostic]:
-    """Yield what is worth knowing of names that are used all the same."""
+    """Yield the notes on names that are used."""
     for named in known.names:
-        for cause, found in _holding(known, named):
+        for cause, sign in _active(known, named):
             if cause.rule.verdict == _USED:
-                note = _finding(cause, found)
-                code, said = cause.key, f"{note.code} {note.text}"
-                yield Diagnostic(code, said, hint=note.fix, severity="note", name=named.name)
+                note = _finding(cause, sign)
+                code, text = cause.key, f"{note.code} {note.text}"
+                yield Diagnostic(code, text, hint=note.fix, severity="note", name=named.name)
 
 
-def _absence(cause: Cause, named: Named) -> bool:
-    """Return whether a cause says why a name has no device: fixing others then changes nothing."""
+def _absence(cause: Cause, named: MapName) -> bool:
+    """Return whether a cause is why a name has no device: other fixes then change nothing."""
     return named.absent is not None and cause.rule.exit in (Exit.ABSENT, Exit.QUESTION)
 
 
-def _finding(cause: Cause, found: Shown) -> Finding:
-    text, fix = (each.format_map(found.words) for each in (cause.text, cause.fix))
-    return Finding(cause.code, cause.key, text, fix, dict(found.figures))
+def _finding(cause: Cause, sign: Sign) -> Finding:
+    text, fix = (each.format_map(sign.texts) for each in (cause.text, cause.fix))
+    return Finding(cause.code, cause.key, text, fix, dict(sign.figures))
 
 
-def _evidence(named: Named) -> str:
-    """Return what was seen of a device, in a line."""
+def _evidence(named: MapName) -> str:
+    """Return the evidence on a device in a line."""
     if named.device is None:
         return "no device"
     what = f"{named.device.name}, {named.device.backend}"
@@ -224,8 +224,8 @@ def _evidence(named: Named) -> str:
 # --- examples
 
 
-def _suffered(example: Example, measured: Measured) -> Finding | None:
-    """Return why calls on the device take longer than on the host, or a chain in its parts."""
+def _slowness(example: Example, measured: Measured) -> Finding | None:
+    """Return why calls are slower on the device than on the host, or a chain in its parts."""
     if example.workload == "chain":
         return _unfused(measured)
     shares, launch = example.shares, measured.figures.get("launch")
@@ -249,7 +249,7 @@ def _suffered(example: Example, measured: Measured) -> Finding | None:
 
 
 def _from(figure: Estimate | None) -> str:
-    """Return from which size on the device pays, where it clearly does at some."""
+    """Return the text of the break-even size, where that is certain."""
     if figure is None or figure.value < figure.high == math.inf:
         return ""
     if figure.value == math.inf:
@@ -267,43 +267,43 @@ def _unfused(measured: Measured) -> Finding | None:
 
 
 def diagnosis(
-    raw: Mapping[str, Any], commands: Mapping[str, str], seen: str, first: str = ""
+    raw: Mapping[str, Any], commands: Mapping[str, str], python: str, first: str = ""
 ) -> Diagnosis:
     """Return the diagnosis of a framework.
 
     Args:
-        raw: its facts, as metadata, the library and the machine tell them.
+        raw: its facts, of metadata, the library and the machine.
         commands: those of fixes: python, pip, installer, and conda where it installs packages.
-        seen: the interpreter as the user knows it.
-        first: which device its `cuda:0` is, in words.
+        python: the interpreter as the user requested it.
+        first: the text of its device numbers.
     """
     framework = str(raw.get("framework", ""))
     facts = Facts(raw, framework)
     name, version = facts.package
-    told = facts.text("framework_version")
-    loaded = f"imports as {told}" if told and told != version else ""
+    imported = facts.text("framework_version")
+    loaded = f"imports as {imported}" if imported and imported != version else ""
     listed = f"{name} {version}".strip() or "not installed"
     evidence = ", ".join(part for part in (listed, loaded, first) if part)
     loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
     if raw.get("worked") is True or loads:
-        return Diagnosis(framework, None, "used", evidence, interpreter=seen)
-    found = causes(facts) or (Found("GM537", facts.text("framework_says") or _SILENT),)
+        return Diagnosis(framework, None, "used", evidence, interpreter=python)
+    matches = causes(facts) or (Match("GM537", facts.text("framework_says") or _SILENT),)
     if not name:
-        found = (Found("GM536", f"{framework} has no metadata there", certain=True),)
-    words = _words(facts, commands)
-    findings = tuple(_found_in_facts(each, words) for each in found[:_SHOWN])
-    return Diagnosis(framework, None, "not used", evidence, findings, interpreter=seen)
+        matches = (Match("GM536", f"{framework} has no metadata there", certain=True),)
+    texts = _texts(facts, commands)
+    findings = tuple(_framework_finding(each, texts) for each in matches[:_SHOWN])
+    return Diagnosis(framework, None, "not used", evidence, findings, interpreter=python)
 
 
-def _found_in_facts(found: Found, words: Mapping[str, str]) -> Finding:
-    cause = table()[found.code]
-    text = cause.text.format_map({"what": found.what})
-    sure: Certainty = "certain" if found.certain else "likely"
-    fix = cause.fix.format_map({**words, "names": shlex.join(found.names)})
-    return Finding(found.code, cause.key, text, fix, certainty=sure)
+def _framework_finding(match: Match, texts: Mapping[str, str]) -> Finding:
+    cause = table()[match.code]
+    text = cause.text.format_map({"what": match.what})
+    sure: Certainty = "certain" if match.certain else "likely"
+    fix = cause.fix.format_map({**texts, "names": shlex.join(match.names)})
+    return Finding(match.code, cause.key, text, fix, certainty=sure)
 
 
-def _words(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
+def _texts(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
     """Return the commands of fixes, for this interpreter, the driver and the device."""
     offers, card = facts.driver_cuda, facts.capability
     fits = [
@@ -320,29 +320,29 @@ def _words(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
     return parts | {"install": known[facts.framework].format_map(parts)}
 
 
-def seats(
-    told: Sequence[Mapping[str, Any]], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
+def numbering(
+    raws: Sequence[Mapping[str, Any]], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
 ) -> str:
-    """Return which devices a framework's indices are, by UUID, with the map's names for them.
+    """Return the devices of a framework's indices, by UUID, with their names of the map.
 
-    An index counts the visible devices, in the driver's order: one that a library does not name by
-    UUID is the driver's of that place.
+    An index counts the visible devices, in the driver's order: one without a UUID of the
+    library is the driver's of that index.
     """
-    return "; ".join(_seat(index, each, visible, bindings) for index, each in enumerate(told))
+    return "; ".join(_numbered(index, each, visible, bindings) for index, each in enumerate(raws))
 
 
-def _seat(
-    index: int, told: Mapping[str, Any], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
+def _numbered(
+    index: int, raw: Mapping[str, Any], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
 ) -> str:
-    uuid = _bare(told.get("uuid"))
+    uuid = _bare(raw.get("uuid"))
     if not uuid and index < len(visible):
         uuid = _bare(visible[index].uuid)
     names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
-    what = f"{told.get('name', '')} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
+    what = f"{raw.get('name', '')} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
     whose = f", {', '.join(names)} of the map" if names else ""
     return f"cuda:{index} is {what.strip()}{whose}"
 
 
 def _bare(uuid: object) -> str:
-    """Return a UUID without what drivers put before it."""
+    """Return a UUID without the prefix of drivers."""
     return re.sub(r"^(GPU|MIG)-", "", str(uuid or ""), flags=re.IGNORECASE).lower()

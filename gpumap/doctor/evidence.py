@@ -1,6 +1,6 @@
-"""What was read and measured, on which every diagnosis stands, and what a rule says of it.
+"""The evidence of every diagnosis, read and measured, and the rules on it.
 
-Nothing here looks for anything.
+Nothing here gathers anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import DoctorVerdict  # noqa: TC004 - not read: it takes msgspec
 
-    Test = Callable[["Evidence", "Named"], "Shown | None"]
+    Test = Callable[["Evidence", "MapName"], "Sign | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A line of a program that sets what was read before: at the import of a library."""
+    """A line of a program that sets an option after it was read, at the import of a library."""
 
     line: int
     what: str  # as the program writes it
@@ -54,7 +54,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What the text of a program says of its configuration; the program is not run."""
+    """The configuration in the text of a program, which is not run."""
 
     path: str
     option: Late | None = None  # an option of Theano's
@@ -77,7 +77,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Nvidia:
-    """What NVIDIA's driver and NVML reported, queried in a child process."""
+    """Answers of NVIDIA's driver and NVML, queried in a child process."""
 
     driver: CudaDriver | None = None
     gpus: tuple[Gpu, ...] | None = None  # None: NVML does not answer
@@ -85,12 +85,12 @@ class Nvidia:
     code: int | None = None  # NVML's own, of nvml.h
     silent: str | None = None  # why there is no answer at all: it hung, or crashed
     hangs: bool = False
-    forbidden: bool = False  # this user may not ask NVML
+    forbidden: bool = False  # this user may not query NVML
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the probes found on a device.
+    """Results of the probes on a device.
 
     figures: launch, call, setup, product, host_product, double and waiting in s; bandwidth in B/s.
     What could not be measured is not there; `failure` says why the probes ended early.
@@ -103,8 +103,8 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """What several names gain together: of judge's own row."""
+class Gain:
+    """The speed-up of several names at once, of a row of `bench dot`."""
 
     speedup: Estimate
     ideal: Estimate
@@ -112,11 +112,11 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class MapName:
     """A name of the map, and its device or why there is none."""
 
     name: str
-    asked: str
+    requested: str
     kind: Kind
     index: int | None = None
     device: Device | None = None
@@ -126,7 +126,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it, of one machine and one map."""
+    """The evidence on one machine and one map."""
 
     topology: Topology
     source: MapText | None = None  # None: there is no map; its names are a default
@@ -142,8 +142,8 @@ class Evidence:
     denied: tuple[str, ...] = ()  # files of devices that this process may not open
     others: Others | None = None
     links: Mapping[str, LinkState] = field(default_factory=dict)  # by the device's id
-    names: tuple[Named, ...] = ()
-    together: Together | None = None
+    names: tuple[MapName, ...] = ()
+    gain: Gain | None = None
 
     def of_kind(self, kind: Kind) -> tuple[Device, ...]:
         """Return every device of a kind that a backend found."""
@@ -155,25 +155,25 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What shows that a cause holds: words for its text and fix, and figures."""
+class Sign:
+    """A sign of a cause: fields for its text and fix, and figures."""
 
-    words: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Estimate] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Diagnostic, fix: str = "") -> Self:
-        """Return what a diagnostic says, with another fix where it has none."""
+        """Return a diagnostic as a sign, with another fix where it has none."""
         return cls({"what": problem.message, "fix": problem.hint or fix})
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a cause is found, and what follows from it.
+    """The test of a cause, and its consequences.
 
-    verdict: what a name is that it holds for; `used` makes it a note, and no cause. test: what
-        shows it; None where it does not hold. exit: what the run ends in.
-    last: whether it is named only where no other cause says why there is no device.
+    verdict: of a name with this cause; `used` makes it a note, and no cause. test: returns
+        its sign; None without one. exit: the exit code of the run.
+    last: whether it counts only where no other cause explains a missing device.
     """
 
     verdict: DoctorVerdict
@@ -182,12 +182,12 @@ class Rule:
     last: bool = False
 
 
-def failed(named: Named, *codes: str) -> Shown | None:
+def failed(named: MapName, *codes: str) -> Sign | None:
     """Return why the probes of a name ended, if it is one of these codes."""
     failure = named.measured.failure
     if failure is None or failure.code not in codes:
         return None
-    return Shown({"what": failure.text})
+    return Sign({"what": failure.text})
 
 
-IDEAL = 0.75  # of an ideal speed-up: what noise alone does not take away
+IDEAL = 0.75  # of an ideal speed-up: more than noise takes away

@@ -1,7 +1,7 @@
 """Facts of a framework, its interpreter and the machine: one structure, read or recorded.
 
-A recorded report of a user and this machine are the same mapping of plain values. What has no
-place of its own in it is text that some program printed, and is searched as such.
+A recorded report of a user and this machine are the same mapping of plain values. Anything
+else in it is text that some program printed, and is searched as such.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Version = tuple[int, ...]
 
-FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libraries are asked
+FRAMEWORKS = ("torch", "jax", "tensorflow", "cupy", "onnxruntime")  # whose libraries are queried
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _SHOWN = 160  # characters of a line
 _LONGEST = 2000  # characters of a fact
@@ -33,7 +33,7 @@ _ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
 
 @cache
 def tables() -> Mapping[str, Any]:
-    """Return the tables of what frameworks, CUDA and drivers document of each other."""
+    """Return the compatibility tables of frameworks, CUDA and drivers."""
     return shipped("gpumap.doctor", "tables.toml", dict)
 
 
@@ -43,22 +43,23 @@ def patterns() -> Mapping[str, Any]:
     return shipped("gpumap.doctor", "lines.toml", _compiled)
 
 
-def _compiled(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
-    """Return of each cause one pattern for each certainty; groups beside them."""
-    groups = {key: {"likely": each} for key, each in found["groups"].items()}
+def _compiled(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
+    """Return one pattern for each cause or group and certainty."""
+    groups = {key: {"likely": each} for key, each in raw["groups"].items()}
     return {
         code: {
-            word: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS) for word, ps in by.items()
+            certainty: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS)
+            for certainty, ps in by.items()
         }
-        for code, by in {**found, **groups}.items()
+        for code, by in {**raw, **groups}.items()
         if code != "groups"
     }
 
 
 def version(text: object) -> Version:
     """Return the numbers that a version begins with; () where there are none."""
-    found = _NUMBERS.search(str(text or ""))
-    return tuple(int(part[:9]) for part in found[0].split(".")) if found else ()
+    match = _NUMBERS.search(str(text or ""))
+    return tuple(int(part[:9]) for part in match[0].split(".")) if match else ()
 
 
 def dotted(numbers: Version) -> str:
@@ -74,12 +75,12 @@ def row(table: Mapping[str, Any], of: Version) -> Any:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known; None, () or an empty text is unknown.
+    """Known facts; None, () or an empty text is unknown.
 
     Attributes:
         raw: The facts by name, as they were read or recorded.
         framework: torch, jax, tensorflow, cupy, onnxruntime or another.
-        symptoms: What programs printed beside the facts.
+        symptoms: Output of programs, in addition to the facts.
     """
 
     raw: Mapping[str, Any]
@@ -87,20 +88,20 @@ class Facts:
     symptoms: tuple[str, ...] = ()
 
     def text(self, *keys: str) -> str:
-        """Return the first of some facts that is there, as text."""
+        """Return the first known one of some facts as text."""
         return next((str(self.raw[k])[:_LONGEST] for k in keys if self.raw.get(k) is not None), "")
 
     def number(self, *keys: str) -> Version:
         """Return the first of some facts that has a version, as numbers."""
-        return next((found for k in keys if (found := version(self.raw.get(k)))), ())
+        return next((numbers for k in keys if (numbers := version(self.raw.get(k)))), ())
 
     def count(self, key: str) -> int | None:
         """Return a fact that is a whole number."""
         value = self.raw.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    def words(self, key: str) -> tuple[str, ...]:
-        """Return a fact that is a list of words."""
+    def strings(self, key: str) -> tuple[str, ...]:
+        """Return a fact that is a list of texts."""
         value = self.raw.get(key)
         return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
@@ -115,15 +116,15 @@ class Facts:
     @cached_property
     def packages(self) -> Mapping[str, str]:
         """Return installed packages by their normalised name; "" where no version is known."""
-        found = self.raw.get("packages")
-        every = found.items() if isinstance(found, dict) else ()
+        raw = self.raw.get("packages")
+        every = raw.items() if isinstance(raw, dict) else ()
         return {re.sub(r"[-_.]+", "-", str(k)).lower(): str(v or "") for k, v in every}
 
     @cached_property
     def env(self) -> Mapping[str, str]:
         """Return the variables that are set."""
-        found = self.raw.get("env")
-        every = found.items() if isinstance(found, dict) else ()
+        raw = self.raw.get("env")
+        every = raw.items() if isinstance(raw, dict) else ()
         return {str(k): str(v)[:_LONGEST] for k, v in every if v is not None}
 
     @cached_property
@@ -142,13 +143,13 @@ class Facts:
     def built_cuda(self) -> Version:
         """Return the CUDA that the framework itself was built for."""
         name, text = self.package
-        if found := _BUILD.search(text):
-            return version(found[1])
+        if match := _BUILD.search(text):
+            return version(match[1])
         local = next((m for v in (text, *self.packages.values()) if (m := _LOCAL.search(v))), None)
         if local is not None and local[1] == "cu":
             return (int(local[2][:-1]), int(local[2][-1:])) if local[2].isdecimal() else ()
-        if found := re.search(r"cuda(\d\d)(x|\d)$", name):
-            return (int(found[1]),) if found[2] == "x" else (int(found[1]), int(found[2]))
+        if match := re.search(r"cuda(\d\d)(x|\d)$", name):
+            return (int(match[1]),) if match[2] == "x" else (int(match[1]), int(match[2]))
         wheels = (v for n, v in self.packages.items() if n.startswith("nvidia-cuda-runtime"))
         return self.number("torch_version_cuda", "built_cuda") or version(next(wheels, ""))[:2]
 
@@ -168,15 +169,15 @@ class Facts:
     @cached_property
     def driver_cuda(self) -> Version:
         """Return the newest CUDA that the driver offers."""
-        if told := re.search(r"found version (\d{4,5})\b", self.lines):
-            return int(told[1]) // 1000, int(told[1]) % 1000 // 10
+        if match := re.search(r"found version (\d{4,5})\b", self.lines):
+            return int(match[1]) // 1000, int(match[1]) % 1000 // 10
         return self.number("driver_cuda") or self.native_cuda
 
     @cached_property
     def native_cuda(self) -> Version:
         """Return the newest CUDA that a driver of this version comes with."""
-        found = row(tables()["driver"], self.number("driver")[:1])
-        return version(found)
+        entry = row(tables()["driver"], self.number("driver")[:1])
+        return version(entry)
 
     @cached_property
     def gpu(self) -> str:
@@ -185,35 +186,35 @@ class Facts:
 
     @cached_property
     def vendor(self) -> str:
-        """Return who made the devices, by their names: nvidia, amd, intel, apple."""
-        told = self.text("vendor")
+        """Return the vendor of the devices, by their names: nvidia, amd, intel, apple."""
+        stated = self.text("vendor")
         names, gpu = tables()["names"].items(), self.gpu.lower()
         every = (vendor.split()[0] for vendor, pattern in names if re.search(pattern, gpu))
-        return told or next(every, "amd" if self.raw.get("rocm") else "")
+        return stated or next(every, "amd" if self.raw.get("rocm") else "")
 
     @cached_property
     def capability(self) -> Version:
         """Return the compute capability of the device: of the oldest, where there are several."""
-        if told := self.number("capability"):
-            return told
+        if stated := self.number("capability"):
+            return stated
         cards = tables()["card"].items()
         parts = re.split(r"[,;/]", self.gpu.lower())
         firsts = (next((c for names, c in cards if re.search(names, p)), None) for p in parts)
-        return min((version(found) for found in firsts if found), default=())
+        return min((version(entry) for entry in firsts if entry), default=())
 
     @cached_property
     def gfx(self) -> str:
         """Return the architecture of an AMD device."""
-        found = _GFX.search(f"{self.gpu} {self.text('gfx', 'capability')}")
-        if found or self.vendor != "amd":
-            return found[0].lower() if found else ""
+        match = _GFX.search(f"{self.gpu} {self.text('gfx', 'capability')}")
+        if match or self.vendor != "amd":
+            return match[0].lower() if match else ""
         cards = tables()["gfx"]["card"].items()
         return next((gfx for names, gfx in cards if re.search(names, self.gpu.lower())), "")
 
     @cached_property
     def architectures(self) -> tuple[Version, ...]:
         """Return the capabilities that the build has code for."""
-        every = (_ARCH.match(word.strip()) for word in self.words("arch_list"))
+        every = (_ARCH.match(word.strip()) for word in self.strings("arch_list"))
         return tuple(sorted({(int(m[1]), int(m[2])) for m in every if m}))
 
     @cached_property
@@ -237,8 +238,8 @@ class Facts:
         """Return whether a program said that there is no driver, or no device."""
         return any(prints(self, key) for key in ("no-driver", "no-device", "GM514"))
 
-    def named(self) -> Mapping[str, str]:
-        """Return every fact as text by its name, those that follow from others beside them."""
+    def as_texts(self) -> Mapping[str, str]:
+        """Return every fact as text by its name, with those derived from others."""
         raw = {
             k: ", ".join(map(str, v)) if isinstance(v, list) else str(v)
             for k, v in self.raw.items()
@@ -256,7 +257,9 @@ class Facts:
         }  # fmt: skip
         known |= {f"env.{name}": value for name, value in self.env.items()}
         known |= {f"package.{name}": value for name, value in self.packages.items()}
-        known |= {f"prints.{key}": found for key in patterns() if (found := line(self, key))}
+        known |= {
+            f"prints.{key}": printed_line for key in patterns() if (printed_line := line(self, key))
+        }
         return {key: value[:_LONGEST] for key, value in (raw | known).items()}
 
     def pythons(self) -> tuple[str, ...]:
@@ -281,7 +284,7 @@ class Facts:
 
 
 def matching(pattern: str, packages: Mapping[str, object]) -> Iterator[str]:
-    """Yield installed packages that a name, or one that ends in a star, stands for."""
+    """Yield installed packages that match a name, or a prefix with a star."""
     begun, star, _ = pattern.partition("*")
     return (name for name in packages if name == pattern or (star and name.startswith(begun)))
 
@@ -298,23 +301,23 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def line(facts: Facts, key: str, certainty: str = "") -> str:
-    """Return the first line that names a cause, or belongs to a group; "" where there is none."""
-    for word, pattern in patterns()[key].items():
-        if certainty in ("", word) and (found := pattern.search(facts.lines)):
-            start = facts.lines.rfind("\n", 0, found.start()) + 1
-            end = facts.lines.find("\n", found.end())
+    """Return the first printed line of a cause or group; "" without one."""
+    for level, pattern in patterns()[key].items():
+        if certainty in ("", level) and (match := pattern.search(facts.lines)):
+            start = facts.lines.rfind("\n", 0, match.start()) + 1
+            end = facts.lines.find("\n", match.end())
             return facts.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
     return ""
 
 
 def prints(facts: Facts, key: str) -> bool:
-    """Return whether a program printed what names a cause, or belongs to a group."""
+    """Return whether a program printed a line of a cause or group."""
     return bool(line(facts, key))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A cause of doctor's table, and what shows it.
+class Match:
+    """A match of a cause with the facts.
 
     certain: the facts alone prove it; else it is likely. rank: of likely ones the lower is first.
     names: packages that its fix is about.
@@ -329,29 +332,29 @@ class Found:
 
 @cache
 def _signs() -> Any:
-    return shipped("gpumap.doctor", "signs.toml", lambda found: found["sign"])
+    return shipped("gpumap.doctor", "signs.toml", lambda raw: raw["sign"])
 
 
-def printed(facts: Facts) -> Iterator[Found]:
-    """Yield each cause that what programs printed names."""
+def printed(facts: Facts) -> Iterator[Match]:
+    """Yield each cause that matches the output of programs."""
     for code in patterns():
-        for word in ("certain", "likely"):
-            named = code.startswith("GM") and word in patterns()[code]
-            if named and (text := line(facts, code, word)):
-                yield Found(code, f"printed: {text}", certain=word == "certain")
+        for level in ("certain", "likely"):
+            named = code.startswith("GM") and level in patterns()[code]
+            if named and (text := line(facts, code, level)):
+                yield Match(code, f"printed: {text}", certain=level == "certain")
                 break
 
 
-def signs(facts: Facts) -> Iterator[Found]:
-    """Yield each cause whose facts have the texts that name it, by the table of signs."""
-    known = facts.named()
+def signs(facts: Facts) -> Iterator[Match]:
+    """Yield each cause whose facts match the table of signs."""
+    known = facts.as_texts()
 
-    def found(keys: Mapping[str, str]) -> list[bool]:
+    def holds(keys: Mapping[str, str]) -> list[bool]:
         texts = ((known.get(key), pattern) for key, pattern in keys.items())
         return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
 
     for row in _signs():
-        if all(found(row["when"])) and not any(found(row.get("unless", {}))):
-            certain = "sure" in row and all(found(row["sure"]))
+        if all(holds(row["when"])) and not any(holds(row.get("unless", {}))):
+            certain = "sure" in row and all(holds(row["sure"]))
             text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])
-            yield Found(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))
+            yield Match(row["code"], text[:_SHOWN], certain, int(row.get("rank", "1")))

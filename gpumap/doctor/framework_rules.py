@@ -1,4 +1,4 @@
-"""Causes for which a framework uses no GPU: its packages and builds, and all up to the device.
+"""Rules of why a framework uses no GPU: packages and builds, drivers, devices.
 
 Every rule is tried on the facts; what is certain comes first.
 """
@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.doctor.facts import (
-    Found,
+    Match,
     dotted,
     line,
     matching,
@@ -26,96 +26,96 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.facts import Facts
 
-    Rule = Callable[[Facts], Iterator[Found]]
+    Rule = Callable[[Facts], Iterator[Match]]
 
 _HIDING = ("", "-1", "none", "void", "nodevfiles", "no_dev_files")
 _HIP = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _DSO = r"kernel version ([\d.]+) does not match DSO version ([\d.]+)"
-_FULL = 0.5  # of the memory: so much of others' is the cause of what does not fit
+_FULL = 0.5  # of the memory: if others use as much, they are the cause
 _PLUGIN = re.compile(r"jax-cuda\d*-(plugin|pjrt)$")
 _BEHIND = 6  # releases that jaxlib may be behind jax at most
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cupy": "CuPy"}
 _ERROR = "GM534"  # of the library's own
 
 
-def driver(facts: Facts) -> Iterator[Found]:
+def driver(facts: Facts) -> Iterator[Match]:
     """Find a driver that is too old for the build, or that is of two versions."""
     module, library = facts.number("kernel_module_version"), facts.number("library_version")
     if module and library and module[: len(library)] != library[: len(module)]:
         what = f"the kernel module is {dotted(module)}, the library {dotted(library)}"
-        yield Found("GM513", what, certain=True)
-    if found := re.search(_DSO, facts.lines):
-        what = f"the library is of driver {found[2]}, the kernel module of {found[1]}"
-        foreign = facts.container and version(found[2])[:1] != version(found[1])[:1]
-        yield Found("GM508" if foreign else "GM513", what, rank=-1)
+        yield Match("GM513", what, certain=True)
+    if match := re.search(_DSO, facts.lines):
+        what = f"the library is of driver {match[2]}, the kernel module of {match[1]}"
+        other = facts.container and version(match[2])[:1] != version(match[1])[:1]
+        yield Match("GM508" if other else "GM513", what, rank=-1)
     yield from _compatibility(facts)
     build, offers = facts.built_cuda, facts.driver_cuda
-    wanted = build or facts.cuda
-    if not offers or not wanted or facts.vendor == "amd":
+    needed = build or facts.cuda
+    if not offers or not needed or facts.vendor == "amd":
         return
     # from CUDA 11 on a driver serves every release of its major version, but for PTX
-    least = (wanted[0],) if wanted[0] >= 11 else wanted[:2]  # noqa: PLR2004 - as above
+    least = (needed[0],) if needed[0] >= 11 else needed[:2]  # noqa: PLR2004 - as above
     if offers[: len(least)] < least:
-        what = f"the build needs CUDA {dotted(wanted)}, the driver offers {dotted(offers)}"
+        what = f"the build needs CUDA {dotted(needed)}, the driver offers {dotted(offers)}"
         certain = bool(build) and facts.raw.get("is_available") is not True
-        yield Found("GM507", what, certain and not facts.raw.get("container"), rank=0)
+        yield Match("GM507", what, certain and not facts.raw.get("container"), rank=0)
 
 
-def _compatibility(facts: Facts) -> Iterator[Found]:
+def _compatibility(facts: Facts) -> Iterator[Match]:
     """Find libraries for forward compatibility that a container loads over an older driver."""
     native, offers = facts.native_cuda, facts.number("driver_cuda")
     printed, image = line(facts, "compat"), re.search(r"cuda:?(\d+\.\d+)", facts.text("image"))
     if mixed := line(facts, "mismatch"):
-        yield Found("GM508" if facts.container else "GM513", f"printed: {mixed}", rank=0)
+        yield Match("GM508" if facts.container else "GM513", f"printed: {mixed}", rank=0)
     if image and native and native < version(image[1]) and facts.blind:
         what = f"the image has libraries of CUDA {image[1]}, the driver is of CUDA {dotted(native)}"
-        yield Found("GM508", what, rank=0)
+        yield Match("GM508", what, rank=0)
     if facts.container and native and offers > native:
         what = f"the driver comes with CUDA {dotted(native)}, and CUDA {dotted(offers)} is loaded"
-        yield Found("GM508", what, certain=bool(printed), rank=-1)
+        yield Match("GM508", what, certain=bool(printed), rank=-1)
     elif printed and facts.cuda and native and native < facts.cuda:
         what = f"the image wants CUDA {dotted(facts.cuda)}, the driver has {dotted(native)}"
-        yield Found("GM507", what, rank=-1)
+        yield Match("GM507", what, rank=-1)
     elif printed:
-        yield Found("GM508" if facts.container else "GM507", f"printed: {printed}", rank=0)
+        yield Match("GM508" if facts.container else "GM507", f"printed: {printed}", rank=0)
 
 
-def hidden(facts: Facts) -> Iterator[Found]:
+def hidden(facts: Facts) -> Iterator[Match]:
     """Find variables that hide every device, or name one that is not there."""
     text = facts.visible
     if facts.vendor == "amd" or any(name in facts.env for name in _HIP):
         yield from _hip(facts)
     elif text is not None and text.strip().lower() in _HIDING:
         shown = f'CUDA_VISIBLE_DEVICES="{text}" hides every device'
-        yield Found("GM518", shown, certain=not facts.raw.get("scheduler"))
+        yield Match("GM518", shown, certain=not facts.raw.get("scheduler"))
     elif text is not None:
-        yield from _named(facts, text)
+        yield from _visible(facts, text)
 
 
-def _named(facts: Facts, text: str) -> Iterator[Found]:
+def _visible(facts: Facts, text: str) -> Iterator[Match]:
     entries = [part.strip() for part in text.split(",") if part.strip()]
     numbers = [int(part) for part in entries if part.isdecimal() and part.isascii()]
     there = facts.count("gpu_count")
-    words = [p for p in entries if not re.match(r"\d+$|(GPU|MIG)-", p, re.IGNORECASE)]
+    texts = [p for p in entries if not re.match(r"\d+$|(GPU|MIG)-", p, re.IGNORECASE)]
     if any(part.upper().startswith("MIG-") for part in entries):
-        yield Found("GM521", f"CUDA_VISIBLE_DEVICES names a MIG instance: {text}", rank=0)
-    elif words:
-        yield Found("GM518", f'CUDA_VISIBLE_DEVICES: "{words[0]}" names no device', certain=True)
+        yield Match("GM521", f"CUDA_VISIBLE_DEVICES names a MIG instance: {text}", rank=0)
+    elif texts:
+        yield Match("GM518", f'CUDA_VISIBLE_DEVICES: "{texts[0]}" names no device', certain=True)
     elif there is not None and numbers and max(numbers) >= there:
         what = f"CUDA_VISIBLE_DEVICES={text} ends at the first that is not there; {there} are"
-        yield Found("GM518", what, certain=numbers[0] >= there, rank=0)
+        yield Match("GM518", what, certain=numbers[0] >= there, rank=0)
     elif len(set(numbers)) < len(numbers):
-        yield Found("GM518", f"CUDA_VISIBLE_DEVICES={text} names a device twice", certain=True)
+        yield Match("GM518", f"CUDA_VISIBLE_DEVICES={text} names a device twice", certain=True)
     elif numbers and there is None:
         failing = prints(facts, "no-device") or prints(facts, "GM519")
         what = f"CUDA_VISIBLE_DEVICES={text} may name a device that is not there"
-        yield Found("GM518", what, rank=0 if failing else 2)
+        yield Match("GM518", what, rank=0 if failing else 2)
     elif numbers and prints(facts, "GM519"):
         what = f"devices are numbered again behind CUDA_VISIBLE_DEVICES={text}"
-        yield Found("GM519", what, rank=0)
+        yield Match("GM519", what, rank=0)
 
 
-def _hip(facts: Facts) -> Iterator[Found]:
+def _hip(facts: Facts) -> Iterator[Match]:
     """Judge the variables of ROCm: HIP counts what ROCR left over, and reads CUDA's variable."""
     given = {n: facts.env[n] for n in (*_HIP, "GPU_DEVICE_ORDINAL") if n in facts.env}
     if facts.visible is not None and facts.vendor == "amd":
@@ -124,57 +124,57 @@ def _hip(facts: Facts) -> Iterator[Found]:
     there = facts.count("gpu_count")
     numbers = [int(n) for v in given.values() for n in v.split(",") if n.strip().isdecimal()]
     if any(value.strip().lower() in _HIDING for value in given.values()):
-        yield Found("GM520", f"{shown} hides every device", certain=True)
+        yield Match("GM520", f"{shown} hides every device", certain=True)
     elif there is not None and any(number >= there for number in numbers):
-        yield Found("GM520", f"{shown}, and there are {there} devices", certain=True)
+        yield Match("GM520", f"{shown}, and there are {there} devices", certain=True)
     elif all(name in given for name in _HIP):
         what = f"{shown}: HIP counts anew what ROCR left, so one of two filters may hide all"
-        yield Found("GM520", what, certain=any(numbers), rank=0)
+        yield Match("GM520", what, certain=any(numbers), rank=0)
     elif given:
-        yield Found("GM520", shown, rank=1 if prints(facts, "no-device") else 2)
+        yield Match("GM520", shown, rank=1 if prints(facts, "no-device") else 2)
 
 
-def index(facts: Facts) -> Iterator[Found]:
+def index(facts: Facts) -> Iterator[Match]:
     """Find a program that names a device by an index that does not exist."""
     used = re.search(r"(?:cuda|gpu|dml)?:?(\d+)$", facts.text("device_used", "device", "device_id"))
     there = facts.count("visible_count")
     there = facts.count("gpu_count") if there is None else there
     if used and there is not None and int(used[1]) >= there:
-        yield Found("GM519", f"{used[0]} is used, and there are {there} devices", certain=True)
+        yield Match("GM519", f"{used[0]} is used, and there are {there} devices", certain=True)
     elif used and int(used[1]) > 0:
-        yield Found("GM519", f"{used[0]} is used, and it may not be there", rank=1)
+        yield Match("GM519", f"{used[0]} is used, and it may not be there", rank=1)
 
 
-def interpreter(facts: Facts) -> Iterator[Found]:
-    """Find a library that is loaded from elsewhere than the environment that was looked at."""
+def interpreter(facts: Facts) -> Iterator[Match]:
+    """Find a library that is loaded from outside of the examined environment."""
     path, prefix = facts.text("module_path"), facts.text("prefix", "conda_prefix")
     if path and prefix and not path.startswith(prefix.rstrip("/") + "/"):
         certain = bool(facts.raw.get("packages_complete")) and bool(facts.raw.get("shadows"))
-        yield Found("GM528", f"the library is loaded from {path}, outside of {prefix}", certain)
+        yield Match("GM528", f"the library is loaded from {path}, outside of {prefix}", certain)
 
 
-def memory(facts: Facts) -> Iterator[Found]:
-    """Find memory that other processes hold."""
+def memory(facts: Facts) -> Iterator[Match]:
+    """Find memory that other processes use."""
     used, total = facts.count("memory_used_mib"), facts.count("memory_total_mib")
     if used is not None and total and used > _FULL * total:
-        yield Found("GM529", f"{used} of {total} MiB are held by other processes", rank=0)
+        yield Match("GM529", f"{used} of {total} MiB are held by other processes", rank=0)
 
 
-def python_without_build(facts: Facts) -> Iterator[Found]:
+def python_without_build(facts: Facts) -> Iterator[Match]:
     """Find a Python that no GPU build of this release is for."""
     python, known = facts.number("python")[:2], facts.pythons()
     built = facts.built_cuda or any("cuda" in text for text in facts.packages.values())
     if known and not built and not version(known[0]) <= python <= version(known[1]):
         what = f"{facts.framework} {dotted(facts.release)} has builds for Python {known[0]} to"
-        yield Found("GM502", f"{what} {known[1]}; this is {dotted(python)}", rank=0)
+        yield Match("GM502", f"{what} {known[1]}; this is {dotted(python)}", rank=0)
     elif python and prints(facts, "GM502"):
-        yield Found("GM502", f"pip finds no release for Python {dotted(python)}", rank=0)
+        yield Match("GM502", f"pip finds no release for Python {dotted(python)}", rank=0)
     elif facts.newest_python() and not built and facts.release[:2] == version(known[2])[:2]:
         what = f"{facts.framework} {known[2]} is the first release for Python {dotted(python)}"
-        yield Found("GM502", f"{what}: not every installer has its GPU build", rank=0)
+        yield Match("GM502", f"{what}: not every installer has its GPU build", rank=0)
 
 
-def missing_library(facts: Facts) -> Iterator[Found]:
+def missing_library(facts: Facts) -> Iterator[Match]:
     """Find CUDA and cuDNN of another release than the build loads."""
     name = facts.package[0]
     yield from _other_major(facts)
@@ -182,45 +182,45 @@ def missing_library(facts: Facts) -> Iterator[Found]:
     runtime, cudnn = facts.number("runtime_cuda"), facts.number("cudnn")
     if known is None or facts.raw.get("torch_version_cuda"):
         return
-    wanted, wanted_cudnn = version(known[0]), version(known[1])
-    exact = 1 if wanted[0] >= 11 else 2  # noqa: PLR2004 - CUDA 11 brought minor version compatibility
+    needed, needed_cudnn = version(known[0]), version(known[1])
+    exact = 1 if needed[0] >= 11 else 2  # noqa: PLR2004 - CUDA 11 brought minor version compatibility
     loads = f"{name} {dotted(facts.release)} loads CUDA {known[0]} and cuDNN {known[1]}"
-    if runtime and runtime[:exact] != wanted[:exact]:
-        yield Found("GM504", f"{loads}; CUDA {dotted(runtime)} is installed", rank=-1)
-    elif cudnn and cudnn[:1] != wanted_cudnn[:1]:
-        yield Found("GM504", f"{loads}; cuDNN {dotted(cudnn)} is installed", rank=-1)
+    if runtime and runtime[:exact] != needed[:exact]:
+        yield Match("GM504", f"{loads}; CUDA {dotted(runtime)} is installed", rank=-1)
+    elif cudnn and cudnn[:1] != needed_cudnn[:1]:
+        yield Match("GM504", f"{loads}; cuDNN {dotted(cudnn)} is installed", rank=-1)
 
 
-def _other_major(facts: Facts) -> Iterator[Found]:
+def _other_major(facts: Facts) -> Iterator[Match]:
     """Find CuPy's wheel for another major release of CUDA than is installed."""
     runtime = facts.number("runtime_cuda")
     if facts.framework == "cupy" and runtime and facts.built_cuda[:1] not in ((), runtime[:1]):
         what = f"{facts.package[0]} loads CUDA {dotted(facts.built_cuda)}"
-        yield Found("GM504", f"{what}; CUDA {dotted(runtime)} is installed", rank=0)
+        yield Match("GM504", f"{what}; CUDA {dotted(runtime)} is installed", rank=0)
 
 
-def library_path(facts: Facts) -> Iterator[Found]:
+def library_path(facts: Facts) -> Iterator[Match]:
     """Find folders that make the loader prefer other copies of CUDA's libraries."""
     path = facts.path()
     if not path:
         return
     wheels = any(name.startswith("nvidia-") for name in facts.packages)
     loading = prints(facts, "GM505") or prints(facts, "GM504") or prints(facts, "GM506")
-    own = facts.framework in ("torch", "jax", "tensorflow") or wheels
-    if loading or own:
+    bundled = facts.framework in ("torch", "jax", "tensorflow") or wheels
+    if loading or bundled:
         what = f"LD_LIBRARY_PATH is searched before the wheels' own folders: {path}"
-        yield Found("GM505", what, certain=prints(facts, "GM505"), rank=-1 if loading else 3)
+        yield Match("GM505", what, certain=prints(facts, "GM505"), rank=-1 if loading else 3)
 
 
-def cudnn_mismatch(facts: Facts) -> Iterator[Found]:
+def cudnn_mismatch(facts: Facts) -> Iterator[Match]:
     """Find a cuDNN that is older than the one that the framework was built with."""
     loaded, built = facts.number("cudnn"), facts.number("built_cudnn")
     if loaded and built and (loaded[0] != built[0] or loaded < built):
         what = f"cuDNN {dotted(loaded)} is loaded, and {dotted(built)} was built with"
-        yield Found("GM506", what, certain=True)
+        yield Match("GM506", what, certain=True)
 
 
-def kernels(facts: Facts) -> Iterator[Found]:
+def kernels(facts: Facts) -> Iterator[Match]:
     """Find a device whose architecture the build has no code for."""
     card, built = facts.capability, facts.architectures
     if facts.vendor == "amd" or facts.gfx:
@@ -230,25 +230,27 @@ def kernels(facts: Facts) -> Iterator[Found]:
     elif card:
         yield from _by_release(card, facts)
     if facts.vendor != "amd" and not facts.gfx and not card and prints(facts, "no-kernel"):
-        yield Found("GM509", "the build has no kernel for this device; its capability is not known")
+        yield Match("GM509", "the build has no kernel for this device; its capability is not known")
 
 
 def _listed_kernels(
     card: tuple[int, ...], built: tuple[tuple[int, ...], ...], facts: Facts
-) -> Iterator[Found]:
+) -> Iterator[Match]:
     """Compare a device with the list of a build: code runs within one major, and PTX on newer."""
     listed = ", ".join(map(dotted, built))
     what = f"the device has capability {dotted(card)}, the build has code for {listed}"
     if any(b[0] == card[0] and b <= card for b in built):
         return
-    ptx = [version(w.replace("compute_", "")) for w in facts.words("arch_list") if "compute_" in w]
+    ptx = [
+        version(w.replace("compute_", "")) for w in facts.strings("arch_list") if "compute_" in w
+    ]
     newest = max((divmod(n[0], 10) for n in ptx if n), default=())
     code = "GM509" if card > max(built) else "GM510"
     compiled = newest and newest <= card and not prints(facts, "no-kernel")  # at the first use
-    yield Found(code, what, certain=not compiled)
+    yield Match(code, what, certain=not compiled)
 
 
-def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Found]:
+def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Match]:
     """Compare a device with what CUDA's compiler of the build, and the project, support."""
     name = _NAMES.get(facts.framework, facts.framework)
     least = facts.number("minimum_capability")
@@ -258,33 +260,33 @@ def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Found]:
     this, built = dotted(card), bool(facts.built_cuda)
     if least and card < least:
         what = f"the device has capability {this}, and {dotted(least)} is needed"
-        yield Found("GM510", what, certain=True)
+        yield Match("GM510", what, certain=True)
     elif known and not version(known[0]) <= card <= version(known[1]):
         what = (
             f"CUDA {dotted(facts.cuda)} knows devices of {known[0]} to {known[1]}, this is {this}"
         )
-        yield Found("GM509" if card > version(known[1]) else "GM510", what, certain=built)
+        yield Match("GM509" if card > version(known[1]) else "GM510", what, certain=built)
     elif oldest and card < version(oldest):
         what = f"builds of {name} start at capability {oldest}, this device has {this}"
-        yield Found("GM510", what, rank=0 if failing else 1)
+        yield Match("GM510", what, rank=0 if failing else 1)
     elif failing:
         code = "GM509" if card[0] >= 8 else "GM510"  # noqa: PLR2004 - what builds lack most
-        yield Found(code, f"the build has no kernel for capability {this}")
+        yield Match(code, f"the build has no kernel for capability {this}")
 
 
-def _gfx(facts: Facts) -> Iterator[Found]:
+def _gfx(facts: Facts) -> Iterator[Match]:
     """Find an AMD architecture that is not in the build."""
-    listed = [word.partition(":")[0] for word in facts.words("arch_list") if "gfx" in word]
+    listed = [entry.partition(":")[0] for entry in facts.strings("arch_list") if "gfx" in entry]
     if facts.gfx and listed and facts.gfx not in listed:
         what = f"the device is {facts.gfx}, the build has code for {', '.join(listed)}"
-        yield Found("GM511", what, certain=True)
+        yield Match("GM511", what, certain=True)
     elif prints(facts, "no-kernel"):
-        yield Found("GM511", f"the build has no code for {facts.gfx or facts.gpu}", rank=-1)
+        yield Match("GM511", f"the build has no code for {facts.gfx or facts.gpu}", rank=-1)
     elif facts.gfx and not listed and facts.gfx not in tables()["gfx"]["built"].split():
-        yield Found("GM511", f"the projects' own builds have no code for {facts.gfx}", rank=2)
+        yield Match("GM511", f"the projects' own builds have no code for {facts.gfx}", rank=2)
 
 
-def conflicts(facts: Facts) -> Iterator[Found]:
+def conflicts(facts: Facts) -> Iterator[Match]:
     """Find packages that write the same files, of which one hides the other."""
     for group, patterns in tables()["conflicts"].items():
         names = [name for pattern in patterns.split() for name in matching(pattern, facts.packages)]
@@ -293,12 +295,12 @@ def conflicts(facts: Facts) -> Iterator[Found]:
         what = f"{' and '.join(names)} write the same files; the one installed last wins"
         mixed = group in ("cudnn", "tensorflow") and not _differs(facts, names)
         certain = not mixed and group != "cudnn"
-        yield Found("GM512", what, certain, rank=-1, names=tuple(names))
+        yield Match("GM512", what, certain, rank=-1, names=tuple(names))
     tags = {m[0] for name in ("torch", "torchvision", "torchaudio")
             if (m := re.search(r"\+\w+", facts.packages.get(name, "")))}  # fmt: skip
     if len(tags) > 1:
         what = f"torch and its companions are of different builds: {', '.join(sorted(tags))}"
-        yield Found("GM512", what)
+        yield Match("GM512", what)
 
 
 def _differs(facts: Facts, names: list[str]) -> bool:
@@ -308,34 +310,34 @@ def _differs(facts: Facts, names: list[str]) -> bool:
     return plain or len(versions) > 1 or any("cpu" in name or "intel" in name for name in names)
 
 
-def jax(facts: Facts) -> Iterator[Found]:
-    """Find versions of JAX's parts that do not belong together, or a part that is missing."""
+def jax(facts: Facts) -> Iterator[Match]:
+    """Find incompatible versions of JAX's parts, or a missing part."""
     parts = {n: version(v) for n, v in facts.packages.items() if _PLUGIN.match(n)}
-    own, lib = (version(facts.packages.get(name)) for name in ("jax", "jaxlib"))
-    apart = lib[:2] != own[:2] or sum(own[2:3]) - sum(lib[2:3]) > _BEHIND
+    main, lib = (version(facts.packages.get(name)) for name in ("jax", "jaxlib"))
+    too_far = lib[:2] != main[:2] or sum(main[2:3]) - sum(lib[2:3]) > _BEHIND
     least = facts.number("jaxlib_least")
-    if own and lib and lib[:3] > own[:3]:
-        yield Found("GM516", f"jaxlib {dotted(lib)} is newer than jax {dotted(own)}", certain=True)
+    if main and lib and lib[:3] > main[:3]:
+        yield Match("GM516", f"jaxlib {dotted(lib)} is newer than jax {dotted(main)}", certain=True)
     elif lib and lib < least:
-        what = f"jax {dotted(own)} needs jaxlib {dotted(least)} or newer; this is {dotted(lib)}"
-        yield Found("GM516", what, certain=True)
-    elif not least and own and lib and apart:
-        yield Found("GM516", f"jaxlib {dotted(lib)} is too old for jax {dotted(own)}", rank=0)
-    base = lib or own
+        what = f"jax {dotted(main)} needs jaxlib {dotted(least)} or newer; this is {dotted(lib)}"
+        yield Match("GM516", what, certain=True)
+    elif not least and main and lib and too_far:
+        yield Match("GM516", f"jaxlib {dotted(lib)} is too old for jax {dotted(main)}", rank=0)
+    base = lib or main
     for name, number in parts.items():
         if base and number and number != base:
             what = f"{name} {dotted(number)} does not fit jaxlib {dotted(base)}"
-            yield Found("GM516", what, certain=number[:3] != base[:3] or bool(lib))
+            yield Match("GM516", what, certain=number[:3] != base[:3] or bool(lib))
         elif re.search(r"older|newer", facts.packages.get("jax", "")):
-            yield Found("GM516", f"{name} is {facts.packages[name]}, jax {facts.packages['jax']}")
+            yield Match("GM516", f"{name} is {facts.packages[name]}, jax {facts.packages['jax']}")
     built = facts.packages.get("jaxlib", "+")  # a local version is that of old builds with CUDA
     if facts.framework == "jax" and not parts and not re.search("[+]|cuda", built):
         whole = bool(facts.raw.get("packages_complete"))
         what = f"jaxlib {built} is there, and no plugin for CUDA"
-        yield Found("GM517", what, certain=whole, rank=0 if whole else 2)
+        yield Match("GM517", what, certain=whole, rank=0 if whole else 2)
 
 
-# In the order in which causes of one rank are named.
+# In the order of causes of one rank.
 RULES: tuple[Rule, ...] = (
     driver, python_without_build, conflicts, jax,
     signs, missing_library, library_path, cudnn_mismatch, kernels,
@@ -343,15 +345,15 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def causes(facts: Facts) -> tuple[Found, ...]:
+def causes(facts: Facts) -> tuple[Match, ...]:
     """Return the causes that the facts show, the most probable first, each code once.
 
-    Beside one that is certain, others are named only if they are certain too; an error of the
-    library's own only if it cannot be imported, or nothing else is known.
+    With one that is certain, others count only if they are certain too; an error of the
+    library only if it cannot be imported, or nothing else is known.
     """
-    every = [found for rule in RULES for found in rule(facts)]
-    every.sort(key=lambda found: (not found.certain, found.rank))
-    firsts = list({found.code: found for found in reversed(every)}.values())[::-1]
+    every = [match for rule in RULES for match in rule(facts)]
+    every.sort(key=lambda match: (not match.certain, match.rank))
+    firsts = list({match.code: match for match in reversed(every)}.values())[::-1]
     firsts.sort(key=every.index)
-    kept = [f for f in firsts if f.certain or not firsts[0].certain]
-    return tuple(f for f in kept if f.code != _ERROR or f.certain or len(kept) == 1)
+    chosen = [f for f in firsts if f.certain or not firsts[0].certain]
+    return tuple(f for f in chosen if f.code != _ERROR or f.certain or len(chosen) == 1)

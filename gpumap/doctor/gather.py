@@ -1,10 +1,8 @@
-"""Reads what decides placement: settings, files, drivers, the machine. Nothing read is run.
+"""Read settings, files, drivers and the machine, which decide placement. Nothing read is run.
 
-What could crash or hang is asked in child processes, all at once, each with a time limit.
+Drivers may crash or hang: they are queried in subprocesses, concurrently, each with a time limit.
 
-What NVIDIA's driver and NVML report, queried in a child process: a driver may hang or crash.
-
-The child is ``python -m gpumap.doctor.gather FD``.
+The child process for NVIDIA's driver and NVML is ``python -m gpumap.doctor.gather FD``.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from gpumap import sources
 from gpumap.backends import DEFAULTS
 from gpumap.backends.probe import answer, in_child
 from gpumap.config import default_device
-from gpumap.doctor.evidence import Evidence, Gpu, Named, Nvidia, Setting
+from gpumap.doctor.evidence import Evidence, Gpu, MapName, Nvidia, Setting
 from gpumap.errors import (
     AbsentError,
     Diagnostic,
@@ -54,14 +52,14 @@ VARIABLES = (
     "THEANO_GPU_IS_ALREADY_ACTIVE",
 )
 _PATIENCE, _SHARE = 8.0, 2 / 7  # seconds for a driver at least, and of the whole examination
-BUSY = 0.5  # cores that others may use before it is looked at a second time
+BUSY = 0.5  # cores that others may use before their load is read again
 _SHOWN = 80
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
 _NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
 
 
-def ask(env: Mapping[str, str], time_limit: float) -> Nvidia:
-    """Return what the driver says, or why it says nothing."""
+def query_nvidia(env: Mapping[str, str], time_limit: float) -> Nvidia:
+    """Return the answers of the driver, or why there are none."""
     child = in_child("gpumap.doctor.gather", (), env, time_limit)
     if child.code is None:
         return Nvidia(silent=f"it did not answer within {time_limit:g} s", hangs=True)
@@ -72,7 +70,7 @@ def ask(env: Mapping[str, str], time_limit: float) -> Nvidia:
 
 
 def _answer() -> Nvidia:
-    """Ask, in this process."""
+    """Query driver and NVML in this process."""
     from gpumap.machine.cuda import driver
     from gpumap.machine.nvml import gpus
 
@@ -83,7 +81,7 @@ def _answer() -> Nvidia:
 
 
 def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
-    """Return each GPU with who else is on it."""
+    """Return each GPU with the processes on it."""
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import name_of
     from gpumap.model import Device, DeviceRef, Kind
@@ -122,15 +120,15 @@ class Place:
 
 
 def patience(seconds: float) -> float:
-    """Return how many of the whole examination's seconds a driver may take to say what is there.
+    """Return how many of the examination's seconds a driver may take to list its devices.
 
-    What is left must do for the probes.
+    The probes need the rest.
     """
     return max(_PATIENCE, seconds * _SHARE)
 
 
 def configuration(place: Place, source: MapText | None, inventory: Inventory) -> Evidence:
-    """Return what settings and the machine's own files say, before anything is asked."""
+    """Return the evidence of settings and the machine's files, before drivers are queried."""
     theano, unreadable = _theano(place)
     return Evidence(
         topology=inventory.host.topology,
@@ -160,10 +158,10 @@ def theano_map(place: Place) -> ContextMap | None:
 def surroundings(
     known: Evidence, context_map: ContextMap, inventory: Inventory, root: Path
 ) -> Evidence:
-    """Return the evidence with what drivers, libraries and the system answer."""
+    """Return the evidence with the answers of drivers, libraries and the system."""
     fake = inventory.asked == "fake"
     busy = None if fake else _others()
-    nvidia = _asked(inventory)
+    nvidia = _query_all(inventory)
     names = _names(context_map, inventory)
     devices = [named.device for named in names if named.device is not None]
     return replace(
@@ -183,7 +181,7 @@ def bindings(known: Evidence) -> tuple[Binding, ...]:
 
 
 def denied(tree: Tree) -> tuple[str, ...]:
-    """Return the device files that are there and may not be opened by this process."""
+    """Return the existing device files that this process may not open."""
     numbered = [f"dev/{name}" for name in tree.names("dev") if name[6:].isdecimal()]
     numbered += [f"dev/dri/{name}" for name in tree.names("dev/dri") if name[7:].isdecimal()]
     files = (*_FILES, *(path for path in numbered if path.rpartition("/")[2].startswith(_NUMBERED)))
@@ -193,53 +191,53 @@ def denied(tree: Tree) -> tuple[str, ...]:
 
 def _theano(place: Place) -> tuple[dict[str, Setting], Diagnostic | None]:
     try:
-        found = sources.theano_options(env=place.env, cwd=place.cwd)
+        options = sources.theano_options(env=place.env, cwd=place.cwd)
     except SourceError as error:
         return {}, error.diagnostics[0]
-    return {key: Setting(*given) for key, given in found.items()}, None
+    return {key: Setting(*setting) for key, setting in options.items()}, None
 
 
 def _others() -> Others:
-    """Look at what other processes do; twice, if it is much: a moment is no load."""
-    seen = others()
-    return seen if seen.cores < BUSY else min(seen, others(), key=lambda each: each.cores)
+    """Read the load of other processes; twice, if it is high."""
+    load = others()
+    return load if load.cores < BUSY else min(load, others(), key=lambda each: each.cores)
 
 
-def ask_backends(inventory: Inventory) -> None:
-    """Ask every backend that drives something by default, or the one that is asked for: at once."""
+def probe_backends(inventory: Inventory) -> None:
+    """Probe every default backend, or the requested one, concurrently."""
     every = sorted({name for names in DEFAULTS.values() for name in names})
-    wanted = every if inventory.asked is None else [inventory.asked]
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        for done in [pool.submit(inventory.probe, name) for name in wanted]:
-            with suppress(GpumapError):  # said where the names are resolved
+    names = every if inventory.asked is None else [inventory.asked]
+    with ThreadPoolExecutor(len(names)) as pool:
+        for done in [pool.submit(inventory.probe, name) for name in names]:
+            with suppress(GpumapError):  # reported where the names are resolved
                 done.result()
 
 
-def _asked(inventory: Inventory) -> Nvidia:
-    """Ask the driver itself, and meanwhile the backends."""
+def _query_all(inventory: Inventory) -> Nvidia:
+    """Query the driver and the backends concurrently."""
     with ThreadPoolExecutor(1) as pool:
         host, fake = inventory.host, inventory.asked == "fake"
-        asked = None if fake else pool.submit(ask, host.env, host.patience)
-        ask_backends(inventory)
-        return asked.result() if asked else Nvidia()
+        pending = None if fake else pool.submit(query_nvidia, host.env, host.patience)
+        probe_backends(inventory)
+        return pending.result() if pending else Nvidia()
 
 
-def _names(context_map: ContextMap, inventory: Inventory) -> tuple[Named, ...]:
-    """Return each name with its device, or with why it has none; offer no free device twice."""
+def _names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:
+    """Return each name with its device or the reason for none; offer no free device twice."""
     entries = list(enumerate(context_map.entries, 1))
-    every = [_named(entry, number, inventory, set()) for number, entry in entries]
+    every = [_map_name(entry, number, inventory, set()) for number, entry in entries]
     taken = {element for one in every if one.device for element in held(one.device)}
     return tuple(
-        one if one.device else _named(entry, number, inventory, taken)
+        one if one.device else _map_name(entry, number, inventory, taken)
         for one, (number, entry) in zip(every, entries, strict=True)
     )
 
 
-def _named(entry: Entry, number: int, inventory: Inventory, taken: set[str]) -> Named:
+def _map_name(entry: Entry, number: int, inventory: Inventory, taken: set[str]) -> MapName:
     ref = entry.ref
-    named = Named(entry.name, str(ref), ref.kind, ref.index)
+    named = MapName(entry.name, str(ref), ref.kind, ref.index)
     try:
-        found = resolve(ContextMap((entry,), str(entry)), inventory, taken)
+        resolved = resolve(ContextMap((entry,), str(entry)), inventory, taken)
     except (AbsentError, QuestionError) as error:
         return replace(named, absent=replace(error.diagnostics[0], entry=number))
-    return replace(named, device=found.bindings[0].device)
+    return replace(named, device=resolved.bindings[0].device)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
+from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
 from gpumap.errors import Exit
 from gpumap.machine.cuda import NO_DRIVER, VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
@@ -17,10 +17,10 @@ from gpumap.model import Estimate, Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.doctor.evidence import Evidence, Named
+    from gpumap.doctor.evidence import Evidence, MapName
     from gpumap.model import Device, Lack, Probe, ProbeCode
 
-NO_DEVICE = 100  # cuInit's answer where the driver is there and shows none
+NO_DEVICE = 100  # cuInit's status of a driver without devices
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
 _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
 _FULL = ("out-of-memory", "no-host-memory")
@@ -38,52 +38,52 @@ def _driving(known: Evidence, kind: Kind) -> list[Probe]:
     return [probe for probe in known.probes if probe.name in DEFAULTS[kind]]
 
 
-def _failed(known: Evidence, named: Named, *codes: ProbeCode | Lack) -> Probe | None:
-    """Return the first backend of a name without device that ended so, or lacks that."""
+def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe | None:
+    """Return the first unusable backend of a name without device, by code or lack."""
     if named.absent is None:
         return None
-    found = (p for p in _driving(known, named.kind) if not p.usable)
-    return next((p for p in found if p.code in codes or p.lack in codes), None)
+    unusable = (p for p in _driving(known, named.kind) if not p.usable)
+    return next((p for p in unusable if p.code in codes or p.lack in codes), None)
 
 
-def _cuda_without(known: Evidence, named: Named) -> bool:
+def _cuda_without(known: Evidence, named: MapName) -> bool:
     """Return whether a CUDA name has no device because CUDA shows none."""
     driver = known.nvidia.driver
     shows = driver is not None and not driver.status and driver.devices
     return named.absent is not None and named.kind is Kind.CUDA and not shows
 
 
-def _no_permission(known: Evidence, named: Named) -> Shown | None:
+def _no_permission(known: Evidence, named: MapName) -> Sign | None:
     without = named.absent is not None and named.kind is Kind.OPENCL
     if without or _cuda_without(known, named):
         if known.denied:
-            return Shown({"what": ", ".join(known.denied[:3])})
+            return Sign({"what": ", ".join(known.denied[:3])})
         if known.nvidia.forbidden and not without:
-            return Shown({"what": "/dev/nvidiactl (says NVML)"})
+            return Sign({"what": "/dev/nvidiactl (says NVML)"})
     return None
 
 
-def _hangs(known: Evidence, named: Named) -> Shown | None:
+def _hangs(known: Evidence, named: MapName) -> Sign | None:
     nvidia = known.nvidia
     if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
-        return Shown({"what": f"NVIDIA's driver: {nvidia.silent}"})
+        return Sign({"what": f"NVIDIA's driver: {nvidia.silent}"})
     return _ended(known, named, "hangs", "no-answer")
 
 
-def _ended(known: Evidence, named: Named, probing: str, asking: ProbeCode) -> Shown | None:
-    """Return how the process ended that measured a name, or that asked a backend for devices."""
+def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Sign | None:
+    """Return how the subprocess of a name's probes or of a backend's devices ended."""
     failure = named.measured.failure
     if failure is not None and failure.code == probing:
-        return Shown({"what": f"{named.asked}: {failure.text}"})
+        return Sign({"what": f"{named.requested}: {failure.text}"})
     probe = _failed(known, named, asking)
-    return Shown({"what": _about(probe)}) if probe else None
+    return Sign({"what": _about(probe)}) if probe else None
 
 
 def _about(probe: Probe) -> str:
     return f"{probe.name}: {probe.reason or ''}"
 
 
-def _hidden(known: Evidence, named: Named) -> Shown | None:
+def _hidden(known: Evidence, named: MapName) -> Sign | None:
     text = known.variables.get(VARIABLE)
     if named.kind is not Kind.CUDA or named.absent is None or text is None or known.fake():
         return None
@@ -97,21 +97,21 @@ def _hidden(known: Evidence, named: Named) -> Shown | None:
         if gpus is None or len(gpus) <= len(driver.devices):
             return None
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
-        return Shown({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
-    return Shown({"what": mask.reason, "fix": mask.fix})
+        return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
+    return Sign({"what": mask.reason, "fix": mask.fix})
 
 
-def _no_driver(known: Evidence, named: Named) -> Shown | None:
+def _no_driver(known: Evidence, named: MapName) -> Sign | None:
     if named.kind is Kind.OPENCL and (probe := _failed(known, named, "no-driver")):
-        return Shown({"what": probe.reason or "", "fix": probe.fix or "install one"})
+        return Sign({"what": probe.reason or "", "fix": probe.fix or "install one"})
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
     if known.fake():
         return None
-    return Shown({"what": "libcuda.so.1 cannot be loaded", "fix": NO_DRIVER.fix})
+    return Sign({"what": "libcuda.so.1 cannot be loaded", "fix": NO_DRIVER.fix})
 
 
-def _driver_old(known: Evidence, named: Named) -> Shown | None:
+def _driver_old(known: Evidence, named: MapName) -> Sign | None:
     driver = known.nvidia.driver
     if named.kind is not Kind.CUDA or named.absent is None or driver is None:
         return None
@@ -119,81 +119,83 @@ def _driver_old(known: Evidence, named: Named) -> Shown | None:
         from gpumap.machine.cuda import version_text
 
         what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
-        return Shown({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
+        return Sign({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
     if (probe := _failed(known, named, "old-driver")) is None:
         return None
-    return Shown({"what": probe.reason or "", "fix": probe.fix or "update it"})
+    return Sign({"what": probe.reason or "", "fix": probe.fix or "update it"})
 
 
-def _driver_fails(known: Evidence, named: Named) -> Shown | None:
+def _driver_fails(known: Evidence, named: MapName) -> Sign | None:
     driver, nvml = known.nvidia.driver, known.nvidia.nvml
     if not _cuda_without(known, named) or driver is None:
         return None
     probe = next((p for p in _driving(known, Kind.CUDA) if p.reason and p.fix), None)
-    own = f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
-    if not own:
+    answer = (
+        f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
+    )
+    if not answer:
         return None
     if probe is None or probe.lack == "no-library":
-        return Shown({"what": own, "fix": "see `nvidia-smi` and `dmesg`; restart"})
-    return Shown({"what": probe.reason or "", "fix": probe.fix or ""})
+        return Sign({"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"})
+    return Sign({"what": probe.reason or "", "fix": probe.fix or ""})
 
 
-def _shows_none(known: Evidence, named: Named) -> Shown | None:
+def _shows_none(known: Evidence, named: MapName) -> Sign | None:
     driver = known.nvidia.driver
     if not _cuda_without(known, named) or driver is None or driver.status not in (0, NO_DEVICE):
         return None
-    return Shown()
+    return Sign()
 
 
-def _broken(known: Evidence, named: Named) -> Shown | None:
-    """A library that is there, and cannot be loaded."""
+def _broken(known: Evidence, named: MapName) -> Sign | None:
+    """A library is installed, and cannot be loaded."""
     return _library(_failed(known, named, *_NOT_LOADED)) if _without(known, named) else None
 
 
-def _without(known: Evidence, named: Named) -> bool:
+def _without(known: Evidence, named: MapName) -> bool:
     """Return whether no library of the kind can be loaded at all."""
     every = _driving(known, named.kind)
     return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
 
 
-def _missing(known: Evidence, named: Named) -> Shown | None:
-    """Every library of the kind is not there, or needs another that is not."""
+def _missing(known: Evidence, named: MapName) -> Sign | None:
+    """No library of the kind is installed with what it needs."""
     broken = _failed(known, named, *_NOT_LOADED)
     if not _without(known, named) or (broken and broken.lack == "unloadable"):
         return None
     return _library(_failed(known, named, *_NO_LIBRARY))
 
 
-def _library(probe: Probe | None) -> Shown | None:
+def _library(probe: Probe | None) -> Sign | None:
     if probe is None:
         return None
-    return Shown({"what": _about(probe), "fix": probe.fix or "install it again"})
+    return Sign({"what": _about(probe), "fix": probe.fix or "install it again"})
 
 
-def _mig(known: Evidence, named: Named) -> Shown | None:
+def _mig(known: Evidence, named: MapName) -> Sign | None:
     if named.absent is None or named.kind is not Kind.CUDA or not named.index:
         return None
-    cut = [gpu for gpu in known.nvidia.gpus or () if gpu.mig]
-    cut_devices = [d for d in known.of_kind(Kind.CUDA) if d.facts.get("mig")]
-    return Shown() if cut or cut_devices else None
+    split = [gpu for gpu in known.nvidia.gpus or () if gpu.mig]
+    instances = [d for d in known.of_kind(Kind.CUDA) if d.facts.get("mig")]
+    return Sign() if split or instances else None
 
 
-def _not_there(known: Evidence, named: Named) -> Shown | None:
+def _not_there(known: Evidence, named: MapName) -> Sign | None:
     masked = named.kind is Kind.CPU and (named.index or 0) < known.topology.online
     if named.absent is None or (masked and not known.fake()):
         return None  # a processor that is on, and not for this process
-    return Shown.of(named.absent, "`gpumap devices`")
+    return Sign.of(named.absent, "`gpumap devices`")
 
 
-def _lost(_: Evidence, named: Named) -> Shown | None:
-    """Every failure that has no cause of its own: none may pass."""
+def _other_failure(_: Evidence, named: MapName) -> Sign | None:
+    """A failure without a specific cause: none may pass."""
     failure = named.measured.failure
     if failure is None or failure.code in _NAMED:
         return None
-    return Shown({"what": failure.text})
+    return Sign({"what": failure.text})
 
 
-def _memory_full(_: Evidence, named: Named) -> Shown | None:
+def _memory_full(_: Evidence, named: MapName) -> Sign | None:
     if (full := failed(named, *_FULL)) is not None:
         return full
     free = named.device.memory_free if named.device else None
@@ -201,10 +203,10 @@ def _memory_full(_: Evidence, named: Named) -> Shown | None:
         return None
     total = named.device.memory_total if named.device else None
     what = f"{units.memory(free)} of {units.memory(total)} are free"
-    return Shown({"what": what}, {"free": Estimate.exact(free, "B")})
+    return Sign({"what": what}, {"free": Estimate.exact(free, "B")})
 
 
-def _gpu_busy(known: Evidence, named: Named) -> Shown | None:
+def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or named.kind is not Kind.CUDA or known.fake():
         return None
@@ -212,34 +214,34 @@ def _gpu_busy(known: Evidence, named: Named) -> Shown | None:
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
     who = ", ".join(gpu.processes[:3]) or "processes that cannot be seen from here"
-    return Shown({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
+    return Sign({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
 
 
 def _same(device: Device, pci: str | None, uuid: str | None) -> bool:
     return (pci is not None and pci == device.pci) or (uuid is not None and uuid == device.uuid)
 
 
-def _order(known: Evidence, named: Named) -> Shown | None:
-    """Hold CUDA's numbers against the order of PCI addresses, which nvidia-smi counts by."""
+def _order(known: Evidence, named: MapName) -> Sign | None:
+    """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
     if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
         return None
-    place = _places(known).index(device.pci)
+    place = _pci_order(known).index(device.pci)
     if place == named.index or known.variables.get(VARIABLE, "").strip():
         return None  # with the variable the numbers are the user's own
     setting = known.variables.get("CUDA_DEVICE_ORDER", "")
     by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
-    words = {
-        "device": named.asked,
+    texts = {
+        "device": named.requested,
         "place": str(place),
         "pci": device.pci,
         "order": setting[:40] or "not set",
         "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
     }
-    return Shown(words)
+    return Sign(texts)
 
 
-def _places(known: Evidence) -> Sequence[str]:
+def _pci_order(known: Evidence) -> Sequence[str]:
     """Return the PCI addresses of all GPUs in nvidia-smi's order."""
     every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
     every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
@@ -247,7 +249,7 @@ def _places(known: Evidence) -> Sequence[str]:
     return sorted(every)
 
 
-def _wrong_device(known: Evidence, named: Named) -> Shown | None:
+def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or named.kind is not Kind.OPENCL or device.facts.get("type") != "other":
         return None
@@ -255,18 +257,18 @@ def _wrong_device(known: Evidence, named: Named) -> Shown | None:
     better = next((str(d.ref) for d in (*gpus, *known.of_kind(Kind.CUDA))), None)
     if better is None:
         return None
-    words = {
-        "device": named.asked,
+    texts = {
+        "device": named.requested,
         "what": device.name,
         "better": better,
         "name": named.name,
     }
-    return Shown(words)
+    return Sign(texts)
 
 
-def _no_kernel(_: Evidence, named: Named) -> Shown | None:
+def _no_kernel(_: Evidence, named: MapName) -> Sign | None:
     missing = named.measured.missing
-    return Shown({"what": missing}) if missing else None
+    return Sign({"what": missing}) if missing else None
 
 
 _ABSENT = Exit.ABSENT
@@ -284,7 +286,7 @@ DEVICES = {
     "GM211": Rule("not used", _mig, _ABSENT),
     "GM212": Rule("not used", lambda _, named: failed(named, "wrong-data"), Exit.WRONG_DATA),
     "GM213": Rule("not used", _memory_full, _ABSENT),
-    "GM214": Rule("not used", _lost, _ABSENT),
+    "GM214": Rule("not used", _other_failure, _ABSENT),
     "GM215": Rule("partly", _gpu_busy),
     "GM216": Rule("used", _order),
     "GM217": Rule("partly", _wrong_device),
@@ -294,16 +296,16 @@ DEVICES = {
 }
 
 
-def _affinity(known: Evidence, named: Named) -> Shown | None:
+def _affinity(known: Evidence, named: MapName) -> Sign | None:
     allowed, online = len(known.topology.cpus), known.topology.online
     if named.absent is None or named.kind is not Kind.CPU or named.index is None:
         return None
     if not allowed <= named.index < online:
         return None
-    return Shown({"device": named.asked, "allowed": str(allowed), "online": str(online)})
+    return Sign({"device": named.requested, "allowed": str(allowed), "online": str(online)})
 
 
-def _quota(known: Evidence, named: Named) -> Shown | None:
+def _quota(known: Evidence, named: MapName) -> Sign | None:
     quota = known.topology.quota
     if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
         return None
@@ -311,11 +313,11 @@ def _quota(known: Evidence, named: Named) -> Shown | None:
     cores = {element for device in on_host for element in device.hardware}
     if quota >= len(cores):
         return None
-    words = {"quota": f"{quota:g}", "cores": str(len(cores))}
-    return Shown(words, {"quota": Estimate.exact(quota), "cores": Estimate.exact(len(cores))})
+    texts = {"quota": f"{quota:g}", "cores": str(len(cores))}
+    return Sign(texts, {"quota": Estimate.exact(quota), "cores": Estimate.exact(len(cores))})
 
 
-def _shared(known: Evidence, named: Named) -> Shown | None:
+def _shared(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None:
         return None
@@ -327,41 +329,41 @@ def _shared(known: Evidence, named: Named) -> Shown | None:
     ]  # fmt: skip
     if others and others[0].device:
         hardware = min(others[0].device.hardware & device.hardware)
-        return Shown({"who": others[0].name, "what": hardware})
-    together = known.together
-    said = together.explanation if together else None
-    if together is None or said is None or said.cause != "shared-hardware":
+        return Sign({"who": others[0].name, "what": hardware})
+    gain = known.gain
+    why = gain.explanation if gain else None
+    if gain is None or why is None or why.cause != "shared-hardware":
         return None
-    if together.speedup.high >= IDEAL * together.ideal.value:
+    if gain.speedup.high >= IDEAL * gain.ideal.value:
         return None
-    words = {"who": "others", "what": said.text}
-    return Shown(words, {"speedup": together.speedup, "ideal": together.ideal})
+    texts = {"who": "others", "what": why.text}
+    return Sign(texts, {"speedup": gain.speedup, "ideal": gain.ideal})
 
 
-def _busy(known: Evidence, named: Named) -> Shown | None:
-    seen = known.others
-    if seen is None or named.device is None or not named.device.in_host_memory:
+def _busy(known: Evidence, named: MapName) -> Sign | None:
+    load = known.others
+    if load is None or named.device is None or not named.device.in_host_memory:
         return None
-    if seen.cores < _BUSY:
+    if load.cores < _BUSY:
         return None
-    who = ", ".join(f"pid {one.pid} ({one.name})" for one in seen.processes)
-    words = {
-        "cores": f"{seen.cores:.2f}",
-        "of": str(seen.of),
+    who = ", ".join(f"pid {one.pid} ({one.name})" for one in load.processes)
+    texts = {
+        "cores": f"{load.cores:.2f}",
+        "of": str(load.of),
         "who": who or "processes that cannot be seen from here",
     }
-    return Shown(words, {"foreign": Estimate.exact(seen.cores)})
+    return Sign(texts, {"foreign": Estimate.exact(load.cores)})
 
 
-def _numa(known: Evidence, named: Named) -> Shown | None:
+def _numa(known: Evidence, named: MapName) -> Sign | None:
     link = known.links.get(named.device.id) if named.device else None
     if link is None or link.node is None or not link.nodes or link.node in link.nodes:
         return None
     here = ", ".join(map(str, link.nodes))
-    return Shown({"device": named.asked, "node": str(link.node), "here": here})
+    return Sign({"device": named.requested, "node": str(link.node), "here": here})
 
 
-def _narrow(known: Evidence, named: Named) -> Shown | None:
+def _narrow(known: Evidence, named: MapName) -> Sign | None:
     link = known.links.get(named.device.id) if named.device else None
     if link is None:
         return None
@@ -371,7 +373,7 @@ def _narrow(known: Evidence, named: Named) -> Shown | None:
         what = f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
     else:
         return None
-    return Shown({"device": named.asked, "what": what})
+    return Sign({"device": named.requested, "what": what})
 
 
 MACHINE = {

@@ -1,8 +1,8 @@
-"""Facts of the user's interpreter, of its packages and libraries, and of the machine around them.
+"""Facts of the user's interpreter, of its packages and libraries, and of the machine.
 
 Nothing of it is imported into gpumap. Metadata is read from the folders that the interpreter names;
-a library may sleep, crash, print without end or fork: its process group ends at a time limit. What
-drivers answer is asked elsewhere, in child processes; here it is put into words of facts.
+a library may sleep, crash, print without end or fork: its process group ends at a time limit.
+Drivers are queried elsewhere, in subprocesses; here their answers become facts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Nvidia
     from gpumap.machine.tree import Tree
 
-STARTING = 5.0  # seconds for an interpreter to say what it is
+STARTING = 5.0  # seconds for an interpreter to describe itself
 _MOST = 20_000  # entries of a folder that are read
 _HEAD = 1 << 16  # bytes of metadata
 _ANSWER = 1 << 18  # characters of an answer that are read
 _TEXT, _LIST = 2000, 200  # characters and entries of one fact
-_PRINTED = 40  # lines of a library's own that are kept, at its beginning and at its end
+_PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
 _NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
@@ -116,13 +116,13 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
         raise _unusable(python, env, f"it did not answer within {STARTING:g} s")
     if "paths" not in about:
         raise _unusable(python, env, "it is no Python 3.7 or newer")
-    found = [*installed(_paths(about)), *conda(str(about.get("prefix", "")))]
+    every = [*installed(_paths(about)), *conda(str(about.get("prefix", "")))]
     packages: dict[str, Package] = {}
-    for each in found:
+    for each in every:
         if each.name not in packages or " " in each.version:  # conda's has the build, too
             packages[each.name] = each
-    kept = [(each, packages[each.name]) for each in found]
-    twice = (p.name for p, used in kept if p.folder != used.folder and " " not in used.version)
+    pairs = [(each, packages[each.name]) for each in every]
+    twice = (p.name for p, used in pairs if p.folder != used.folder and " " not in used.version)
     return Interpreter(str(full), about, packages, tuple(twice))
 
 
@@ -140,7 +140,7 @@ def _paths(about: Mapping[str, Any]) -> list[str]:
 
 
 def installed(paths: Iterable[str]) -> Iterator[Package]:
-    """Yield the packages of folders by their metadata; of a name the first is what is imported."""
+    """Yield the packages of folders by their metadata; the first of a name is imported."""
     for path in paths:
         with suppress(OSError, ValueError):
             entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
@@ -152,7 +152,7 @@ def installed(paths: Iterable[str]) -> Iterator[Package]:
 def _package(folder: Path, entry: str) -> Package:
     """Return a package by its metadata; where that cannot be read, by the folder's name."""
     stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
-    found: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
+    fields: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
     for name in ("METADATA", "PKG-INFO"):
         source = folder / entry / name
         if not source.is_file():  # a pipe would be waited for
@@ -160,10 +160,10 @@ def _package(folder: Path, entry: str) -> Package:
         with suppress(OSError), source.open("rb") as file:
             head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
             for key, value in _NAME.findall(head):
-                found[key.lower()].append(value.strip())
+                fields[key.lower()].append(value.strip())
             break
-    name = re.sub(r"[-_.]+", "-", found["name"][-1]).lower()
-    return Package(name, found["version"][-1], str(folder), tuple(found["requires-dist"]))
+    name = re.sub(r"[-_.]+", "-", fields["name"][-1]).lower()
+    return Package(name, fields["version"][-1], str(folder), tuple(fields["requires-dist"]))
 
 
 def conda(prefix: str) -> Iterator[Package]:
@@ -177,27 +177,27 @@ def conda(prefix: str) -> Iterator[Package]:
                 yield Package(name, f"{parts[1]} {parts[2]}", str(folder))
 
 
-def frameworks(found: Interpreter) -> tuple[str, ...]:
+def frameworks(python: Interpreter) -> tuple[str, ...]:
     """Return the frameworks that are installed."""
     patterns = {name: tables()["packages"][name].split() for name in FRAMEWORKS}
     return tuple(
-        n for n, ps in patterns.items() if any(any(matching(p, found.packages)) for p in ps)
+        n for n, ps in patterns.items() if any(any(matching(p, python.packages)) for p in ps)
     )
 
 
-def metadata(found: Interpreter, framework: str) -> dict[str, Any]:
+def metadata(python: Interpreter, framework: str) -> dict[str, Any]:
     """Return the facts that packages' metadata holds."""
-    names = {name for name in tables()["packages"][framework].split() if name in found.packages}
-    required = {r for name in names for r in _required(found.packages[name].requires)}
-    jax = found.packages["jax"].requires if "jax" in found.packages else ()
+    names = {name for name in tables()["packages"][framework].split() if name in python.packages}
+    required = {r for name in names for r in _required(python.packages[name].requires)}
+    jax = python.packages["jax"].requires if "jax" in python.packages else ()
     facts = {
         "framework": framework,
-        "packages": {each.name: each.version for each in found.packages.values()},
+        "packages": {each.name: each.version for each in python.packages.values()},
         "packages_complete": True,
-        "python": found.about.get("python"),
-        "prefix": found.about.get("prefix"),
-        "shadows": [name for name in found.shadowed if name in names],
-        "requires_missing": sorted(required - set(found.packages)),
+        "python": python.about.get("python"),
+        "prefix": python.about.get("prefix"),
+        "shadows": [name for name in python.shadowed if name in names],
+        "requires_missing": sorted(required - set(python.packages)),
         "jaxlib_least": next((m[1] for r in jax if (m := _LEAST.match(r))), None),
     }
     return {key: value for key, value in facts.items() if value not in (None, [])}
@@ -213,16 +213,16 @@ def _required(lines: Iterable[str]) -> Iterator[str]:
 
 
 def answers(
-    found: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
+    python: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
 ) -> Mapping[str, dict[str, Any]]:
-    """Return what each library says of itself, each in a child process of the interpreter."""
+    """Return the facts of each library, each queried in a subprocess of the interpreter."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        jobs = {name: pool.submit(_answer, found, name, env, limit) for name in names}
+        jobs = {name: pool.submit(_answer, python, name, env, limit) for name in names}
         return {name: job.result() for name, job in jobs.items()}
 
 
-def _answer(found: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
-    command = (found.path, "-c", _program(), name)
+def _answer(python: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+    command = (python.path, "-c", _program(), name)
     try:
         child = run_child(command, {**_QUIET, **env}, limit)
     except OSError as error:
@@ -239,21 +239,21 @@ def _answer(found: Interpreter, name: str, env: Mapping[str, str], limit: float)
 
 
 def _facts(answer: str) -> dict[str, Any]:
-    """Return the facts of whole lines, cut to a size; what is of no known kind is not believed."""
+    """Return the facts of complete lines, of limited size; those of unknown kind are ignored."""
     every = tables()["answers"].items()
     kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for line in answer[:_ANSWER].splitlines():
         with suppress(ValueError, RecursionError, AttributeError):
             facts = json.loads(line).items()
-            found |= {key: _cut(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
-    return found
+            result |= {key: _limit(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
+    return result
 
 
-def _cut(value: Any) -> Any:
+def _limit(value: Any) -> Any:
     """Return a fact of a bounded size: a text, or a list of texts and of mappings of texts."""
     if isinstance(value, list):
-        return [_cut(each) for each in value[:_LIST] if not isinstance(each, list)]
+        return [_limit(each) for each in value[:_LIST] if not isinstance(each, list)]
     if isinstance(value, dict):
         return {key: str(text)[:_TEXT] for key, text in list(value.items())[:_LIST]}
     return value[:_TEXT] if isinstance(value, str) else value
@@ -264,7 +264,7 @@ def _program() -> str:
 
 
 def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str, Any]:
-    """Return what the machine's files and the environment say."""
+    """Return the facts of the machine's files and the environment."""
     cards = _cards(tree)
     module = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", tree.text("proc/driver/nvidia/version") or "")
     release = tree.text("proc/sys/kernel/osrelease") or ""
@@ -294,13 +294,13 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
 
 def _cards(tree: Tree) -> list[tuple[str, str, str]]:
     """Return address, vendor and driver of each GPU on the PCI bus."""
-    found = []
+    cards = []
     for pci in sorted(tree.names(_PCI)):
         if (tree.text(f"{_PCI}/{pci}/class") or "").startswith(_DISPLAY):
             vendor = tables()["vendors"].get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
             driver = (tree.root / _PCI / pci / "driver").resolve().name
-            found.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
-    return found
+            cards.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
+    return cards
 
 
 def _secure_boot(tree: Tree) -> bool | None:
@@ -313,8 +313,10 @@ def _secure_boot(tree: Tree) -> bool | None:
 
 
 def _container(tree: Tree) -> bool:
-    marks = any((tree.root / name).exists() for name in _CONTAINERS)
-    return marks or bool(re.search(r"docker|kubepods|libpod|lxc", tree.text("proc/1/cgroup") or ""))
+    inside = any((tree.root / name).exists() for name in _CONTAINERS)
+    return inside or bool(
+        re.search(r"docker|kubepods|libpod|lxc", tree.text("proc/1/cgroup") or "")
+    )
 
 
 def _groups() -> list[str]:
@@ -322,18 +324,18 @@ def _groups() -> list[str]:
     import grp
 
     mine = set(os.getgroups())
-    found = []
+    groups = []
     for name in _GROUPS:
         try:
             if os.geteuid() == 0 or grp.getgrnam(name).gr_gid in mine:
-                found.append(name)
+                groups.append(name)
         except KeyError:
             continue
-    return found
+    return groups
 
 
 def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
-    """Return what nvidia-smi says of the first device, or prints in its stead."""
+    """Return the facts of nvidia-smi on the first device, or its output."""
     names = tables()["smi"]
     query = f"--query-gpu={','.join(names)}"
     line = f'exec nvidia-smi {query} --format=csv,noheader,nounits >"/dev/fd/$1" 2>&1'
@@ -350,19 +352,19 @@ def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
 
 
 def of_driver(nvidia: Nvidia) -> dict[str, Any]:
-    """Return what NVIDIA's driver and NVML answered, in the words of facts."""
-    found: dict[str, Any] = {}
+    """Return the answers of NVIDIA's driver and NVML as facts."""
+    result: dict[str, Any] = {}
     if nvidia.driver is not None and nvidia.driver.version:
-        found["driver_cuda"] = version_text(nvidia.driver.version).partition(" ")[2]
-        found["cuinit"] = tables()["cuinit"].get(str(nvidia.driver.status))
+        result["driver_cuda"] = version_text(nvidia.driver.version).partition(" ")[2]
+        result["cuinit"] = tables()["cuinit"].get(str(nvidia.driver.status))
         if not nvidia.driver.status:
-            found["gpu"] = ", ".join(each.name for each in nvidia.driver.devices)
+            result["gpu"] = ", ".join(each.name for each in nvidia.driver.devices)
     if nvidia.gpus:
-        found["gpu_count"] = sum(len(gpu.instances) or 1 for gpu in nvidia.gpus)
-        found["mig"] = any(gpu.mig for gpu in nvidia.gpus)
+        result["gpu_count"] = sum(len(gpu.instances) or 1 for gpu in nvidia.gpus)
+        result["mig"] = any(gpu.mig for gpu in nvidia.gpus)
     if nvidia.code is not None:
-        found["nvml"] = tables()["nvml"].get(str(nvidia.code))
-    return {key: value for key, value in found.items() if value not in (None, "")}
+        result["nvml"] = tables()["nvml"].get(str(nvidia.code))
+    return {key: value for key, value in result.items() if value not in (None, "")}
 
 
 _NOT_FOUND = 127  # of a shell: there is no such program

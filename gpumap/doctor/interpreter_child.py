@@ -1,7 +1,7 @@
-"""What an interpreter and its libraries say of themselves: a program for the user's own Python.
+"""Query an interpreter and its libraries: a program for the user's Python.
 
 It is run by that interpreter, as text, and imports nothing of gpumap: Python 3.7 and newer can.
-``python -c TEXT about FD`` writes what it is, ``python -c TEXT torch FD`` what torch says. Each
+``python -c TEXT about FD`` writes its facts, ``python -c TEXT torch FD`` those of torch. Each
 line that it writes to the descriptor is a JSON object of facts: a crash loses only the rest.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Say = Callable[..., None]
+    Put = Callable[..., None]
 
 LONGEST = 2000  # characters of a text
 
@@ -27,7 +27,7 @@ def main(what: str, number: int) -> None:
     out = os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
     pid = os.getpid()
 
-    def say(**facts: Any) -> None:
+    def put(**facts: Any) -> None:
         facts = {k: v[:LONGEST] if isinstance(v, str) else v for k, v in facts.items()}
         if os.getpid() == pid:  # not what a library forks
             out.write(json.dumps(facts, default=lambda each: str(each)[:LONGEST]) + "\n")
@@ -35,24 +35,24 @@ def main(what: str, number: int) -> None:
     if what != "about":
         sys.path[:] = [path for path in sys.path if path]
     try:
-        ASK[what](say)
+        QUERIES[what](put)
     except BaseException as error:  # noqa: BLE001 - a library may raise what it likes
-        say(import_error=f"{type(error).__name__}: {error}")
-    say(done=True)
+        put(import_error=f"{type(error).__name__}: {error}")
+    put(done=True)
     out.flush()
     os._exit(0)  # no time for what libraries do at their end
 
 
-def about(say: Say) -> None:
-    """Say what this interpreter is, and where it looks for packages."""
+def about(put: Put) -> None:
+    """Write the facts of this interpreter, and its package folders."""
     import platform
     import site
 
-    own = sys.prefix == getattr(sys, "base_prefix", sys.prefix)
-    user = site.getusersitepackages() if own and not os.environ.get("PYTHONNOUSERSITE") else None
+    base = sys.prefix == getattr(sys, "base_prefix", sys.prefix)
+    user = site.getusersitepackages() if base and not os.environ.get("PYTHONNOUSERSITE") else None
     lib = os.path.dirname(os.__file__)  # noqa: PTH120 - fast
-    managed = own and os.path.exists(os.path.join(lib, "EXTERNALLY-MANAGED"))  # noqa: PTH110, PTH118 - as above
-    say(
+    managed = base and os.path.exists(os.path.join(lib, "EXTERNALLY-MANAGED"))  # noqa: PTH110, PTH118 - as above
+    put(
         managed=managed,
         conda=os.path.isdir(os.path.join(sys.prefix, "conda-meta")),  # noqa: PTH112, PTH118 - as above
         python=platform.python_version(),
@@ -64,88 +64,88 @@ def about(say: Say) -> None:
     )
 
 
-def torch(say: Say) -> None:
-    """Ask PyTorch."""
+def torch(put: Put) -> None:
+    """Query PyTorch."""
     torch: Any = import_module("torch")
 
     version = torch.version
-    say(module_path=torch.__file__, framework_version=torch.__version__)
-    say(torch_version_cuda=version.cuda, torch_version_hip=getattr(version, "hip", None))
+    put(module_path=torch.__file__, framework_version=torch.__version__)
+    put(torch_version_cuda=version.cuda, torch_version_hip=getattr(version, "hip", None))
     built = torch._C  # noqa: SLF001 - get_arch_list() is empty without a device
-    say(arch_list=(getattr(built, "_cuda_getArchFlags", str)() or "").split())
+    put(arch_list=(getattr(built, "_cuda_getArchFlags", str)() or "").split())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
-    say(is_available=available, warned=[str(each.message)[:LONGEST] for each in caught])
+    put(is_available=available, warned=[str(each.message)[:LONGEST] for each in caught])
     if not available:
         torch.zeros(1).cuda()  # raises with the reason
     devices = []
     for index in range(torch.cuda.device_count()):
-        found = torch.cuda.get_device_properties(index)
-        devices.append({"name": found.name, "uuid": str(getattr(found, "uuid", "") or "")})
-        say(capability=f"{found.major}.{found.minor}", gfx=getattr(found, "gcnArchName", None))
-    say(devices=devices, visible_count=len(devices))
+        card = torch.cuda.get_device_properties(index)
+        devices.append({"name": card.name, "uuid": str(getattr(card, "uuid", "") or "")})
+        put(capability=f"{card.major}.{card.minor}", gfx=getattr(card, "gcnArchName", None))
+    put(devices=devices, visible_count=len(devices))
     for index in range(len(devices)):
         if float((torch.ones(1, device=f"cuda:{index}") + 1).item()) != 2.0:  # noqa: PLR2004 - 1 + 1
-            say(framework_says=f"cuda:{index} computed a wrong sum")
-    say(worked=True)
+            put(framework_says=f"cuda:{index} computed a wrong sum")
+    put(worked=True)
 
 
-def jax(say: Say) -> None:
-    """Ask JAX."""
+def jax(put: Put) -> None:
+    """Query JAX."""
     jax: Any = import_module("jax")
 
-    say(module_path=jax.__file__, framework_version=jax.__version__)
+    put(module_path=jax.__file__, framework_version=jax.__version__)
     devices = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
-    say(is_available=bool(devices), visible_count=len(devices),
+    put(is_available=bool(devices), visible_count=len(devices),
         devices=[{"name": each.device_kind, "uuid": ""} for each in devices])  # fmt: skip
     if not devices:
         jax.devices("cuda")  # raises with the reason, which jax.devices() swallows
-    say(worked=float((jax.numpy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
+    put(worked=float((jax.numpy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
 
 
-def tensorflow(say: Say) -> None:
-    """Ask TensorFlow."""
+def tensorflow(put: Put) -> None:
+    """Query TensorFlow."""
     tf: Any = import_module("tensorflow")
 
-    say(module_path=tf.__file__, framework_version=tf.__version__)
+    put(module_path=tf.__file__, framework_version=tf.__version__)
     built = tf.sysconfig.get_build_info()
-    say(built_with_cuda=bool(built.get("is_cuda_build")))
-    say(built_cuda=built.get("cuda_version"), built_cudnn=built.get("cudnn_version"))
+    put(built_with_cuda=bool(built.get("is_cuda_build")))
+    put(built_cuda=built.get("cuda_version"), built_cudnn=built.get("cudnn_version"))
     devices = tf.config.list_physical_devices("GPU")
     details = [tf.config.experimental.get_device_details(each) for each in devices]
-    named = [{"name": each.get("device_name", ""), "uuid": ""} for each in details]
-    say(is_available=bool(named), visible_count=len(named), worked=bool(named), devices=named)
+    listed = [{"name": each.get("device_name", ""), "uuid": ""} for each in details]
+    put(is_available=bool(listed), visible_count=len(listed), worked=bool(listed), devices=listed)
 
 
-def cupy(say: Say) -> None:
-    """Ask CuPy."""
+def cupy(put: Put) -> None:
+    """Query CuPy."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cupy: Any = import_module("cupy")
-    say(module_path=cupy.__file__, framework_version=cupy.__version__,
+    put(module_path=cupy.__file__, framework_version=cupy.__version__,
         warned=[str(each.message)[:LONGEST] for each in caught])  # fmt: skip
     runtime = cupy.cuda.runtime
     number = runtime.runtimeGetVersion()
-    say(built_cuda=f"{number // 1000}.{number % 1000 // 10}")
+    put(built_cuda=f"{number // 1000}.{number % 1000 // 10}")
     count = runtime.getDeviceCount()
-    found = [runtime.getDeviceProperties(index) for index in range(count)]
-    say(is_available=bool(count), visible_count=count,
-        devices=[{"name": each["name"].decode(), "uuid": ""} for each in found])  # fmt: skip
-    say(worked=float((cupy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
+    cards = [runtime.getDeviceProperties(index) for index in range(count)]
+    put(is_available=bool(count), visible_count=count,
+        devices=[{"name": each["name"].decode(), "uuid": ""} for each in cards])  # fmt: skip
+    put(worked=float((cupy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
 
 
-def onnxruntime(say: Say) -> None:
-    """Ask ONNX Runtime: a provider that is listed need not be loadable."""
+def onnxruntime(put: Put) -> None:
+    """Query ONNX Runtime: a provider that is listed need not be loadable."""
     import ctypes
 
     onnxruntime: Any = import_module("onnxruntime")
 
     providers = onnxruntime.get_available_providers()
-    say(module_path=onnxruntime.__file__, framework_version=onnxruntime.__version__,
+    put(module_path=onnxruntime.__file__, framework_version=onnxruntime.__version__,
         providers=providers)  # fmt: skip
     if not {"CUDAExecutionProvider", "ROCMExecutionProvider"} & set(providers):
-        say(is_available=False)
+        put(is_available=False)
         return
     folder = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")  # noqa: PTH118, PTH120 - fast
     try:
@@ -153,12 +153,12 @@ def onnxruntime(say: Say) -> None:
             library = os.path.join(folder, f"libonnxruntime_providers_{name}.so")  # noqa: PTH118 - as above
             ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
     except OSError as error:
-        say(is_available=False, dlopen_errors=[str(error)[:LONGEST]])
+        put(is_available=False, dlopen_errors=[str(error)[:LONGEST]])
         return
-    say(loads=True)
+    put(loads=True)
 
 
-ASK = {"about": about, "torch": torch, "jax": jax, "tensorflow": tensorflow, "cupy": cupy,
+QUERIES = {"about": about, "torch": torch, "jax": jax, "tensorflow": tensorflow, "cupy": cupy,
        "onnxruntime": onnxruntime}  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The probes in a child process, name by name: one that hangs or crashes costs no other name.
+"""Run the probes in a subprocess, name by name: a hang or crash costs no other name.
 
 The child is ``python -m gpumap.doctor.measuring FD``; it reads the names and their devices from
-stdin, and writes a line for each name that it begins, each that it ends, and one for all together.
+stdin, and writes a line for each name that it begins, each that it ends, and one for all at once.
 
 Do several names work at once? One product for each, by the runner and judge of `bench dot`.
 """
@@ -24,7 +24,7 @@ from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.runner import Runner
 from gpumap.bench.sampling import fastest
-from gpumap.doctor.evidence import Measured, Together
+from gpumap.doctor.evidence import Gain, Measured
 from gpumap.judge.ceilings import refused
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Device, Reason, replace
@@ -41,36 +41,36 @@ if TYPE_CHECKING:
 
 _PILOT = 512  # size of the pilot's product
 _WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
-_TOGETHER_LEAST, _MOST = 128, 4096
+_CONCURRENT_LEAST, _MOST = 128, 4096
 _STEP = 64
 _BLOCKS = 40
 _SCRIPTED = 6  # blocks of scripted devices: each is as the others
 BUDGET = 6.0  # seconds for the probes of all names, and as much again for what they take to start
 _LEAST = 0.25  # seconds of a name, however many there are
-_TOGETHER = 0.3  # of the budget, where there are several names
+_CONCURRENT = 0.3  # of the budget, where there are several names
 # Seconds beyond its probes, after which a name without an answer hangs: a sound driver opens a
-# device and compiles its kernels in one or two of them. Less is no fair time, and tells nothing.
+# device and compiles its kernels in one or two of them. Less is inconclusive.
 START = 4.0
 NO_TIME = Reason("no-time", "no time was left for its probes")
 
 
-class _Nobody:
-    """Watches nothing."""
+class _NoObserver:
+    """An observer that ignores everything."""
 
     def planned(self, plan: Plan) -> None:
-        """Hear of the plan."""
+        """Ignore the plan."""
 
     def block(self, seen: Seen) -> None:
-        """Hear of a block."""
+        """Ignore a block."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
-        """Hear of the rows."""
+        """Ignore the rows."""
 
 
-def at_once(
+def concurrent_gain(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
-) -> Together | None:
-    """Return what all names gain together; None where it could not be measured."""
+) -> Gain | None:
+    """Return the speed-up of all names at once; None where it could not be measured."""
     params = Params((_PILOT,))
     times = pilot(bindings, sessions, clock, params)
     if not times:
@@ -84,23 +84,23 @@ def at_once(
         benchmark.plan = replace(benchmark.plan, groups=groups)
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
-    rows = list(Runner(benchmark, clock, settings, _Nobody(), around).run())
+    rows = list(Runner(benchmark, clock, settings, _NoObserver(), around).run())
     many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
     if many is None or refused(many) or not {"speedup", "ideal"} <= set(many.metrics):
         return None
-    return Together(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
+    return Gain(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
 
 
 def _size(seconds: float) -> int:
     """Return the size of a product that takes long enough, by what the pilot's took."""
     if seconds <= 0.0:
         return _MOST
-    wanted: float = _PILOT * (_WORK / seconds) ** (1 / 3)
-    return min(max(round(wanted / _STEP) * _STEP, _TOGETHER_LEAST), _MOST)
+    size: float = _PILOT * (_WORK / seconds) ** (1 / 3)
+    return min(max(round(size / _STEP) * _STEP, _CONCURRENT_LEAST), _MOST)
 
 
-class Turns:
-    """The names, one after the other; each result is in `found` as soon as it is known.
+class ProbeRun:
+    """Probe the names in sequence; each result is in `results` as soon as it is known.
 
     Args:
         bindings: names and devices.
@@ -109,82 +109,82 @@ class Turns:
     """
 
     def __init__(self, bindings: Sequence[Binding], env: Mapping[str, str], end: float) -> None:
-        self.found: dict[str, Measured] = {}
-        self.together: Together | None = None
+        self.results: dict[str, Measured] = {}
+        self.gain: Gain | None = None
         self._bindings, self._env, self._end = bindings, env, end
 
     def run(self) -> None:
-        """Examine every name that there is time for."""
-        while (left := self._left()) and (seconds := self._end - time.monotonic()) > 0.0:
-            self._ask(left, seconds)
+        """Probe every name that there is time for."""
+        while (remaining := self._remaining()) and (seconds := self._end - time.monotonic()) > 0.0:
+            self._run_child(remaining, seconds)
 
     def all(self, missing: Reason = NO_TIME) -> dict[str, Measured]:
-        """Return what was found on each name; those that were not examined say why."""
-        return self.found | {b.name: Measured(failure=missing) for b in self._left()}
+        """Return the results of each name; those that were not probed have a reason."""
+        return self.results | {b.name: Measured(failure=missing) for b in self._remaining()}
 
-    def _left(self) -> list[Binding]:
-        return [binding for binding in self._bindings if binding.name not in self.found]
+    def _remaining(self) -> list[Binding]:
+        return [binding for binding in self._bindings if binding.name not in self.results]
 
-    def _ask(self, left: Sequence[Binding], seconds: float) -> None:
-        """Ask one child: at least of one name something is known then, be it that it hangs."""
-        share = _share(left, seconds)
-        watch = _Watch(left, self.found, share + START, self._end)
-        job = _job(left, share, seconds)
+    def _run_child(self, remaining: Sequence[Binding], seconds: float) -> None:
+        """Run one subprocess: at least one name has a result then, or hangs."""
+        share = _share(remaining, seconds)
+        watch = _Watch(remaining, self.results, share + START, self._end)
+        job = _job(remaining, share, seconds)
         child = in_child("gpumap.doctor.measuring", (), self._env, seconds, job, watch.over)
         watch.over(child.answer, 0.0)
-        self.together = watch.together
+        self.gain = watch.gain
         if watch.doing is None:
             return
         failure = watch.late() if child.code is None else _ended(child.code, child.errors)
-        self.found[watch.doing.name] = Measured(failure=failure)
+        self.results[watch.doing.name] = Measured(failure=failure)
         if failure.code == "hangs":
-            self.found |= _same(watch.doing, self._left(), failure)
+            self.results |= _same(watch.doing, self._remaining(), failure)
 
 
 class _Watch:
-    """Follows what a child writes: it knows the name that it is at, and since when.
+    """Follows the output of a subprocess: its current name, and since when.
 
     Args:
         bindings: the names that the child was given.
-        found: takes what has ended.
+        found: receives the results.
         fair: seconds of a name that tell that it hangs, in which it had a core if it wanted one.
         end: the moment at which to be done.
     """
 
     def __init__(
-        self, bindings: Sequence[Binding], found: dict[str, Measured], fair: float, end: float
+        self, bindings: Sequence[Binding], results: dict[str, Measured], fair: float, end: float
     ) -> None:
-        self.together: Together | None = None
+        self.gain: Gain | None = None
         # what starts the child is a part of its first name
         self.doing: Binding | None = bindings[0]
         self._names = {binding.name: binding for binding in bindings}
-        self._found, self._fair, self._end = found, fair, end
-        self._seen, self._starved, self._since = 0, 0.0, time.monotonic()
+        self._results, self._fair, self._end = results, fair, end
+        self._length, self._starved, self._since = 0, 0.0, time.monotonic()
 
     def over(self, text: str, starved: float) -> bool:
-        """Return whether the name has had its time: the others need what is left.
+        """Return whether the name has used its time: the others need the rest.
 
         `starved` are the seconds in which the child has waited for a core.
         """
         self._starved = max(self._starved, starved)
-        if len(text) != self._seen:
-            self._seen = len(text)
+        if len(text) != self._length:
+            self._length = len(text)
             self._read(text)
         now = time.monotonic()
         if self.doing is None:
             return now >= self._end
-        kept = self._fair * len(self._awaiting(self.doing))
-        return now >= self._end or (self._passed() >= self._fair and now >= self._end - kept)
+        reserved = self._fair * len(self._awaiting(self.doing))
+        return now >= self._end or (self._passed() >= self._fair and now >= self._end - reserved)
 
     def late(self) -> Reason:
-        """Return why the name that was cut off has no answer."""
+        """Return why the interrupted name has no result."""
         if (passed := self._passed()) < self._fair:
             return Reason("no-time", f"its time was over after {passed:.1f} s, before its end")
         return Reason("hangs", f"no answer within {passed:.0f} s")
 
     def _read(self, text: str) -> None:
-        doing, rows, self.together = _read(text)
-        self._found |= rows
+        doing, rows, self.gain = _read(text)
+        self._results |= rows
         now = self._names[doing] if doing is not None else None
         if now is not None or rows:
             self.doing, self._since = now, time.monotonic() - self._starved
@@ -195,24 +195,24 @@ class _Watch:
 
     def _awaiting(self, doing: Binding) -> set[str]:
         """Return the other devices whose turn is still to come."""
-        left = (b for name, b in self._names.items() if name not in self._found)
-        return {binding.device.id for binding in left} - {doing.device.id}
+        remaining = (b for name, b in self._names.items() if name not in self._results)
+        return {binding.device.id for binding in remaining} - {doing.device.id}
 
 
 def _share(bindings: Sequence[Binding], seconds: float) -> float:
     """Return the seconds for the probes of a name: half of what there is, their start the rest."""
-    together = _TOGETHER * _several(bindings)
-    return max(min(BUDGET, seconds / 2) * (1.0 - together) / len(bindings), _LEAST)
+    concurrent = _CONCURRENT * _several(bindings)
+    return max(min(BUDGET, seconds / 2) * (1.0 - concurrent) / len(bindings), _LEAST)
 
 
 def _several(bindings: Sequence[Binding]) -> bool:
     return len({binding.device.id for binding in bindings}) > 1
 
 
-def _same(hung: Binding, left: Sequence[Binding], failure: Reason) -> dict[str, Measured]:
+def _same(hung: Binding, remaining: Sequence[Binding], failure: Reason) -> dict[str, Measured]:
     """Return the other names of a device that hangs: it is not tried again."""
     why = replace(failure, text=f"it is the device of {hung.name}: {failure.text}")
-    return {b.name: Measured(failure=why) for b in left if b.device.id == hung.device.id}
+    return {b.name: Measured(failure=why) for b in remaining if b.device.id == hung.device.id}
 
 
 def _ended(code: int, errors: str) -> Reason:
@@ -225,23 +225,23 @@ def _ended(code: int, errors: str) -> Reason:
 
 def _job(bindings: Sequence[Binding], share: float, seconds: float) -> str:
     names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
-    together = min(BUDGET, seconds / 2) * _TOGETHER
-    return json.dumps({"names": names, "share": share, "together": together})
+    concurrent = min(BUDGET, seconds / 2) * _CONCURRENT
+    return json.dumps({"names": names, "share": share, "together": concurrent})
 
 
-def _read(text: str) -> tuple[str | None, dict[str, Measured], Together | None]:
-    """Return the name that was begun and not ended, what ended, and all together."""
-    doing, rows, together = None, {}, None
+def _read(text: str) -> tuple[str | None, dict[str, Measured], Gain | None]:
+    """Return the unfinished name, the results, and the gain of all names."""
+    doing, rows, gain = None, {}, None
     for line in text.splitlines():
-        with suppress(ValueError):  # the last one may be cut
+        with suppress(ValueError):  # the last one may be incomplete
             tree = json.loads(line)
             if "begin" in tree:
                 doing = tree["begin"]
             elif "together" in tree:
-                together = typed(tree["together"], Together)
+                gain = typed(tree["together"], Gain)
             else:
                 rows[tree["name"]], doing = typed(tree["found"], Measured), None
-    return doing, rows, together
+    return doing, rows, gain
 
 
 # --- the child
@@ -254,7 +254,7 @@ def _work(env: Mapping[str, str]) -> Iterator[Tree]:
     from gpumap.machine.topology import read
 
     job = json.load(sys.stdin)
-    share, together = job["share"], job["together"]
+    share, concurrent = job["share"], job["together"]
     bindings = [Binding(one["name"], typed(one["device"], Device)) for one in job["names"]]
     topology = read()
     host, cores = Host(env, topology), Cores(len(topology.cpus))
@@ -265,13 +265,13 @@ def _work(env: Mapping[str, str]) -> Iterator[Tree]:
         backend = backends[binding.device.backend]
         clock = backend.clock()
         probes = Probes(binding, partial(backend.open, binding.device, clock), clock, cores, share)
-        found = probes.run()
-        if found.failure is None:
+        measured = probes.run()
+        if measured.failure is None:
             opened[binding.name] = probes.session
-        yield {"name": binding.name, "found": found}
+        yield {"name": binding.name, "found": measured}
     usable = [binding for binding in bindings if binding.name in opened]
     if _several(bindings) and len(backends) == 1 and len(usable) == len(bindings):
-        gain = at_once(usable, opened, backends.popitem()[1].clock(), together)
+        gain = concurrent_gain(usable, opened, backends.popitem()[1].clock(), concurrent)
         if gain is not None and math.isfinite(gain.speedup.value):
             yield {"together": gain}
 

@@ -4,8 +4,8 @@
     small, large the same for 10 rows and for 10,000, 100 calls each with x moved: its second
     chain        log(exp(relu(x.w + b))) for 10,000 rows by single kernels: its third
 
-The article is "Why is Theano rarely using the GPU?". Beside them a few plain figures: what a
-launch, a copy, a product and the set-up cost. Every result is verified before it counts.
+The article is "Why is Theano rarely using the GPU?". A few plain figures, too: the cost of a
+launch, a copy, a product and the set-up. Every result is verified before it counts.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from gpumap.model import Check, Shares
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
-_LADDER = (1, 10, 100, 1000, 10_000, 100_000)  # rows
+_SWEEP = (1, 10, 100, 1000, 10_000, 100_000)  # rows
 _SIZE = 512  # of the products
 _COPY = 4 << 20  # bytes
-_LOOKS = 20
+_REPEATS = 20
 _BLOCKS = 6  # all values together are an interval of 95 % of their median
 _SHARE = 0.5  # of a name's time, for the affine map
 _BYTES = 40  # of a row of x
@@ -49,7 +49,7 @@ _BYTES = 40  # of a row of x
 
 @dataclass
 class Probes:
-    """The probes on one name; `found` grows, so that an error in the middle loses nothing."""
+    """The probes on one name; figures grow, so that an error in the middle loses nothing."""
 
     binding: Binding
     open: Callable[[], Session]
@@ -62,7 +62,7 @@ class Probes:
     missing: str | None = None
 
     def run(self) -> Measured:
-        """Return what there is; what went wrong is its failure."""
+        """Run all; an error becomes the failure of the result."""
         failure = None
         try:
             self._all()
@@ -89,17 +89,17 @@ class Probes:
         call.queue()
         first = self.clock.now() - start
         _right(call, "a product")
-        again = self._looked(call.queue)
+        again = self._timed(call.queue)
         self.figures["setup"] = Estimate.exact(max(first - again.value, 0.0), "s")
         self.figures["call"] = again
 
     def _plain(self) -> None:
         """Time a launch, a wait for several, and a copy."""
         tiny = _Product(self.session, 16, "float32")
-        self.figures["launch"] = self._looked(tiny.waited)
+        self.figures["launch"] = self._timed(tiny.waited)
         self.figures["waiting"] = self._waiting(tiny)
         copy = _Copy(self.session)
-        seconds = self._looked(copy.upload, _BLOCKS)
+        seconds = self._timed(copy.upload, _BLOCKS)
         copy.check()
         if seconds.low > 0.0:
             low, value, high = (copy.nbytes / s for s in (seconds.high, seconds.value, seconds.low))
@@ -109,7 +109,7 @@ class Probes:
         """Return what waiting after each of ten products adds to one, over waiting once."""
         many = 10
 
-        def apart() -> None:
+        def each_waited() -> None:
             for _ in range(many):
                 tiny.waited()
 
@@ -118,14 +118,14 @@ class Probes:
                 tiny.queue()
             self.session.synchronize()
 
-        each = self._looked(apart, _BLOCKS)
-        return Estimate.exact(max(each.value - self._looked(once, _BLOCKS).value, 0.0) / many, "s")
+        each = self._timed(each_waited, _BLOCKS)
+        return Estimate.exact(max(each.value - self._timed(once, _BLOCKS).value, 0.0) / many, "s")
 
     def _affine(self, end: float) -> None:
         scripted = (
             self.binding.device.backend == "fake"
         )  # its clock costs time that it does not show
-        workload = replace(WORKLOADS["affine"], ladder=_LADDER[:-1] if scripted else _LADDER)
+        workload = replace(WORKLOADS["affine"], ladder=_SWEEP[:-1] if scripted else _SWEEP)
         search = Search(self._world(), self.binding, workload, end)
         search.run([rows * _BYTES for rows in ROWS.values()])
         if search.reason is not None:
@@ -142,10 +142,10 @@ class Probes:
 
     def _example(self, key: str, rows: int, search: Search) -> None:
         times = search.looked[rows].times
-        words = f"x.w + b, {rows} x 10 by 10 x 5"
+        text = f"x.w + b, {rows} x 10 by 10 x 5"
         parts: Shares | None = search.shares.get(rows * _BYTES)
         device, host = (_interval(times[side]) for side in ("moved", "host"))
-        self.examples.append(Example(key, words, CALLS, device, host, parts))
+        self.examples.append(Example(key, text, CALLS, device, host, parts))
 
     def _products(self) -> None:
         """Time a product in both types, and the host's own."""
@@ -158,7 +158,7 @@ class Probes:
         self.figures |= {name: _interval(seconds) for name, seconds in times.items()}
         if "float64" in self.session.features:
             double = _Product(self.session, _SIZE, "float64")
-            self.figures["double"] = self._looked(double.waited, _BLOCKS)
+            self.figures["double"] = self._timed(double.waited, _BLOCKS)
 
     def _chain(self) -> None:
         data = Data(ROWS["large"], "float32", 1)
@@ -172,11 +172,11 @@ class Probes:
             return
         host = HostRound(data, "chain", self.clock, self.cores)
         times = self._turns({"chain": chain, "host": host})
-        words = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
+        text = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
         device, host_ = (_interval(times[side]) for side in ("chain", "host"))
-        self.examples.append(Example("chain", words, 1, device, host_))
-        self.figures["elementwise"] = self._looked(chain.elementwise, _BLOCKS)
-        self.figures["one_pass"] = self._looked(chain.one_pass, _BLOCKS)
+        self.examples.append(Example("chain", text, 1, device, host_))
+        self.figures["elementwise"] = self._timed(chain.elementwise, _BLOCKS)
+        self.figures["one_pass"] = self._timed(chain.one_pass, _BLOCKS)
 
     def _world(self) -> World:
         sessions = {self.binding.name: self.session}
@@ -184,7 +184,7 @@ class Probes:
         return World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
 
     def _turns(self, rounds: Mapping[str, Round]) -> dict[str, list[float]]:
-        """Return the seconds of each, in blocks that hold each once, there and back."""
+        """Return the seconds of each, in blocks with each once, in alternating order."""
         series = {name: Series(work) for name, work in rounds.items()}
         for each in series.values():
             calibrate(each, self.clock, most=CALLS)
@@ -196,15 +196,15 @@ class Probes:
             order.reverse()
         return times
 
-    def _looked(self, job: Callable[[], Any], looks: int = _LOOKS) -> Estimate:
+    def _timed(self, job: Callable[[], Any], repeats: int = _REPEATS) -> Estimate:
         """Return the seconds of a job that waits for its own end; its first run does not count."""
         job()
-        taken = []
-        for _ in range(looks):
+        seconds = []
+        for _ in range(repeats):
             start = self.clock.now()
             job()
-            taken.append(self.clock.now() - start)
-        return _interval(taken)
+            seconds.append(self.clock.now() - start)
+        return _interval(seconds)
 
 
 class ChainCall(Round):
@@ -218,27 +218,27 @@ class ChainCall(Round):
         self._job = Job.of(self._placed, "separate")
         self._behind = self._placed.elementwise(self._job.out)
         self._pass = Job.of(self._placed, "relu")
-        self._landing = data.empty()
+        self._staging = data.empty()
 
     def poison(self) -> None:
         """Make y wrong, on the device and on the host."""
         self._job.poison()
-        self._landing.fill(float("nan"))
+        self._staging.fill(float("nan"))
 
     def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `rounds` times."""
         for _ in range(rounds):
             self._placed.upload()
             self._job.queue()
-            self._session.download(self._job.out, self._landing)
+            self._session.download(self._job.out, self._staging)
             self._session.synchronize()
 
     def check(self) -> Check:
-        """Return whether what landed is right."""
-        return self._data.check("chain", self._landing, self._whole)
+        """Verify the result on the host."""
+        return self._data.check("chain", self._staging, self._whole)
 
     def elementwise(self) -> None:
-        """Run all kernels behind the product, on what stands there."""
+        """Run all kernels after the product, on its last result."""
         self._behind()
         self._session.synchronize()
 
@@ -294,15 +294,15 @@ class _Copy:
         self.session.synchronize()
 
     def check(self) -> None:
-        landing = ~self._source
-        self.session.download(self._buffer, landing)
+        staging = ~self._source
+        self.session.download(self._buffer, staging)
         self.session.synchronize()
-        if (landing != self._source).any():
+        if (staging != self._source).any():
             raise _Wrong("bytes did not come back as they were sent")
 
 
 def _right(call: Round, what: str) -> None:
-    """Prove a call: on wrong destinations it must give the right answer."""
+    """Verify a call: on poisoned destinations it must give the right result."""
     call.poison()
     call.queue()
     check = call.check()
@@ -317,5 +317,5 @@ def _interval(seconds: Sequence[float]) -> Estimate:
 
     if len(seconds) <= _BLOCKS:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
-    found = stats.location(list(seconds), 0.95, positive=True)
-    return Estimate(found.value, found.low, found.high, "s")
+    location = stats.location(list(seconds), 0.95, positive=True)
+    return Estimate(location.value, location.low, location.high, "s")

@@ -1,7 +1,7 @@
-"""What the text of a program says of its configuration. It is parsed, and never run.
+"""Read the configuration in the text of a program, which is parsed and never run.
 
 Theano reads its options when it is imported, and CUDA's libraries read their variables at their
-first use: what a program sets behind the import is an error, or comes to nothing.
+first use: what a program sets after the import is an error, or has no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LIMIT = 2**20  # bytes of a program
 _FIXED = ("device", "contexts", "init_gpu_device", "force_device", "print_active_device")
-# What Python 3 says of Python 2's own, and of nothing else: print x; exec "x"; except E, e; 0777
+# Messages of Python 3 on syntax of Python 2 only: print x; exec "x"; except E, e; 0777
 _PYTHON_2 = (
     "Missing parentheses in call to",
     "multiple exception types must be parenthesized",
@@ -35,11 +35,11 @@ _READ_BY = {
 
 
 class UnreadProgram(SourceError):
-    """A program that is none of Python 3 in UTF-8: nothing is known of it, and it may be sound."""
+    """A program that is not Python 3 in UTF-8: it cannot be judged, and may be right."""
 
 
 def read(path: Path) -> Script:
-    """Return what a program's text says.
+    """Parse a program.
 
     Raises:
         UnreadProgram: it is of Python 2, or not UTF-8.
@@ -48,10 +48,10 @@ def read(path: Path) -> Script:
     text = _text(path)
     place = _place(path)
     try:
-        return _found(str(path), _parsed(text))
+        return _script(str(path), _parsed(text))
     except SyntaxError as error:
         line = f" (line {error.lineno})" if error.lineno else ""
-        if any(words in str(error.msg) for words in _PYTHON_2):
+        if any(message_part in str(error.msg) for message_part in _PYTHON_2):
             message = f"{place}: it is of Python 2{line}"
             raise UnreadProgram(message, "2to3 makes it one of Python 3") from error
         raise SourceError(f"{place}: it is no Python{line}", "name a program") from error
@@ -80,7 +80,7 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _found(path: str, tree: ast.Module) -> Script:
+def _script(path: str, tree: ast.Module) -> Script:
     imports = _imports(tree)
     return Script(
         path,
@@ -93,33 +93,33 @@ def _found(path: str, tree: ast.Module) -> Script:
 def _imports(tree: ast.Module) -> dict[str, int]:
     """Return the line at which each library is imported first, whenever the program is run.
 
-    What a function imports is imported when that is called, which no line tells.
+    A function imports when it is called, which no line shows.
     """
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for node in _run(tree.body):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [node.module]
         for name in names:
             library = name.partition(".")[0]
-            found[library] = min(node.lineno, found.get(library, node.lineno))
-    return found
+            lines[library] = min(node.lineno, lines.get(library, node.lineno))
+    return lines
 
 
 def _run(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements that run with the program: in no function, and not under `if 0:`."""
-    left = list(body)
-    while left:
-        node = left.pop()
+    pending = list(body)
+    while pending:
+        node = pending.pop()
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         skipped = _never(node)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt) and child not in skipped:
-                left.append(child)
+                pending.append(child)
             elif isinstance(child, ast.ExceptHandler | ast.match_case):
-                left += child.body
+                pending += child.body
 
 
 def _never(node: ast.AST) -> Sequence[ast.stmt]:
@@ -132,46 +132,46 @@ def _never(node: ast.AST) -> Sequence[ast.stmt]:
 
 
 def _dead(tree: ast.Module) -> set[ast.AST]:
-    """Return all that stands under a condition that never holds."""
+    """Return all nodes under a condition that never holds."""
     roots = (statement for node in ast.walk(tree) for statement in _never(node))
     return {inner for root in roots for inner in ast.walk(root)}
 
 
 def _options(tree: ast.Module, imports: dict[str, int]) -> Iterator[Late]:
-    """Yield ``theano.config.device = ...`` behind the import; before it there is no theano."""
+    """Yield ``theano.config.device = ...`` after the import."""
     dead = _dead(tree)
     for node, target in _assigned(tree):
-        words = ast.unparse(target).split(".")
+        parts = ast.unparse(target).split(".")
         if (
-            words[-2:-1] == ["config"]
-            and words[-1] in _FIXED
+            parts[-2:-1] == ["config"]
+            and parts[-1] in _FIXED
             and "theano" in imports
             and node not in dead
         ):
-            yield Late(node.lineno, _shown(node), "theano", imports["theano"])
+            yield Late(node.lineno, _source(node), "theano", imports["theano"])
 
 
 def _variables(tree: ast.Module, imports: dict[str, int]) -> Iterator[Late]:
-    """Yield what sets a variable behind the import of who reads it."""
+    """Yield statements that set a variable after the import of its reader."""
     for node, key in _set(tree):
         for library in _READ_BY.get(key, ()):
             if imports.get(library, node.lineno) < node.lineno:
-                yield Late(node.lineno, _shown(node), library, imports[library], key)
+                yield Late(node.lineno, _source(node), library, imports[library], key)
 
 
 def _set(tree: ast.Module) -> Iterator[tuple[ast.Assign | ast.Call, str]]:
-    """Yield what sets a variable of the environment, and the variable's name."""
+    """Yield statements that set a variable of the environment, and its name."""
     dead, called = _dead(tree), _names(tree)
     for node, target in _assigned(tree):
         if isinstance(target, ast.Subscript) and _is_environment(target.value, called):
-            yield from ((node, key) for key in _words([target.slice]) if node not in dead)
+            yield from ((node, key) for key in _constants([target.slice]) if node not in dead)
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and call not in dead:
-            yield from ((call, key) for key in _words(_given(call, called)))
+            yield from ((call, key) for key in _constants(_variable_names(call, called)))
 
 
 def _names(tree: ast.Module) -> dict[str, str]:
-    """Return what the program calls `environ` and `putenv` of the module os."""
+    """Return the program's names of `environ` and `putenv` of the module os."""
     every = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == "os")
     return {alias.asname or alias.name: alias.name for node in every for alias in node.names}
 
@@ -182,8 +182,8 @@ def _is_environment(node: ast.expr, called: Mapping[str, str]) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "environ"
 
 
-def _given(call: ast.Call, called: Mapping[str, str]) -> Sequence[ast.expr | None]:
-    """Return what stands for the names of variables in a call that sets some."""
+def _variable_names(call: ast.Call, called: Mapping[str, str]) -> Sequence[ast.expr | None]:
+    """Return the expressions of variable names in a call that sets some."""
     function = call.func
     if isinstance(function, ast.Name):
         return call.args[:1] if called.get(function.id) == "putenv" else ()
@@ -196,12 +196,12 @@ def _given(call: ast.Call, called: Mapping[str, str]) -> Sequence[ast.expr | Non
 
 
 def _updated(call: ast.Call) -> Sequence[ast.expr | None]:
-    """Return the keys of what `update` is given."""
+    """Return the keys of the arguments of `update`."""
     keys = [key for arg in call.args if isinstance(arg, ast.Dict) for key in arg.keys]
-    return [*keys, *(ast.Constant(word.arg) for word in call.keywords)]
+    return [*keys, *(ast.Constant(keyword.arg) for keyword in call.keywords)]
 
 
-def _words(nodes: Iterable[ast.expr | None]) -> Iterator[str]:
+def _constants(nodes: Iterable[ast.expr | None]) -> Iterator[str]:
     constants = (node.value for node in nodes if isinstance(node, ast.Constant))
     yield from (value for value in constants if isinstance(value, str))
 
@@ -215,8 +215,8 @@ def _devices(tree: ast.Module) -> Iterator[str]:
     """Yield the values that are given to an option of a device, or of a map."""
     for node, target in _assigned(tree):
         if isinstance(target, ast.Attribute) and target.attr in ("device", "contexts"):
-            yield _shown(node)
+            yield _source(node)
 
 
-def _shown(node: ast.AST) -> str:
+def _source(node: ast.AST) -> str:
     return ast.unparse(node)[:80]

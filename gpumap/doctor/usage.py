@@ -1,8 +1,8 @@
-"""GM1 and GM4: how a device is asked for, and the work that it is given.
+"""GM1 and GM4: how a device is requested, and its work.
 
-GM1..: it is not asked for, or not in the way that its user thinks. GM4..: it works, and the work is
-not the kind that it is fast at. Small work loses on every device: that alone is no fault of a
-set-up, and is said of an example. A name suffers from it where a cost is far beyond that of any
+GM1..: it is not requested, or not in the way that its user thinks. GM4..: it works, and the work is
+not the kind that it is fast at. Small work is slower on every device: that is no fault of a set-up,
+and is reported with an example. It is a cause of a name only where a cost is far beyond that of any
 sound device.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device
-from gpumap.doctor.evidence import IDEAL, Rule, Shown, failed
+from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
 from gpumap.errors import Exit
 from gpumap.model import Kind
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.config import TheanoOptions
-    from gpumap.doctor.evidence import Evidence, Late, Measured, Named
+    from gpumap.doctor.evidence import Evidence, Late, MapName, Measured
     from gpumap.model import Estimate
 
-# Notes on a map's source that say that a part of it is lost on the way to Theano.
+# Notes on a map's source of which Theano loses a part.
 _LOSING = (
     "flags-comment", "flags-spelling", "flags-stray", "flags-comma", "flags-backslash",
     "rc-section", "rc-quotes", "rc-blank", "rc-comment",
 )  # fmt: skip
-_EXPLICIT = ("argument", "--map", "--map-file")  # who asks for it knows it
+_EXPLICIT = ("argument", "--map", "--map-file")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80
-_GPUS = (Kind.CUDA, Kind.OPENCL)  # NVIDIA's OpenCL, too, shows what CUDA's variables let it show
+_GPUS = (Kind.CUDA, Kind.OPENCL)  # CUDA's variables filter NVIDIA's OpenCL, too
 _READERS = {  # the kinds of device that a variable is for; others are for all
     "CUDA_VISIBLE_DEVICES": _GPUS,
     "CUDA_DEVICE_ORDER": _GPUS,
@@ -45,30 +45,30 @@ SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _DOUBLE = ("float64",)
 
 
-def _bad_map(known: Evidence, _: Named) -> Shown | None:
+def _bad_map(known: Evidence, _: MapName) -> Sign | None:
     if not known.problems:
         return None
     first = known.problems[0]
     more = f" and {len(known.problems) - 1} more" if len(known.problems) > 1 else ""
-    return Shown({"what": first.message + more, "fix": first.hint or "see the error"})
+    return Sign({"what": first.message + more, "fix": first.hint or "see the error"})
 
 
-def _no_configuration(known: Evidence, named: Named) -> Shown | None:
+def _no_configuration(known: Evidence, named: MapName) -> Sign | None:
     if known.source is not None or known.problems or not has_gpu(known):
         return None
-    told = known.theano.get("device")
-    if told is not None and told.value.strip() != "cpu":
+    setting = known.theano.get("device")
+    if setting is not None and setting.value.strip() != "cpu":
         return None  # it names a device, or Theano refuses it
-    what = f"device=cpu ({_cut(told.origin)}) is no map" if told else "there is no map"
-    gpu = next((one.asked for one in known.names if one.kind is not Kind.CPU), None)
+    what = f"device=cpu ({_shortened(setting.origin)}) is no map" if setting else "there is no map"
+    gpu = next((one.requested for one in known.names if one.kind is not Kind.CPU), None)
     where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
-    return Shown({"what": what, "map": _whole(known.names, named), "theano": where})
+    return Sign({"what": what, "map": _map_text(known.names, named), "theano": where})
 
 
-def _whole(names: Iterable[Named], named: Named) -> str:
-    """Return the map of names, in one line; a very long one is that of this name alone."""
-    text = ";".join(f"{one.name}->{one.asked}" for one in names)
-    return text if 0 < len(text) <= _LONG else f"{_cut(named.name)}->{named.asked}"
+def _map_text(names: Iterable[MapName], named: MapName) -> str:
+    """Return the map of names, in one line; a very long one is that of this name only."""
+    text = ";".join(f"{one.name}->{one.requested}" for one in names)
+    return text if 0 < len(text) <= _LONG else f"{_shortened(named.name)}->{named.requested}"
 
 
 def has_gpu(known: Evidence) -> bool:
@@ -77,65 +77,67 @@ def has_gpu(known: Evidence) -> bool:
     return bool(known.of_kind(Kind.CUDA)) or any(d.facts.get("type") == "gpu" for d in opencl)
 
 
-def _cut_map(known: Evidence, _: Named) -> Shown | None:
+def _truncated_map(known: Evidence, _: MapName) -> Sign | None:
     notes = known.source.notes if known.source else ()
     lost = next((note for note in notes if note.code in _LOSING), None)
-    return Shown.of(lost, "write it again") if lost else None
+    return Sign.of(lost, "write it again") if lost else None
 
 
-def _cpu_fallback(known: Evidence, named: Named) -> Shown | None:
-    told = known.theano.get("device")
+def _cpu_fallback(known: Evidence, named: MapName) -> Sign | None:
+    setting = known.theano.get("device")
     contexts = known.theano.get("contexts")
-    if told is None or told.value.strip() != "cpu" or (contexts and contexts.value.strip()):
+    if setting is None or setting.value.strip() != "cpu" or (contexts and contexts.value.strip()):
         return None
     if named.kind is Kind.CPU:
         return None
-    text = _whole((one for one in known.names if one.kind is not Kind.CPU), named)
-    return Shown({"origin": _cut(told.origin), "map": text, "device": named.asked})
+    text = _map_text((one for one in known.names if one.kind is not Kind.CPU), named)
+    return Sign({"origin": _shortened(setting.origin), "map": text, "device": named.requested})
 
 
 def _options(known: Evidence) -> TheanoOptions:
     return {key: (setting.value, setting.origin) for key, setting in known.theano.items()}
 
 
-def _refused(known: Evidence, _: Named) -> Shown | None:
+def _refused(known: Evidence, _: MapName) -> Sign | None:
     device = refused_device(_options(known))
-    if device is None or device.startswith("gpu"):  # an old name has a cause of its own
+    if device is None or device.startswith("gpu"):  # an old name has another cause
         return None
-    return Shown({"device": _cut(device), "origin": _cut(known.theano["device"].origin)})
+    return Sign({"device": _shortened(device), "origin": _shortened(known.theano["device"].origin)})
 
 
-def _lost(known: Evidence, named: Named) -> Shown | None:
+def _lost_name(known: Evidence, named: MapName) -> Sign | None:
     owner = lost_names(_options(known)).get(named.name)
     if owner is None:
         return None
-    return Shown({"name": _cut(named.name), "owner": owner.words, "fix": owner.fix})
+    return Sign({"name": _shortened(named.name), "owner": owner.words, "fix": owner.fix})
 
 
-def _old_name(known: Evidence, _: Named) -> Shown | None:
-    told = known.theano.get("device")
-    if told is None or not told.value.startswith("gpu"):
+def _old_name(known: Evidence, _: MapName) -> Sign | None:
+    setting = known.theano.get("device")
+    if setting is None or not setting.value.startswith("gpu"):
         return None
-    number = told.value.removeprefix("gpu")
+    number = setting.value.removeprefix("gpu")
     new = f"cuda{number}" if number.isdecimal() else "cuda"
-    return Shown({"device": _cut(told.value), "origin": _cut(told.origin), "new": new})
+    return Sign(
+        {"device": _shortened(setting.value), "origin": _shortened(setting.origin), "new": new}
+    )
 
 
-def _option_late(known: Evidence, _: Named) -> Shown | None:
+def _option_late(known: Evidence, _: MapName) -> Sign | None:
     late = known.script.option if known.script else None
     return _late(known, late) if late else None
 
 
-def _variable_late(known: Evidence, named: Named) -> Shown | None:
+def _variable_late(known: Evidence, named: MapName) -> Sign | None:
     every = known.script.variables if known.script else ()
     late = next((one for one in every if named.kind in _READERS.get(one.name, Kind)), None)
     return _late(known, late) if late else None
 
 
-def _late(known: Evidence, late: Late) -> Shown:
-    return Shown(
+def _late(known: Evidence, late: Late) -> Sign:
+    return Sign(
         {
-            "path": _cut(known.script.path if known.script else ""),
+            "path": _shortened(known.script.path if known.script else ""),
             "line": str(late.line),
             "what": late.what,
             "library": late.after,
@@ -144,35 +146,35 @@ def _late(known: Evidence, late: Late) -> Shown:
     )
 
 
-def _other_map(known: Evidence, _: Named) -> Shown | None:
+def _other_map(known: Evidence, _: MapName) -> Sign | None:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
         return None
     if _plain(theirs.value) == _plain(known.source.text):
         return None
-    return Shown(
+    return Sign(
         {
-            "ours": _cut(known.source.text),
+            "ours": _shortened(known.source.text),
             "origin": known.source.origin,
-            "theirs": _cut(theirs.value),
-            "place": _cut(theirs.origin),
+            "theirs": _shortened(theirs.value),
+            "place": _shortened(theirs.origin),
         }
     )
 
 
-def _child(known: Evidence, named: Named) -> Shown | None:
+def _child(known: Evidence, named: MapName) -> Sign | None:
     value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
-    return Shown() if value == "Yes" and named.kind is not Kind.CPU else None
+    return Sign() if value == "Yes" and named.kind is not Kind.CPU else None
 
 
-def _blocking(known: Evidence, named: Named) -> Shown | None:
+def _blocking(known: Evidence, named: MapName) -> Sign | None:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
     if named.kind is not Kind.CUDA or value.strip() in ("", "0"):
         return None
-    return Shown({"value": _cut(value)})
+    return Sign({"value": _shortened(value)})
 
 
-def _one_device(known: Evidence, named: Named) -> Shown | None:
+def _one_device(known: Evidence, named: MapName) -> Sign | None:
     devices = {one.device.id for one in known.names if one.device is not None}
     several = [one for one in known.names if one.device is not None]
     if named.device is None or len(several) < len(known.names) or len(several) == 1:
@@ -181,35 +183,35 @@ def _one_device(known: Evidence, named: Named) -> Shown | None:
         return None
     every = known.of_kind(named.kind)
     others = [str(d.ref) for d in every if d.id != named.device.id and d.ref.part is None]
-    words = {
+    texts = {
         "count": str(len(several)),
-        "device": _cut(str(named.device.ref)),
+        "device": _shortened(str(named.device.ref)),
         "others": f"; there is {', '.join(others[:4])} too" if others else "",
     }
-    return Shown(words)
+    return Sign(texts)
 
 
-def _unreadable(known: Evidence, _: Named) -> Shown | None:
-    return Shown.of(known.unreadable, "fix it") if known.unreadable else None
+def _unreadable(known: Evidence, _: MapName) -> Sign | None:
+    return Sign.of(known.unreadable, "fix it") if known.unreadable else None
 
 
-def _wrong_backend(_: Evidence, named: Named) -> Shown | None:
+def _wrong_backend(_: Evidence, named: MapName) -> Sign | None:
     absent = named.absent
-    return Shown.of(absent) if absent is not None and absent.code == "wrong-backend" else None
+    return Sign.of(absent) if absent is not None and absent.code == "wrong-backend" else None
 
 
 def _plain(text: str) -> str:
     return "".join(text.split())
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}..."
 
 
 CONFIGURATION = {
     "GM101": Rule("not used", _bad_map),
     "GM102": Rule("not used", _no_configuration),
-    "GM103": Rule("partly", _cut_map),
+    "GM103": Rule("partly", _truncated_map),
     "GM104": Rule("not used", _cpu_fallback),
     "GM105": Rule("not used", _old_name),
     "GM106": Rule("not used", _option_late),
@@ -221,11 +223,11 @@ CONFIGURATION = {
     "GM112": Rule("partly", _unreadable),
     "GM113": Rule("not used", _wrong_backend, Exit.QUESTION),
     "GM114": Rule("not used", _refused),
-    "GM115": Rule("not used", _lost),
+    "GM115": Rule("not used", _lost_name),
 }
 
 
-def _float64(known: Evidence, named: Named) -> Shown | None:
+def _float64(known: Evidence, named: MapName) -> Sign | None:
     chosen = known.theano.get("floatX")
     theanos = "device" in known.theano or "contexts" in known.theano
     if named.kind is Kind.CPU or named.device is None:
@@ -238,57 +240,57 @@ def _float64(known: Evidence, named: Named) -> Shown | None:
     return _far_slower(what, named.measured)
 
 
-def _far_slower(what: str, measured: Measured) -> Shown | None:
-    """Return what float64 costs, where that is far more than on any sound device."""
+def _far_slower(what: str, measured: Measured) -> Sign | None:
+    """Return the cost of float64, where that is far beyond that of any sound device."""
     single, double = measured.figures.get("product"), measured.figures.get("double")
     if single is None or measured.failure is not None:
         return None
     if double is None:
-        return Shown({"what": what, "cost": "; the device has no float64"}, {"single": single})
+        return Sign({"what": what, "cost": "; the device has no float64"}, {"single": single})
     if double.low <= FAR * single.high:
         return None
     cost = f"; a product then takes {double.value / single.value:.1f} times as long"
-    return Shown({"what": what, "cost": cost}, {"single": single, "double": double})
+    return Sign({"what": what, "cost": cost}, {"single": single, "double": double})
 
 
-def _costly(named: Named, key: str, most: float) -> Shown | None:
+def _costly(named: MapName, key: str, most: float) -> Sign | None:
     """Return a cost of a name that is far beyond that of any sound device."""
     figure = named.measured.figures.get(key)
     if figure is None or figure.low < most:
         return None
-    return Shown({key: shown(figure)}, {key: figure})
+    return Sign({key: shown(figure)}, {key: figure})
 
 
-def _transfer(_: Evidence, named: Named) -> Shown | None:
+def _transfer(_: Evidence, named: MapName) -> Sign | None:
     figures = named.measured.figures
     call, launch, copying = (figures.get(key) for key in ("call", "launch", "bandwidth"))
     if copying is not None and copying.high < COPYING:
-        return Shown({"what": f"copies run at {shown(copying)}"}, {"bandwidth": copying})
+        return Sign({"what": f"copies run at {shown(copying)}"}, {"bandwidth": copying})
     if call is None or launch is None or call.low - launch.high < LAUNCH:
         return None
     what = f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"
-    return Shown({"what": what}, {"call": call, "launch": launch})
+    return Sign({"what": what}, {"call": call, "launch": launch})
 
 
-def _serialised(known: Evidence, named: Named) -> Shown | None:
-    found = known.together
-    if found is None or found.explanation is None or found.explanation.cause != "serialised":
+def _serialised(known: Evidence, named: MapName) -> Sign | None:
+    gain = known.gain
+    if gain is None or gain.explanation is None or gain.explanation.cause != "serialised":
         return None
-    if named.device is None or found.speedup.high >= IDEAL * found.ideal.value:
+    if named.device is None or gain.speedup.high >= IDEAL * gain.ideal.value:
         return None
-    words = {"speedup": f"{found.speedup.value:.2f}", "ideal": f"{found.ideal.value:.2f}"}
-    return Shown(words, {"speedup": found.speedup, "ideal": found.ideal})
+    texts = {"speedup": f"{gain.speedup.value:.2f}", "ideal": f"{gain.ideal.value:.2f}"}
+    return Sign(texts, {"speedup": gain.speedup, "ideal": gain.ideal})
 
 
-def _slower(_: Evidence, named: Named) -> Shown | None:
+def _slower(_: Evidence, named: MapName) -> Sign | None:
     figures, device = named.measured.figures, named.device
     product, host = figures.get("product"), figures.get("host_product")
     if device is None or device.in_host_memory or product is None or host is None:
         return None
     if product.low <= host.high:
         return None
-    words = {"product": shown(product), "host": shown(host)}
-    return Shown(words, {"product": product, "host": host})
+    texts = {"product": shown(product), "host": shown(host)}
+    return Sign(texts, {"product": product, "host": host})
 
 
 def shown(figure: Estimate) -> str:
@@ -304,6 +306,6 @@ WORK = {
     "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
-    "GM408": Rule("partly", lambda *_: None),  # of an example: it is found there
+    "GM408": Rule("partly", lambda *_: None),  # of an example: `diagnose` adds it
     "GM409": Rule("partly", lambda _, named: failed(named, "no-time"), Exit.INCONCLUSIVE),
 }

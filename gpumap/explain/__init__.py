@@ -1,6 +1,6 @@
-"""The words of a report that may need explaining: what each says, what to do.
+"""Topics that explain the terms of a report: their meaning, and what to do.
 
-Their texts are in the TOML files beside this one, and are read when one is looked up. The lists are
+Their texts are in the TOML files of this folder, and are read when one is looked up. The lists are
 closed: a metric, cause, flag, mark, status, exit code or code that has no topic there fails a test,
 and so does a topic for something that does not exist.
 """
@@ -59,14 +59,14 @@ _ALIASES = {  # of what tables and readers call otherwise: the topic that says i
     "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
     "round": "iteration",
 }  # fmt: skip
-_NEAR = 3  # topics offered for a word that is none
-_TELLING = 3  # letters that are enough to find a word by a part of it
+_OFFERED = 3  # topics offered for an unknown word
+_ENOUGH = 3  # letters from which on a part of a word matches
 _LONGEST = 40  # letters that are compared: more than any topic has
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A word with one line, the sentences behind it, and what to do about it if anything is."""
+    """A term with a summary, an explanation, and the fix if there is one."""
 
     name: str
     kind: Kind
@@ -101,7 +101,7 @@ def _read(file: str) -> tuple[Topic, ...]:
 
 
 def every() -> tuple[Topic, ...]:
-    """Return all topics: those of the table, and what benchmarks say of their own words."""
+    """Return all topics: those of the table, and those of benchmarks."""
     there = {(topic.kind, topic.name) for topic in table()}
     return (*table(), *(t for t in _of_benchmarks() if (t.kind, t.name) not in there))
 
@@ -127,17 +127,17 @@ def named(word: str) -> tuple[Topic, ...]:
 
 
 def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
-    asked = _ALIASES.get(_plain(word), _plain(word))
-    return tuple(topic for topic in topics if _plain(topic.name) == asked)
+    query = _ALIASES.get(_plain(word), _plain(word))
+    return tuple(topic for topic in topics if _plain(topic.name) == query)
 
 
 def nearest(word: str) -> tuple[str, ...]:
-    """Return the names that a shortened or misspelled word may have meant."""
-    asked = _plain(word)[:_LONGEST]
+    """Return the names closest to a shortened or misspelled word."""
+    query = _plain(word)[:_LONGEST]
     names = {_plain(topic.name): typed(topic) for topic in every()}
-    longer = [name for name in names if len(asked) >= _TELLING and asked in name]
-    alike = nearest_words(asked, names, _NEAR)
-    return tuple(names[found] for found in dict.fromkeys([*longer, *alike]))[:_NEAR]
+    longer = [name for name in names if len(query) >= _ENOUGH and query in name]
+    alike = nearest_words(query, names, _OFFERED)
+    return tuple(names[name] for name in dict.fromkeys([*longer, *alike]))[:_OFFERED]
 
 
 def typed(topic: Topic) -> str:

@@ -1,1 +1,1 @@
-"""What the figures mean: pure functions of what was measured."""
+"""Verdicts, causes and headlines: pure functions of a report."""

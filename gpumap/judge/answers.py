@@ -1,4 +1,4 @@
-"""What commands without a benchmark answer: on maps and devices, self-tests, predictions."""
+"""Headlines of commands without a benchmark: maps, devices, self-tests, predictions, traces."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpumap.judge.phrases import (
     ENDS,
     About,
     amount,
+    answer,
     capital,
     every,
     fix,
     longer,
     names,
     percent,
-    said,
     sentence,
     value,
     verb,
@@ -57,12 +57,14 @@ def check(report: Report) -> Headline:
     if not bindings:
         count = len(report.map.entries) if report.map else 0
         entries = f"The map is well-formed ({counted(count, 'name')})"
-        return said(report, "untrusted", (f"{entries}; no device was looked for (--syntax-only).",))
+        return answer(
+            report, "untrusted", (f"{entries}; no device was looked for (--syntax-only).",)
+        )
     whole = f"{capital(every(len(bindings)))} {verb(bindings, 'is', 'are')} mapped"
     if any(note.code == _SHARED for note in report.notes):
         return _sharing(report, whole)
     if not report.settings.get("opened", True):
-        return said(report, "untrusted", (f"{whole}; no device was opened (--no-open).",))
+        return answer(report, "untrusted", (f"{whole}; no device was opened (--no-open).",))
     if len(bindings) <= _FEW:
         listed = ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
     else:
@@ -70,7 +72,7 @@ def check(report: Report) -> Headline:
         listed = ", ".join(f"{count} x {name}" for name, count in kinds.items())
     where = "there" if len(bindings) == 1 else "to each"
     right = f"4 KiB went {where} and back, verified."
-    return said(report, "good", (f"{whole}: {listed}.", right))
+    return answer(report, "good", (f"{whole}: {listed}.", right))
 
 
 def _called(device: Device) -> str:
@@ -87,31 +89,31 @@ def _sharing(report: Report, whole: str) -> Headline:
     what = "hardware" if len({b.device.id for b in sharing}) > 1 else "one device"
     text = f"{whole}, but {shown} share {what}."
     more = "A second name brings no second device; use --distinct to refuse this."
-    return said(report, "below", (text, more))
+    return answer(report, "below", (text, more))
 
 
 def _unmapped(report: Report) -> Headline:
     """Return how many names are not mapped, and the first reasons."""
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
-    placed = {found.entry for found in wrong if found.entry is not None}
+    placed = {error.entry for error in wrong if error.entry is not None}
     total = len(report.map.entries) if report.map else 0
     first = wrong[0]
     if report.status == "error" and total == 0 and placed:
         errors = "; ".join(f"entry {e.entry}: {e.message}" for e in wrong[:_FEW])
-        return said(report, "failed", (f"The map has {counted(len(wrong), 'error')}: {errors}.",))
+        return answer(report, "failed", (f"The map has {counted(len(wrong), 'error')}: {errors}.",))
     more = (f"{counted(len(wrong) - 1, 'more error')}.",) * (len(wrong) > 1)
     if first.code == "strict":
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
-        return said(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
+        return answer(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
     if placed and total and report.exit_code in (2, 3):
         are = "is" if len(placed) == 1 else "are"
         some = f"{len(placed)} of {counted(total, 'name')} {are} not"
         if len(placed) == total:
             some = "The name is not" if total == 1 else f"None of {total} names is"
         why = f"{some} mapped: {sentence(first.message)}"
-        return said(report, "failed", (why, *fix(first.hint)))
+        return answer(report, "failed", (why, *fix(first.hint)))
     before = _BEFORE.get(report.status, "")
-    return said(report, "failed", (sentence(f"{before}{first.message}"), *fix(first.hint), *more))
+    return answer(report, "failed", (sentence(f"{before}{first.message}"), *fix(first.hint), *more))
 
 
 # --- devices
@@ -123,7 +125,7 @@ def devices(report: Report) -> Headline:
     if unanswered:
         probe = unanswered[0]
         text = f"Cannot tell whether {probe.name} has devices: {sentence(probe.reason or '-')}"
-        return said(report, "untrusted", (text,))
+        return answer(report, "untrusted", (text,))
     gpus = _distinct(d for d in report.devices if not d.in_host_memory)
     others = _distinct(d for d in report.devices if d.in_host_memory and d.kind is not Kind.CPU)
     cores = _distinct(d for d in report.devices if d.kind is Kind.CPU)
@@ -134,45 +136,45 @@ def devices(report: Report) -> Headline:
     how = f'Map them with: gpumap check "{text}"{scripted}'
     if gpus or others:
         one = gpus + others + cores == 1
-        return said(report, "good", (f"{usable} {'is' if one else 'are'} usable.", how))
+        return answer(report, "good", (f"{usable} {'is' if one else 'are'} usable.", how))
     fixes = [p.fix for p in report.backends if p.fix and not p.usable]
     more = f"Add one: {fixes[0]}" if fixes else how
     first = f"No GPU or OpenCL device is usable; {usable} {'is' if cores == 1 else 'are'}."
-    return said(report, "below", (first, more))
+    return answer(report, "below", (first, more))
 
 
-def _distinct(found: Iterable[Device]) -> int:
+def _distinct(candidates: Iterable[Device]) -> int:
     """Return how many devices there are; one that two backends drive counts once."""
-    seen: list[frozenset[str]] = []
-    for device in found:
+    counted_hardware: list[frozenset[str]] = []
+    for device in candidates:
         who = device.hardware or frozenset((device.id,))
-        if not any(who & other for other in seen):
-            seen.append(who)
-    return len(seen)
+        if not any(who & other for other in counted_hardware):
+            counted_hardware.append(who)
+    return len(counted_hardware)
 
 
 # --- doctor
 
-_UNTOLD = ("GM409", "GM535", "GM537")  # causes by which nothing is known of the device
+_UNKNOWN = ("GM409", "GM535", "GM537")  # causes by which nothing is known of the device
 
 
 def doctor(report: Report) -> Headline:
     """Answer whether each name's device is used, and why not."""
-    found = report.diagnoses
-    if not found:
+    diagnoses = report.diagnoses
+    if not diagnoses:
         first = "Nothing to diagnose: no map is given and this machine has no GPU."
-        return said(report, "untrusted", (first, "The CPU works."))
-    bad = [each for each in found if each.findings]
+        return answer(report, "untrusted", (first, "The CPU works."))
+    bad = [each for each in diagnoses if each.findings]
     if not bad:
-        if found[0].interpreter is not None:
-            listed = ", ".join(middle(each.name or "") for each in found)
-            return said(
-                report, "good", (f"{listed} {'uses' if len(found) == 1 else 'use'} the GPU.",)
+        if diagnoses[0].interpreter is not None:
+            listed = ", ".join(middle(each.name or "") for each in diagnoses)
+            return answer(
+                report, "good", (f"{listed} {'uses' if len(diagnoses) == 1 else 'use'} the GPU.",)
             )
-        used = [middle(each.name or "the map") for each in found]
-        listed = f": {', '.join(used)}" if len(found) <= _FEW else ""
-        text = f"{capital(every(len(found)))} are used{listed}."
-        return said(report, "good", (f"{used[0]} is used." if len(found) == 1 else text,))
+        used = [middle(each.name or "the map") for each in diagnoses]
+        listed = f": {', '.join(used)}" if len(diagnoses) <= _FEW else ""
+        text = f"{capital(every(len(diagnoses)))} are used{listed}."
+        return answer(report, "good", (f"{used[0]} is used." if len(diagnoses) == 1 else text,))
     worst = next((each for each in bad if each.verdict == "not used"), bad[0])
     return _diagnosed(report, worst, len(bad) - 1)
 
@@ -180,7 +182,7 @@ def doctor(report: Report) -> Headline:
 def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
     finding = worst.findings[0]
     level: Level = "failed" if worst.verdict == "not used" else "below"
-    if finding.code in _UNTOLD or finding.cause == "no-time":
+    if finding.code in _UNKNOWN or finding.cause == "no-time":
         level = "untrusted"
     whose = middle(worst.name) if worst.name is not None else "The map"
     how = {"not used": "not used", "partly": "used in part"}.get(worst.verdict, worst.verdict)
@@ -193,7 +195,7 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
     more = (f"{counted(others, 'other name')} has causes too.",) * (others == 1)
     more += (f"{others} other names have causes too.",) * (others > 1)
     subject = About(cause=finding.cause)
-    return said(report, level, (first, f"Fix: {sentence(finding.fix)}", *more), subject)
+    return answer(report, level, (first, f"Fix: {sentence(finding.fix)}", *more), subject)
 
 
 # --- selftest
@@ -201,35 +203,37 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
 
 def selftest(report: Report) -> Headline:
     """Answer whether this machine measures truthfully."""
-    found = report.selftest
-    trips = found.round_trips if found else ()
+    result = report.selftest
+    trips = result.round_trips if result else ()
     if (bad := next((trip for trip in trips if trip.reason is not None), None)) is not None:
-        return _not_kept(report, bad)
-    alarms = found.alarms if found else ()
+        return _failed_trip(report, bad)
+    alarms = result.alarms if result else ()
     if not alarms:
         text = f"No conclusion: no comparison was made. Repeat with {longer(report)}."
-        return said(report, "untrusted", (text,))
+        return answer(report, "untrusted", (text,))
     false, runs = sum(each.false for each in alarms), sum(each.runs for each in alarms)
     unclear, limit = sum(each.inconclusive for each in alarms), f"{alarms[0].threshold * 100:g} %"
     subject = About(max(alarms, key=lambda each: each.false + each.inconclusive).id)
     quiet = "Use a larger --threshold, or a quieter machine."
     if min(each.runs for each in alarms) < _FEWEST:
         text = f"No conclusion: {counted(runs, 'comparison')} in this time; more are needed."
-        return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), subject)
+        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."), subject)
     if false or unclear:
         what = f"{false} false alarms" if false else f"noise hides them in {unclear}"
         text = f"Differences of {limit} cannot be told apart from noise here: {what}"
-        return said(report, "below", (f"{text} of {counted(runs, 'comparison')}.", quiet), subject)
+        return answer(
+            report, "below", (f"{text} of {counted(runs, 'comparison')}.", quiet), subject
+        )
     none = f"gave 0 false alarms in {runs} at {limit}, and every round trip is right."
     what = middle(alarms[0].name) if len(alarms) == 1 else "each device"
     text = f"This machine measures truthfully: comparing {what} with itself {none}"
-    return said(report, "good", (text,), subject)
+    return answer(report, "good", (text,), subject)
 
 
-def _not_kept(report: Report, trip: RoundTrip) -> Headline:
+def _failed_trip(report: Report, trip: RoundTrip) -> Headline:
     whose = middle(trip.name) if trip.name is not None else str(trip.device.ref)
     why = trip.reason.text if trip.reason else ""
-    return said(report, "failed", (f"Round trip of 4 KiB failed on {whose}: {sentence(why)}",))
+    return answer(report, "failed", (f"Round trip of 4 KiB failed on {whose}: {sentence(why)}",))
 
 
 # --- predict
@@ -239,9 +243,9 @@ def predict(report: Report) -> Headline:
     """Answer what more devices would give, or what a published table says of them."""
     if report.published is not None:
         return _published(report)
-    found = report.prediction
-    gains = [f for f in found.forecasts if "speedup" in f.metrics] if found else []
-    if found is None or not gains:
+    result = report.prediction
+    gains = [f for f in result.forecasts if "speedup" in f.metrics] if result else []
+    if result is None or not gains:
         return _exchange(report)
     most = max(forecast.devices for forecast in gains)
     best = max(
@@ -256,13 +260,13 @@ def predict(report: Report) -> Headline:
     subject = About(metric="speedup", figure=gain)
     computed = "Computed, not measured."
     if gain.value >= _SPLIT * most:
-        return said(report, "good", (f"{text} with {best.algorithm}.", computed), subject)
+        return answer(report, "good", (f"{text} with {best.algorithm}.", computed), subject)
     why = (
-        f"exchanging {amount(found.nbytes)} takes {percent(share)} of a step"
+        f"exchanging {amount(result.nbytes)} takes {percent(share)} of a step"
         if share
         else "cause not identified"
     )
-    return said(report, "below", (f"{text} with {best.algorithm}: {why}.", computed), subject)
+    return answer(report, "below", (f"{text} with {best.algorithm}: {why}.", computed), subject)
 
 
 def _exchanging(forecast: Forecast) -> float:
@@ -272,19 +276,19 @@ def _exchanging(forecast: Forecast) -> float:
 
 def _exchange(report: Report) -> Headline:
     """Return what an exchange takes, where no compute time is known."""
-    found = report.prediction
-    found_ = [f for f in found.forecasts if "comm" in f.metrics] if found else []
-    if found is None or not found_:
-        return said(report, "untrusted", ("No prediction: there is no link model that fits.",))
-    most = max(forecast.devices for forecast in found_)
+    result = report.prediction
+    forecasts = [f for f in result.forecasts if "comm" in f.metrics] if result else []
+    if result is None or not forecasts:
+        return answer(report, "untrusted", ("No prediction: there is no link model that fits.",))
+    most = max(forecast.devices for forecast in forecasts)
     best = min(
-        (f for f in found_ if f.devices == most),
+        (f for f in forecasts if f.devices == most),
         key=lambda forecast: forecast.metrics["comm"].value,
     )
     comm = best.metrics["comm"]
-    text = f"Exchanging {amount(found.nbytes)} between {most} devices should take {value(comm)}"
+    text = f"Exchanging {amount(result.nbytes)} between {most} devices should take {value(comm)}"
     more = "--compute gives the time of a step, and so a speed-up."
-    return said(
+    return answer(
         report, "good", (f"{text} with {best.algorithm}.", more), About(metric="comm", figure=comm)
     )
 
@@ -294,14 +298,14 @@ def _published(report: Report) -> Headline:
         [c for c in report.published.cells if "speedup" in c.metrics] if report.published else []
     )
     if not cells:
-        return said(report, "untrusted", ("No conclusion: the table has no row of one device.",))
+        return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
     best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
     gain = best.metrics["speedup"]
     text = (
         f"{middle(best.row, _ROW)} on {counted(best.devices, 'device')} trained {value(gain)} times"
     )
     level: Level = "good" if gain.value >= _SPLIT * best.devices else "below"
-    return said(
+    return answer(
         report,
         level,
         (f"{text} as fast as on one (as published).",),
@@ -321,24 +325,24 @@ def trace(report: Report) -> Headline:
     if report.errors and report.exit_code != 0:
         follows = "What was recorded until then follows." if report.traces else ""
         text = sentence(capital(report.errors[0].diagnostic.message))
-        return said(report, "failed", (text, *((follows,) if follows else ())))
-    found = [summary(one) for one in report.traces]
-    busy = [each for one in found for each in one.busy if each.device != HOST]
+        return answer(report, "failed", (text, *((follows,) if follows else ())))
+    summaries = [summary(one) for one in report.traces]
+    busy = [each for one in summaries for each in one.busy if each.device != HOST]
     if not busy:
-        return said(report, "untrusted", ("Cannot tell what ran: no context was opened.",))
+        return answer(report, "untrusted", ("Cannot tell what ran: no context was opened.",))
     if any(each.share is None and each.events for each in busy):
-        count = sum(one.untimed for one in found)
+        count = sum(one.untimed for one in summaries)
         text = f"Cannot tell how busy devices were: {counted(count, 'event')} without times."
-        return said(report, "untrusted", (text,))
+        return answer(report, "untrusted", (text,))
     shares = [("+".join(map(middle, each.names)), each.share or 0.0) for each in busy]
     unused = [name for name, share in shares if share == 0.0]
     if unused:
-        return said(report, "below", (f"{', '.join(unused[:_FEW])} was not used.",))
+        return answer(report, "below", (f"{', '.join(unused[:_FEW])} was not used.",))
     listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
-    span = max(one.span or 0.0 for one in found)
+    span = max(one.span or 0.0 for one in summaries)
     text = f"{capital(every(len(shares), 'device'))} {'was' if len(shares) == 1 else 'were'} used: "
     text += f"{listed} of {units.together((span,), 's')[0]}."
-    moved = sum(one.moved.nbytes for one in found)
+    moved = sum(one.moved.nbytes for one in summaries)
     more = f"{units.memory(moved)} moved without being asked for." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
-    return said(report, level, (text, *((more,) if more else ())))
+    return answer(report, level, (text, *((more,) if more else ())))

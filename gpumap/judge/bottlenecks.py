@@ -1,9 +1,9 @@
-"""Why several devices are not as fast as they could be: one cause for each row, with its figures.
+"""Explain why several devices reach less than their ideal: one cause for each row, with figures.
 
 The causes are tried in a fixed order: what is known for sure first, what is inferred from
-figures next, and what is left over last. The time of a round is taken apart: each device's span is
-compared with its solo time (is it slower beside the others?), the spans against each other (do they
-overlap?), and what lies outside of them against the host's work (launching, fetching, waiting).
+figures next, and what is left over last. The time of an iteration is split: each device's interval
+is compared with its solo time (do the others slow it down?), the intervals with each other (do they
+overlap?), and the time outside of them with the host's work (launching, readback, waiting).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
-from gpumap.judge.ceilings import ENOUGH, founded
+from gpumap.judge.ceilings import ENOUGH, conclusive
 from gpumap.model import Estimate, Explanation, Measurement, replace
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 HOST_FASTER: Final = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
-SLOWER = 1.1  # a device that takes this much longer beside others shares something with them
+SLOWER = 1.1  # a device that takes this much longer while others work shares something
 _CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
 _CORES = 0.75  # of one core for each device: less is not room enough for all
-Said = tuple[str, dict[str, Estimate]]
+Finding = tuple[str, dict[str, Estimate]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Concurrent:
 
     @property
     def time(self) -> float:
-        """Return the seconds of one round."""
+        """Return the seconds of one iteration."""
         return self.row.metrics["time"].value
 
     @property
     def bindings(self) -> Sequence[Binding]:
-        """Return the names that worked together, and their devices."""
+        """Return the names that worked concurrently, and their devices."""
         return self.row.case.bindings
 
     @property
@@ -56,35 +56,35 @@ class Concurrent:
         return all(binding.device.in_host_memory for binding in self.bindings)
 
     def holders(self, has: Callable[[Device], Iterable[str]]) -> list[tuple[str, list[str]]]:
-        """Return what several of the devices have, with their names, in the order of finding."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        """Return what several of the devices have in common, with their names."""
+        by_element: defaultdict[str, list[str]] = defaultdict(list)
         for binding in self.bindings:
             for element in has(binding.device):
-                found[element].append(binding.name)
-        return [(element, names) for element, names in found.items() if len(names) > 1]
+                by_element[element].append(binding.name)
+        return [(element, names) for element, names in by_element.items() if len(names) > 1]
 
-    def busy(self, missing: float, then: str = "") -> Said | None:
+    def busy(self, missing: float, then: str = "") -> Finding | None:
         """Return that others had most of the cores that are missing; None where they had less."""
         around, count = self.row.around, len(self.bindings)
         if around is None or not self.on_host:
             return None
-        foreign, steal = around.foreign or 0.0, around.steal or 0.0
-        if foreign + steal * count < MAIN * missing:
+        other_load, steal = around.foreign or 0.0, around.steal or 0.0
+        if other_load + steal * count < MAIN * missing:
             return None
-        return _by_others(foreign, steal, steal * count, then)
+        return _by_others(other_load, steal, steal * count, then)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Concurrent):
-    """A row with too little speed-up, and the rows of the same blocks that shed light on it."""
+    """A row with too little speed-up, and the rows of the same blocks that explain it."""
 
-    alone: Mapping[str, Measurement]  # each name with its product
+    isolated: Mapping[str, Measurement]  # each name with its product
     controls: Mapping[str, Measurement]  # by device id
 
     @property
     def solo(self) -> dict[str, float]:
-        """Return the seconds of each name's product alone."""
-        return {name: row.metrics["time"].value for name, row in self.alone.items()}
+        """Return the seconds of each name's isolated product."""
+        return {name: row.metrics["time"].value for name, row in self.isolated.items()}
 
     @property
     def efficiency(self) -> float:
@@ -93,46 +93,46 @@ class Evidence(Concurrent):
 
     @property
     def shortfall(self) -> float:
-        """Return the seconds of a round beyond the ideal."""
+        """Return the seconds of an iteration beyond the ideal."""
         return max(self.time * (1.0 - self.efficiency), 0.0)
 
     @property
     def inequality(self) -> float:
-        """Return how many times as long the slowest device takes alone as the fastest."""
+        """Return the isolated time of the slowest device over that of the fastest."""
         times = self.solo.values()
         return _divided(max(times), min(times)) if times else 1.0
 
     @property
-    def apart(self) -> bool:
-        """Return whether each device is bound to cores of the host that no other one has."""
+    def exclusive_cores(self) -> bool:
+        """Return whether each device has exclusive cores of the host."""
         every = [core for binding in self.bindings for core in binding.device.cores]
         bound = all(binding.device.cores for binding in self.bindings)
         return self.on_host and bound and len(set(every)) == len(every)
 
-    def spans(self) -> dict[str, float]:
-        """Return the median seconds that each device worked in a round."""
-        found = self.row.samples.intervals if self.row.samples else {}
-        return {n: median(stop - start for start, stop in each) for n, each in found.items()}
+    def intervals(self) -> dict[str, float]:
+        """Return the median seconds that each device worked in an iteration."""
+        intervals = self.row.samples.intervals if self.row.samples else {}
+        return {n: median(stop - start for start, stop in each) for n, each in intervals.items()}
 
     def cores(self) -> float | None:
-        """Return how many cores of CPU time a round had, if that is known."""
+        """Return the CPU time of an iteration in cores, if that is known."""
         cpu = self.row.samples.cpu if self.row.samples else ()
         return median(cpu) / self.time if cpu and self.time > 0.0 else None
 
 
 def explained(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Return the rows of a group, those below what could be each with its cause.
+    """Return the rows of a group, each of those below its ideal with a cause.
 
-    That is 90 % of an ideal; or of what the host alone does, where that was measured too. A row has
+    That is 90 % of an ideal; or of the host only, where that was measured too. A row has
     none where it, or its reference, has too few samples for an interval.
     """
-    found, solid = list(rows), {id(row) for row in founded(rows)}
-    for place, row in enumerate(found):
+    results, solid = list(rows), {id(row) for row in conclusive(rows)}
+    for index, row in enumerate(results):
         if row.status == "ok" and id(row) in solid:
-            held = "ideal" in row.metrics and "efficiency" in row.metrics
-            why = _explanation(_evidence(row, rows)) if held else None
-            found[place] = replace(row, explanation=why or _host_faster(row, rows))
-    return found
+            has_ideal = "ideal" in row.metrics and "efficiency" in row.metrics
+            why = _explanation(_evidence(row, rows)) if has_ideal else None
+            results[index] = replace(row, explanation=why or _host_faster(row, rows))
+    return results
 
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
@@ -161,14 +161,14 @@ def _explanation(evidence: Evidence) -> Explanation | None:
     if not below and gain >= ENOUGH * count:
         return None
     for cause, finder, only_below in _FINDERS:
-        if (below or not only_below) and (said := finder(evidence)) is not None:
-            text, figures = said
+        if (below or not only_below) and (finding := finder(evidence)) is not None:
+            text, figures = finding
             return Explanation(cause, text, figures)
     return None
 
 
-def _shared(evidence: Evidence) -> Said | None:
-    """Names on one piece of hardware, by its identity or the system's topology."""
+def _shared(evidence: Evidence) -> Finding | None:
+    """Names share hardware, by its identity or the system's topology."""
     shared = evidence.holders(lambda device: device.hardware)
     if not shared:
         return None
@@ -178,7 +178,7 @@ def _shared(evidence: Evidence) -> Said | None:
     return text, _ratios(evidence, "speedup", "ideal")
 
 
-def _unequal(evidence: Evidence) -> Said | None:
+def _unequal(evidence: Evidence) -> Finding | None:
     """The slowest device sets the time of an equal split: clearly so, or there is no balance."""
     if evidence.efficiency < ENOUGH or "ideal_balanced" not in evidence.row.metrics:
         return None
@@ -194,8 +194,8 @@ def _unequal(evidence: Evidence) -> Said | None:
     }
 
 
-def contended(row: Measurement) -> Said | None:
-    """Others want cores that the devices need: what figures seem to show is then their doing.
+def contended(row: Measurement) -> Finding | None:
+    """Return that other processes use cores which the devices need, so that no other cause is sure.
 
     During the measurement or before it; only of devices that are made of the host's cores.
     """
@@ -204,29 +204,29 @@ def contended(row: Measurement) -> Said | None:
         return None
     needed = sum(max(len(binding.device.cores), 1) for binding in bindings)
     spare = max((around.cores or needed) - needed, 0)
-    foreign, steal = max(around.foreign or 0.0, around.before or 0.0), around.steal or 0.0
+    other_load, steal = max(around.foreign or 0.0, around.before or 0.0), around.steal or 0.0
     stolen = steal * (around.cores or count)
-    if foreign + stolen - spare < _CONTENDED:
+    if other_load + stolen - spare < _CONTENDED:
         return None
-    return _by_others(foreign, steal, stolen)
+    return _by_others(other_load, steal, stolen)
 
 
-def _by_others(foreign: float, steal: float, stolen: float, then: str = "") -> Said:
-    """Return that others used cores, or that the hypervisor took as many or more."""
-    text = f"other processes used {foreign:.2f} cores{then}"
-    if stolen > foreign:
+def _by_others(other_load: float, steal: float, stolen: float, then: str = "") -> Finding:
+    """Return the load of other processes; the steal of the hypervisor where that is more."""
+    text = f"other processes used {other_load:.2f} cores{then}"
+    if stolen > other_load:
         text = f"the hypervisor took {steal:.0%} of the time from this machine"
-    return text, {"foreign": Estimate.exact(foreign), "steal": Estimate.exact(steal)}
+    return text, {"foreign": Estimate.exact(other_load), "steal": Estimate.exact(steal)}
 
 
-def _contended(evidence: Evidence) -> Said | None:
-    """No other cause can be told from such figures."""
+def _contended(evidence: Evidence) -> Finding | None:
+    """CPU contention: the figures show no other cause."""
     if evidence.efficiency >= ENOUGH and evidence.inequality < SLOWER:
         return None
     return contended(evidence.row)
 
 
-def _busy(evidence: Evidence) -> Said | None:
+def _busy(evidence: Evidence) -> Finding | None:
     """Other processes, or other machines on the same hardware, had the cores that are missing."""
     below = evidence.efficiency < ENOUGH
     if not below and evidence.inequality < SLOWER:
@@ -237,29 +237,32 @@ def _busy(evidence: Evidence) -> Said | None:
     return evidence.busy(missing, f", and {missing:.2f} cores of speed-up are missing")
 
 
-def _launch(evidence: Evidence) -> Said | None:
-    """Most of a product's time, even alone, is not arithmetic."""
+def _launch(evidence: Evidence) -> Finding | None:
+    """Most of a product's time, even if isolated, is not arithmetic."""
     spec = find(evidence.row.case.bench)
     if spec is None or not spec.arithmetic:
         return None
     for binding in evidence.bindings:
-        solo, control = evidence.alone.get(binding.name), evidence.controls.get(binding.device.id)
+        solo, control = (
+            evidence.isolated.get(binding.name),
+            evidence.controls.get(binding.device.id),
+        )
         if solo is None or control is None:
             continue
-        alone, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
-        if arithmetic < MAIN * alone:
+        isolated, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)
+        if arithmetic < MAIN * isolated:
             text = (
-                f"on {binding.name} a product takes {time_of(alone)}, of which "
+                f"on {binding.name} a product takes {time_of(isolated)}, of which "
                 f"{time_of(arithmetic)} are arithmetic: the rest is launching it"
             )
-            return text, {"product": seconds(alone), "arithmetic": seconds(arithmetic)}
+            return text, {"product": seconds(isolated), "arithmetic": seconds(arithmetic)}
     return None
 
 
 def _arithmetic(solo: Measurement, control: Measurement) -> float:
     """Return the seconds of a product that are arithmetic, by the time of a larger one.
 
-    With L of a launch and P of the control's arithmetic, n and m rounds in a sample, a round of the
+    With L of a launch and P of the control's arithmetic, n and m iterations in a sample, one of the
     control takes P + L / n: launches are hidden behind what was launched before. A product that is
     launch-bound takes L + k P / m, with a share k of the control's operations. Where these two do
     not agree the control's time is taken whole, and that is the most that it can be.
@@ -277,18 +280,18 @@ def _arithmetic(solo: Measurement, control: Measurement) -> float:
     return share * (whole if 0.0 <= launch <= whole else large)
 
 
-def _transfer(evidence: Evidence) -> Said | None:
+def _transfer(evidence: Evidence) -> Finding | None:
     """Moving the results takes the time, and clearly takes some."""
-    fetch, row = evidence.row.metrics.get("fetch"), evidence.row
-    if fetch is None or fetch.low <= 0.0 or fetch.value < MAIN * evidence.shortfall:
+    readback, row = evidence.row.metrics.get("fetch"), evidence.row
+    if readback is None or readback.low <= 0.0 or readback.value < MAIN * evidence.shortfall:
         return None
     moved = units.memory(row.case.work.bytes_to_host)
-    text = f"fetching {moved} takes {time_of(fetch.value)} of {time_of(evidence.time)}"
-    return text, {"fetch": fetch, "time": row.metrics["time"]}
+    text = f"fetching {moved} takes {time_of(readback.value)} of {time_of(evidence.time)}"
+    return text, {"fetch": readback, "time": row.metrics["time"]}
 
 
-def _serialised(evidence: Evidence) -> Said | None:
-    """The devices take turns: their spans do not overlap."""
+def _serialised(evidence: Evidence) -> Finding | None:
+    """The devices take turns: their intervals do not overlap."""
     overlap = evidence.row.metrics.get("overlap")
     if overlap is None or overlap.value >= _SERIAL:
         return None
@@ -296,12 +299,12 @@ def _serialised(evidence: Evidence) -> Said | None:
     return text, {"overlap": overlap}
 
 
-def _robbed(evidence: Evidence) -> Said | None:
-    """Each has cores of its own, and yet less CPU time than it seemed to work."""
-    cores, spans = evidence.cores(), evidence.spans()
-    if cores is None or not evidence.apart or evidence.time <= 0.0:
+def _steal(evidence: Evidence) -> Finding | None:
+    """Each device has exclusive cores, and yet less CPU time than it worked: steal."""
+    cores, ran = evidence.cores(), evidence.intervals()
+    if cores is None or not evidence.exclusive_cores or evidence.time <= 0.0:
         return None
-    worked = sum(spans.values()) / evidence.time
+    worked = sum(ran.values()) / evidence.time
     if cores >= _CORES * worked:
         return None
     text = (
@@ -311,12 +314,12 @@ def _robbed(evidence: Evidence) -> Said | None:
     return text, {"cores": Estimate.exact(cores), "worked": Estimate.exact(worked)}
 
 
-def _one_core(evidence: Evidence) -> Said | None:
-    """Spans overlap, CPU time does not: several workers sit on fewer cores."""
+def _one_core(evidence: Evidence) -> Finding | None:
+    """Intervals overlap, CPU time does not: several workers share fewer cores."""
     cores = evidence.cores()
     if cores is None or not evidence.on_host or cores >= _CORES * len(evidence.bindings):
         return None
-    if evidence.apart:  # then it is not this
+    if evidence.exclusive_cores:  # then it is not this
         return None
     text = (
         f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
@@ -325,11 +328,13 @@ def _one_core(evidence: Evidence) -> Said | None:
     return text, {"cores": Estimate.exact(cores), **_ratios(evidence, "overlap")}
 
 
-def _slower_together(evidence: Evidence) -> Said | None:
-    """Each works at the same time as the others, and takes longer than alone."""
-    spans = evidence.spans()
+def _slower_concurrent(evidence: Evidence) -> Finding | None:
+    """Each works concurrently with the others, and takes longer than isolated."""
+    ran = evidence.intervals()
     factors = {
-        name: _divided(spans[name], alone) for name, alone in evidence.solo.items() if name in spans
+        name: _divided(ran[name], isolated)
+        for name, isolated in evidence.solo.items()
+        if name in ran
     }
     if not factors or max(factors.values()) < SLOWER:
         return None
@@ -338,11 +343,11 @@ def _slower_together(evidence: Evidence) -> Said | None:
         f"{worst} takes {factors[worst]:.2f} times as long beside the others as alone: "
         "they share memory bandwidth, cache or power"
     )
-    return text, {"alone": seconds(evidence.solo[worst]), "together": seconds(spans[worst])}
+    return text, {"alone": seconds(evidence.solo[worst]), "together": seconds(ran[worst])}
 
 
-def _waiting(evidence: Evidence) -> Said | None:
-    """The devices are done long before the round is: the host waits and hands over."""
+def _waiting(evidence: Evidence) -> Finding | None:
+    """The devices are done long before the iteration is: the host synchronises."""
     outside = _outside(evidence)
     if outside is None or outside < MAIN * evidence.shortfall:
         return None
@@ -355,8 +360,8 @@ def _waiting(evidence: Evidence) -> Said | None:
     return text, figures
 
 
-def _little(evidence: Evidence) -> Said | None:
-    """A round is over before its costs are paid."""
+def _little(evidence: Evidence) -> Finding | None:
+    """An iteration is too short for its overheads."""
     rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
     if rounds == 1:
         return None  # it is long enough to be a sample of its own
@@ -364,14 +369,14 @@ def _little(evidence: Evidence) -> Said | None:
     return text, {"time": seconds(evidence.time)}
 
 
-def _unexplained(evidence: Evidence) -> Said | None:
+def _unexplained(evidence: Evidence) -> Finding | None:
     text = f"{time_of(evidence.shortfall)} of {time_of(evidence.time)} are not accounted for"
     return text, _ratios(evidence, "speedup", "ideal", "overlap")
 
 
-# Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A name may
-# stand for two ways to find it: `shared-hardware` is known by identity, or seen in figures.
-_FINDERS: tuple[tuple[Cause, Callable[[Evidence], Said | None], bool], ...] = (
+# Cause -> how it is found, and whether only a row below 90 % of its ideal can have it. A cause may
+# have two finders: `shared-hardware` is known by identity, or inferred from figures.
+_FINDERS: tuple[tuple[Cause, Callable[[Evidence], Finding | None], bool], ...] = (
     ("cpu-contention", _contended, False),  # it makes equal devices unequal, too
     ("shared-hardware", _shared, False),
     ("transfer-bound", _transfer, True),
@@ -379,9 +384,9 @@ _FINDERS: tuple[tuple[Cause, Callable[[Evidence], Said | None], bool], ...] = (
     ("cpu-contention", _busy, False),
     ("unequal-devices", _unequal, False),
     ("serialised", _serialised, True),
-    ("cpu-contention", _robbed, True),
+    ("cpu-contention", _steal, True),
     ("shared-hardware", _one_core, True),
-    ("shared-hardware", _slower_together, True),
+    ("shared-hardware", _slower_concurrent, True),
     ("synchronisation", _waiting, True),
     ("too-little-work", _little, True),
     ("unexplained", _unexplained, True),
@@ -391,19 +396,21 @@ CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]
 
 def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
     timed = [other for other in rows if "time" in other.metrics]
-    alone = {other.case.names[0]: other for other in timed if specified(other.case).role == "solo"}
+    isolated = {
+        other.case.names[0]: other for other in timed if specified(other.case).role == "solo"
+    }
     controls = {o.case.bindings[0].device.id: o for o in timed if is_control(o.case)}
-    return Evidence(row, alone, controls)
+    return Evidence(row, isolated, controls)
 
 
 def _outside(evidence: Evidence) -> float | None:
-    """Return the seconds of a round in which no device worked."""
-    spans = evidence.row.samples.intervals if evidence.row.samples else {}
-    if not spans:
+    """Return the seconds of an iteration in which no device worked."""
+    ran = evidence.row.samples.intervals if evidence.row.samples else {}
+    if not ran:
         return None
     unions = [
         max(stop for _, stop in each) - min(start for start, _ in each)
-        for each in zip(*spans.values(), strict=True)
+        for each in zip(*ran.values(), strict=True)
     ]
     outside: float = evidence.time - median(unions)
     return max(outside, 0.0)

@@ -1,10 +1,10 @@
-"""What physics allows, and how much of it a figure reached; above it is an error, not a record.
+"""Ceilings of metrics, and the share of them reached; a value above one is an error.
 
 A ceiling that gpumap measured or computed refuses a row; one that a table or a driver reports may
 be wrong itself, so it flags the row. The ceiling of a ratio is a count of devices:
 
     speedup, speedup_over_one    the names, each of which has its part of the work (2 for `bidir`)
-    ideal, ideal_balanced        the pieces of hardware under them; with fetches the names
+    ideal, ideal_balanced        the pieces of hardware under them; with readbacks the names
     efficiency                   names over pieces: 1 where each name has its own
 
 One name of several on a device need not fill it, so it is names that a speed-up is bounded by. A
@@ -12,7 +12,7 @@ ratio beyond its ceiling is refused where each device does whole products or cop
 is split, caches can do it, and the row is flagged. Ratios of unlike work have no ceiling.
 
 Of a row with a refused ratio, or of too few samples for an interval, nothing is concluded: neither
-a cause nor a verdict comes of it. Where one was asked for, its run is inconclusive.
+a cause nor a verdict comes of it. Where one was requested, its run is inconclusive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IMPOSSIBLE = "impossible"
 SUPERLINEAR = "superlinear"
 
 
-def held(row: Measurement, limit: Limit | None) -> Measurement:
+def with_ceiling(row: Measurement, limit: Limit | None) -> Measurement:
     """Return a row with its ceiling: flagged if it is above; or failed, and without figures.
 
     It fails where all of the interval, or a figure without one, is above what gpumap knows itself.
@@ -55,8 +55,8 @@ def held(row: Measurement, limit: Limit | None) -> Measurement:
     above = replace(row, ceiling=ceiling, flags=(*row.flags, CODE))
     if limit.origin == "reported" or least <= most:
         return above
-    found, top = units.together((figure.value, limit.value), limit.unit)
-    text = f"{limit.metric} {found} is above what is possible, {top} ({limit.source})"
+    value, top = units.together((figure.value, limit.value), limit.unit)
+    text = f"{limit.metric} {value} is above what is possible, {top} ({limit.source})"
     return replace(above, status="failed", reason=Reason(CODE, text), metrics={})
 
 
@@ -70,13 +70,13 @@ def possible(row: Measurement) -> Measurement:
     beyond = {name for name, top in tops.items() if row.metrics[name].value > top}
     if _work(row.case) == "split":
         return replace(row, flags=(*row.flags, SUPERLINEAR)) if beyond else row
-    found = {name: _below(row.metrics[name], top) for name, top in tops.items()}
-    if beyond & {"speedup", "ideal"} and "efficiency" in found:
-        found["efficiency"] = Estimate.refused("1")
-    if all(figure is row.metrics[name] for name, figure in found.items()):
+    ratios = {name: _below(row.metrics[name], top) for name, top in tops.items()}
+    if beyond & {"speedup", "ideal"} and "efficiency" in ratios:
+        ratios["efficiency"] = Estimate.refused("1")
+    if all(figure is row.metrics[name] for name, figure in ratios.items()):
         return row
     flags = (*row.flags, IMPOSSIBLE) if beyond else row.flags
-    return replace(row, flags=flags, metrics={**row.metrics, **found})
+    return replace(row, flags=flags, metrics={**row.metrics, **ratios})
 
 
 def _work(case: Case) -> str | None:
@@ -85,7 +85,7 @@ def _work(case: Case) -> str | None:
 
 
 def _below(figure: Estimate, top: float) -> Estimate:
-    """Return a ratio whose interval ends at its ceiling at most; the place of one above it."""
+    """Clip the interval of a ratio at its ceiling; refuse a ratio above it."""
     if figure.value > top:
         return Estimate.refused(figure.unit)
     if not figure.has_interval or figure.high <= top:
@@ -99,18 +99,18 @@ def _tops(case: Case) -> dict[str, float]:
     count = 2 if spec.both_ways else len(case.bindings)
     if work is None or (work == "split" and count == 1):
         return {}
-    apart = len(hardware_groups(case.bindings))
+    separate = len(hardware_groups(case.bindings))
     return {
         "speedup": count,
         "speedup_over_one": count,
-        "ideal": count if spec.fetch_of else apart,
-        "ideal_balanced": apart,
-        "efficiency": count / apart,
+        "ideal": count if spec.fetch_of else separate,
+        "ideal_balanced": separate,
+        "efficiency": count / separate,
     }
 
 
 def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
-    """Return the bindings, those that share hardware, directly or through others, together."""
+    """Return the bindings grouped by shared hardware, directly or through others."""
     groups: list[list[Binding]] = []
     for binding in bindings:
         touching = [
@@ -121,7 +121,7 @@ def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
     return groups
 
 
-def few(row: Measurement) -> bool:
+def too_few(row: Measurement) -> bool:
     """Return whether a row was measured, and has too few samples for an interval of its time."""
     time = row.metrics.get("time") or row.metrics.get("issue_interval")
     return time is not None and not time.has_interval
@@ -132,22 +132,24 @@ def refused(row: Measurement) -> bool:
     return any(figure.impossible for figure in row.metrics.values())
 
 
-def left_out(row: Measurement) -> bool:
+def out_of_time(row: Measurement) -> bool:
     """Return whether there was no time to measure a row."""
     return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
 
 
-def unanswered(found: BreakEven) -> bool:
+def unanswered(even: BreakEven) -> bool:
     """Return whether there was no time to measure any size of a break-even."""
-    return found.why_stopped == "budget" and found.reason is None and not found.decided
+    return even.why_stopped == "budget" and even.reason is None and not even.decided
 
 
-def founded(rows: Sequence[Measurement]) -> list[Measurement]:
+def conclusive(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that have, with those they are compared with, intervals and all ratios."""
-    thin = [row for row in rows if few(row)]  # ideals rest on `solo`, what the host does on `host`
-    if any(specified(row.case).role != "measured" for row in thin):
+    small = [
+        row for row in rows if too_few(row)
+    ]  # ideals rest on `solo`, what the host does on `host`
+    if any(specified(row.case).role != "measured" for row in small):
         return []
-    ids = {row.case.id for row in thin}
+    ids = {row.case.id for row in small}
     return [
         row
         for row in rows
@@ -157,5 +159,5 @@ def founded(rows: Sequence[Measurement]) -> list[Measurement]:
 
 def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
     """Return the requested rows that leave a run inconclusive; no control, no size of a sweep."""
-    asked = (row for row in rows if requested(row.case))
-    return [row for row in asked if few(row) or refused(row) or left_out(row)]
+    selected = (row for row in rows if requested(row.case))
+    return [row for row in selected if too_few(row) or refused(row) or out_of_time(row)]

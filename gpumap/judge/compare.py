@@ -1,4 +1,4 @@
-"""Which rows became slower between two reports, and what did: the work or the device?
+"""Compare two reports: the rows that became slower, and whether the work or the device did.
 
 Each time (or issue interval) is judged as it is, and relative to the control product of the same
 block. Each speed-up is judged as it is: it is a ratio inside its blocks already.
@@ -8,7 +8,7 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
 - a pass is a time that passes as it is, and is no alarm relative to its control; or one that passes
   relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
 
-Levels and sources: `gpumap.judge.pairs`. Nothing can be told of a metric whose check failed, or
+Levels and sources: `gpumap.judge.pairs`. Nothing is concluded on a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
 ratio in one of them. A row that only base has is missing, one that only new has is new. What else
 differs is a remark and no veto.
@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.judge.ceilings import left_out as out_of_time
+from gpumap.judge.ceilings import out_of_time
 from gpumap.judge.pairs import (
     EARLY,
     LAST,
@@ -40,7 +40,7 @@ from gpumap.model import Estimate, Report, Verdict, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.judge.pairs import Alone, Change, Changing, Pair
+    from gpumap.judge.pairs import Change, Changing, Pair, Unpaired
     from gpumap.model import Measurement, VerdictReason, VerdictWord
 
 RULE = "base"
@@ -62,7 +62,7 @@ _MOST = 709.0  # e to a higher power is no float
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a report is compared with a base: the change that counts, and what is let pass."""
+    """Options of a comparison: the change that counts, and what may pass."""
 
     threshold: float = 0.05
     confirm: bool = False  # measure what is suspicious once more
@@ -71,8 +71,8 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
-    """A base, where it is from, and the terms of the comparison."""
+class Baseline:
+    """A baseline report, its path, and the options of the comparison."""
 
     path: str
     base: Report
@@ -86,7 +86,7 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The verdicts on every figure of two reports, and what is to be said of all of them."""
+    """The verdicts on every metric of two reports, and remarks on both."""
 
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
@@ -104,10 +104,10 @@ def compare(
         level: one-sided error of a pass, and of any false alarm among all metrics.
         interleaved: blocks of one number were taken right after each other.
     """
-    pairs, alone = joined(base, new)
+    pairs, rest = joined(base, new)
     pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
-    verdicts = (*map(judge.verdict, pairs), *map(_lonely, alone))
+    verdicts = (*map(judge.verdict, pairs), *map(_unpaired_verdict, rest))
     remarks = [*_remarks(pairs, threshold)]
     if unread := left_out(new):
         remarks.append(f"{_counted(unread)} been measured for the model alone, and not judged")
@@ -115,9 +115,9 @@ def compare(
 
 
 def early(base: Report, rows: Sequence[Measurement], threshold: float) -> list[VerdictWord]:
-    """Return the verdicts on some rows of a run that still measures, at the level of that look.
+    """Return the verdicts on some rows of a run in progress, at the level of an early look.
 
-    Alarms are corrected for every metric that base has: other rows are looked at elsewhere.
+    Alarms are corrected for every metric of the baseline: other rows are judged elsewhere.
     """
     pairs, _ = joined(base, replace(base, measurements=tuple(rows)))
     every, _ = joined(base, base)
@@ -132,21 +132,21 @@ def _claims(pairs: Iterable[Pair]) -> int:
 
 
 def unjudged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Return what was found, without a verdict: between two machines there is none."""
-    found = []
+    """Return the changes without verdicts: between two machines there are none."""
+    skipped = []
     for each in verdicts:
         text = each.text
         if each.verdict in JUDGED:
             text = f"{each.id or ''}.{each.metric}, new over base: not judged"
-        found.append(replace(each, text=text, verdict="skipped", threshold=None))
-    return tuple(found)
+        skipped.append(replace(each, text=text, verdict="skipped", threshold=None))
+    return tuple(skipped)
 
 
 def figure(verdict: Verdict) -> str:
     """Return new over base with its interval: ``1.12 [1.10, 1.15]``; or that it is not known."""
-    found = (verdict.value, verdict.low, verdict.high)
-    known = [value for value in found if value is not None]
-    if len(known) < len(found):
+    parts = (verdict.value, verdict.low, verdict.high)
+    known = [value for value in parts if value is not None]
+    if len(known) < len(parts):
         return "not known"
     value, low, high = units.together(known, "1")
     return f"{value} [{low}, {high}]"
@@ -191,8 +191,8 @@ class _Judge:
         claims = [(pair, False) for pair in pairs] + [(p, True) for p in pairs if p.controlled]
         changes: list[Changing] = [partial(pair.change, relative=rel) for pair, rel in claims]
         self._strictest = level / max(len(claims) + others, 1)  # Holm's first step
-        found = alarms(changes, threshold, level, others)
-        self._alarmed = {(claims[n][0].id, claims[n][0].metric, claims[n][1]) for n in found}
+        indices = alarms(changes, threshold, level, others)
+        self._alarmed = {(claims[n][0].id, claims[n][0].metric, claims[n][1]) for n in indices}
 
     def verdict(self, pair: Pair) -> Verdict:
         """Return the verdict on a metric, with new over base and the reason for it."""
@@ -216,7 +216,7 @@ class _Judge:
         )
 
     def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
-        """Return the word for a metric, and why it is no pass."""
+        """Return the verdict on a metric, and the reason if it is no pass."""
         if (unlike := _unlike(pair)) is not None:
             return "inconclusive", unlike
         if (pair.id, pair.metric, True) in self._alarmed:
@@ -236,18 +236,18 @@ class _Judge:
             relative = pair.change(self._level, relative=True)
             if passing(relative, self._threshold) != "inconclusive":
                 return "pass", "device-unclear"
-        few = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
-        return word, "few-samples" if few else "wide-interval"
+        short = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
+        return word, "few-samples" if short else "wide-interval"
 
 
 def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
-    """Yield what differs between the reports beside their metrics; none of it is a veto."""
+    """Yield differences between the reports other than metrics; none is a veto."""
     for what, factor in _controls(pairs, threshold).items():
         yield f"the machine changed: the control product on {what} takes {factor:.2f} times as long"
     raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.controlled}
     if raw and not pairs[0].interleaved:
         yield f"{_counted(len(raw))} no control product in both reports"
-    yield from dict.fromkeys(said for pair in pairs if (said := pair.sampled_otherwise()))
+    yield from dict.fromkeys(remark for pair in pairs if (remark := pair.sampled_otherwise()))
     for which, sides in (("base", [p.base for p in pairs]), ("new", [p.new for p in pairs])):
         rows = {side.row.case.id: "unstable" in side.row.flags for side in sides}
         if unstable := sum(rows.values()):
@@ -256,21 +256,21 @@ def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
 
 def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
     """Return new over base of each control product that changed by more than a threshold."""
-    found: dict[str, float] = {}
+    factors: dict[str, float] = {}
     for pair in pairs:
         before, after = pair.base.control, pair.new.control
-        if before is None or after is None or before.case.names[0] in found:
+        if before is None or after is None or before.case.names[0] in factors:
             continue
         sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):
-            found[before.case.names[0]] = math.exp(moved.value)
-    return found
+            factors[before.case.names[0]] = math.exp(moved.value)
+    return factors
 
 
 def _unlike(pair: Pair) -> VerdictReason | None:
-    """Return why two metrics are not of the same thing."""
+    """Return why two metrics are not comparable."""
     base, new = pair.base.row, pair.new.row
     checks = [row.check for row in (base, new)]
     if any(check is None or not check.passed for check in checks):
@@ -284,36 +284,36 @@ def _unlike(pair: Pair) -> VerdictReason | None:
     return None
 
 
-def _lonely(alone: Alone) -> Verdict:
-    """Return the verdict on a figure that one report does not have."""
-    other, where = alone.other, "new" if alone.lost else "base"
+def _unpaired_verdict(single: Unpaired) -> Verdict:
+    """Return the verdict on a metric that one report does not have."""
+    other, where = single.other, "new" if single.lost else "base"
     if other is None:
         why = "there is no such row"
     elif (reason := other.row.reason) is not None:
         why = f"its row is {other.row.status}: {reason.text}"
-    elif alone.metric in other.metrics:
+    elif single.metric in other.metrics:
         why = "it was measured for the model alone"
     else:
         why = "its row has no such figure"
-    text = f"{alone.id}.{alone.metric} is not in {where}: {why}"
+    text = f"{single.id}.{single.metric} is not in {where}: {why}"
     if other is not None and out_of_time(other.row):
-        return Verdict(RULE, text, alone.id, alone.metric, "inconclusive", reason="few-samples")
-    return Verdict(RULE, text, alone.id, alone.metric, "missing" if alone.lost else "new")
+        return Verdict(RULE, text, single.id, single.metric, "inconclusive", reason="few-samples")
+    return Verdict(RULE, text, single.id, single.metric, "missing" if single.lost else "new")
 
 
 def _counted(rows: int) -> str:
     return "1 row has" if rows == 1 else f"{rows} rows have"
 
 
-def _estimate(found: Change | None) -> Estimate | None:
+def _estimate(shift: Change | None) -> Estimate | None:
     """Return a change relative to the control as a ratio of times."""
-    if found is None:
+    if shift is None:
         return None
-    value, low, high = (math.exp(min(x, _MOST)) for x in (found.value, found.low, found.high))
+    value, low, high = (math.exp(min(x, _MOST)) for x in (shift.value, shift.low, shift.high))
     return Estimate(value, low, high, "1")
 
 
-def _ratios(found: Change | None, metric: str) -> tuple[float | None, float | None, float | None]:
+def _ratios(shift: Change | None, metric: str) -> tuple[float | None, float | None, float | None]:
     """Return new over base with its interval; of a speed-up, more is better."""
-    ratio = _estimate(-found if found is not None and metric == SPEEDUP else found)
+    ratio = _estimate(-shift if shift is not None and metric == SPEEDUP else shift)
     return (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)

@@ -1,13 +1,14 @@
-"""Rows of a headline: which one it speaks of, whether that failed or can be trusted."""
+"""Select the row of a headline, and decide whether it failed or is conclusive."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import requested, sizes
-from gpumap.judge.ceilings import few, left_out, undecided
+from gpumap.judge.ceilings import out_of_time, too_few, undecided
 from gpumap.judge.phrases import (
     About,
+    answer,
     fix,
     interval,
     longer,
@@ -15,7 +16,6 @@ from gpumap.judge.phrases import (
     others,
     percent,
     roughly,
-    said,
     sentence,
     value,
 )
@@ -46,13 +46,13 @@ _SHORT = {
 }
 
 
-def asked(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the rows that were asked for: no control product, and no sweep of sizes."""
+def requested_rows(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Return the requested rows: no control product, no size sweep."""
     return [row for row in rows if requested(row.case)]
 
 
 def largest(rows: Sequence[Measurement]) -> tuple[list[Measurement], str]:
-    """Return the rows of the largest size that was measured, and what is said of the others."""
+    """Return the rows of the largest measured size, and the text on the other sizes."""
     sizes = {_size(row) for row in rows}
     done = {_size(row) for row in rows if row.status == "ok"}
     most = max(done or sizes, default=0)
@@ -69,7 +69,7 @@ def about(row: Measurement, metric: str) -> About:
 
 
 def cause(row: Measurement) -> str | None:
-    """Return why a row is slow, where that is known and its figures leave no doubt."""
+    """Return why a row is slow, where its cause and figures are certain."""
     why = row.explanation
     if why is None or why.cause in _NO_CAUSE:
         return None
@@ -78,7 +78,7 @@ def cause(row: Measurement) -> str | None:
 
 
 def because(row: Measurement) -> str:
-    """Return the cause of a row in words, or that it is not known."""
+    """Return the cause of a row as text, or that it is unknown."""
     why = cause(row)
     if why is None or row.explanation is None:
         return "cause not identified"
@@ -94,22 +94,22 @@ def because(row: Measurement) -> str:
 
 
 def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> Headline | None:
-    """Return that nothing can be concluded of a row's metric, and what to do; None if it can."""
+    """Return that a row's metric is inconclusive, and the fix; None if it is conclusive."""
     figure = row.metrics.get(metric)
     time = row.metrics.get("time") or row.metrics.get("issue_interval")
-    if left_out(row):
+    if out_of_time(row):
         text = f"No conclusion: no time was left for {row.case.name} on {names(row.case.bindings)}."
         again = f"Repeat with {longer(report)}."
-        return said(report, "untrusted", (text, again), About(row.case.id), end)
+        return answer(report, "untrusted", (text, again), About(row.case.id), end)
     if row.status != "ok":
         why = row.reason.text if row.reason else row.status
         text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} was not measured:"
-        return said(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
+        return answer(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
     shown = figure if figure is not None and not figure.impossible else time
-    why_not, fixes = _doubts(report, row, figure)
+    why_not, fixes = _uncertainty(report, row, figure)
     if shown is None:
         text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
-        return said(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
+        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
     if not fixes:
         return None
     how = {
@@ -123,64 +123,66 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
     again = f"epeat {' or '.join(fixes)}."
     more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
     subject = About(row.case.id, metric if shown is figure else "time", shown)
-    return said(report, "untrusted", (first, *more), subject, end)
+    return answer(report, "untrusted", (first, *more), subject, end)
 
 
 def _reference(report: Report, row: Measurement) -> str:
     """Return what the speed-up of a row is relative to."""
-    own = next((other for other in report.measurements if other.case.id == row.case.against), None)
-    return f" as {own.case.name} on {names(own.case.bindings)}" if own else ""
+    base = next((other for other in report.measurements if other.case.id == row.case.against), None)
+    return f" as {base.case.name} on {names(base.case.bindings)}" if base else ""
 
 
-def _doubts(
+def _uncertainty(
     report: Report, row: Measurement, figure: Estimate | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return why nothing can be concluded of a row, and the options that help."""
+    """Return why a row is inconclusive, and the options that help."""
     longer_, idle = f"with {longer(report)}", "on an idle machine"
-    thin = few(row) or figure is None or not figure.has_interval
+    small = too_few(row) or figure is None or not figure.has_interval
     if figure is not None and figure.impossible:
         return "Its speed-up is above what these devices can give", (longer_, idle)
     if _CEILING in row.flags:
         return "It is faster than this hardware can be", (longer_, idle)
     sound = "undisturbed" in row.metrics and "cpu" not in row.flags  # CPU times are second best
     if not sound and (busy := _contention(report, row)) is not None:
-        return busy, (longer_, idle) if thin else (idle,)
-    if figure is not None and figure.high - figure.low > _WIDE * abs(figure.value) and not thin:
+        return busy, (longer_, idle) if small else (idle,)
+    if figure is not None and figure.high - figure.low > _WIDE * abs(figure.value) and not small:
         return "The samples differ too much", (longer_, idle)
-    return "", (longer_,) if thin else ()
+    return "", (longer_,) if small else ()
 
 
 def _contention(report: Report, row: Measurement) -> str | None:
     """Return who else used the cores of a row."""
     from gpumap.judge.bottlenecks import contended
 
-    found = contended(row)
-    if found is not None:
-        return found[0].capitalize()
+    finding = contended(row)
+    if finding is not None:
+        return finding[0].capitalize()
     if row.explanation is not None and row.explanation.cause == _BUSY:
         return row.explanation.text.capitalize()
     note = next((note for note in report.notes if note.code == _BUSY), None)
     return note.message.partition(":")[0].capitalize() if note else None
 
 
-def thin_others(report: Report, row: Measurement) -> tuple[str, ...]:
-    """Return how many other rows were asked for, and have too few samples."""
+def other_doubts(report: Report, row: Measurement) -> tuple[str, ...]:
+    """Return how many other requested rows have too few samples."""
     count = sum(other.case.id != row.case.id for other in undecided(report.measurements))
     return (
         f"{counted(count, 'other row')} {'has' if count == 1 else 'have'} too few samples.",
     ) * (count > 0)
 
 
-def alone(report: Report, row: Measurement, words: str, metric: str, end: str = "") -> Headline:
-    """Return what one device does: `words` hold its name and a place for the figure."""
+def single_device(
+    report: Report, row: Measurement, form: str, metric: str, end: str = ""
+) -> Headline:
+    """Return the headline of one device; `form` has fields for its name and figure."""
     if (doubt := doubtful(report, row, metric, end)) is not None:
         return doubt
     figure = row.metrics[metric]
     peak = row.ceiling
     share = f", {percent(peak.share)} of its peak" if peak and peak.metric == metric else ""
-    text = f"{words.format(middle(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
+    text = f"{form.format(middle(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
     subject = About(row.case.id, metric, figure)
-    return said(report, "good", (text, *thin_others(report, row)), subject, end)
+    return answer(report, "good", (text, *other_doubts(report, row)), subject, end)
 
 
 # --- what failed
@@ -201,16 +203,16 @@ def failed(report: Report) -> Headline | None:
     hint = wrong[0].hint if wrong else None
     none = (f"No figure is reported for {where}.",) * (reason is not None and reason.code in _WRONG)
     sentences = (_what(worst, where), *none, *fix(hint), *more)
-    return said(report, "failed", sentences, About(case.id))
+    return answer(report, "failed", sentences, About(case.id))
 
 
-def _rank(found: Measurement | BreakEven) -> tuple[bool, bool, int]:
-    code = found.reason.code if found.reason else ""
-    return code not in _WRONG, not requested(found.case), len(found.case.names)
+def _rank(item: Measurement | BreakEven) -> tuple[bool, bool, int]:
+    code = item.reason.code if item.reason else ""
+    return code not in _WRONG, not requested(item.case), len(item.case.names)
 
 
-def _what(found: Measurement | BreakEven, where: str) -> str:
-    case, reason = found.case, found.reason
+def _what(item: Measurement | BreakEven, where: str) -> str:
+    case, reason = item.case, item.reason
     code, text = (reason.code, reason.text) if reason else ("failed", "failed")
     if code == "diverged":
         return f"Training diverged on {where}: {sentence(text)}"
@@ -218,14 +220,14 @@ def _what(found: Measurement | BreakEven, where: str) -> str:
         return f"Impossible figure of {case.name} on {where}: {sentence(text)}"
     if code == "wrong-data":
         between = "from" if case.ordered else "on"
-        what = "bytes" if found.check is not None and found.check.method == "bytes" else "result"
+        what = "bytes" if item.check is not None and item.check.method == "bytes" else "result"
         return f"Wrong {what} {between} {where} ({case.name}): {sentence(text)}"
     return f"{where} failed ({case.name}): {sentence(text)}"
 
 
 def unsupported(report: Report, rows: Sequence[Measurement]) -> Headline | None:
-    """Return why no row that was asked for could be measured; None where one could."""
+    """Return why no requested row could be measured; None where one could."""
     whys = [row.reason for row in rows if row.status == "skipped" and row.reason]
-    if not whys or len(whys) < len(rows) or any(map(left_out, rows)):
+    if not whys or len(whys) < len(rows) or any(map(out_of_time, rows)):
         return None
-    return said(report, "failed", (f"Not measured: {sentence(whys[0].text)}",))
+    return answer(report, "failed", (f"Not measured: {sentence(whys[0].text)}",))

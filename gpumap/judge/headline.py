@@ -1,8 +1,8 @@
-"""The headline of a report: the answer to its command's question, computed once, at its end.
+"""The headline of a report: the answer to its command's question, computed once, at the end.
 
-The worst level wins: failed, untrusted, below, good; but a gate that says no (exit code 1) is the
-headline whatever is unclear beside it. What ended the run or failed in it comes
-first, then limits and a comparison that were asked for, then what the command itself answers:
+The worst level wins: failed, untrusted, below, good; but a gate that fails (exit code 1) is the
+headline whatever else is inconclusive. What ended the run or failed in it comes
+first, then requested limits and a comparison, then what the command itself answers:
 `answers`, `programs`, or the benchmark's own `BenchmarkSpec`.
 """
 
@@ -15,15 +15,15 @@ from gpumap.judge.phrases import (
     ENDS,
     LIMIT,
     About,
+    answer,
     fix,
     interval,
-    judged,
     longer,
     percent,
     roughly,
-    said,
     sentence,
     value,
+    verdict_figure,
 )
 from gpumap.units import counted
 
@@ -50,62 +50,62 @@ _FOLLOWS = "What was measured until then follows."
 
 def headline(report: Report) -> Headline:
     """Return the headline of a finished report."""
-    found = _not_measured(report)
-    if found is None:  # of several of the worst level the first
-        found = max(_answers(report), key=lambda each: LEVELS.index(each.level))
-    if found.level == "good" and report.exit_code != 0:
+    best = _not_measured(report)
+    if best is None:  # of several of the worst level the first
+        best = max(_answers(report), key=lambda each: LEVELS.index(each.level))
+    if best.level == "good" and report.exit_code != 0:
         return _first_error(report)
-    return found
+    return best
 
 
 def _not_measured(report: Report) -> Headline | None:
-    """Return what is said of a run that was not to measure, or could not take place."""
+    """Return the headline of a dry run or a skipped one; None of any other."""
     if report.plans:
         rows = sum(len(plan.cases) for plan in report.plans)
         text = f"Nothing was measured (--dry-run): {counted(rows, 'row')} would be."
-        return said(report, "untrusted", (text,))
+        return answer(report, "untrusted", (text,))
     if report.status == "skipped":
         why = report.errors[0].diagnostic.message if report.errors else "nothing was measured"
-        return said(report, "untrusted", (f"Skipped (--if-absent=skip): {sentence(why)}",))
+        return answer(report, "untrusted", (f"Skipped (--if-absent=skip): {sentence(why)}",))
     return None
 
 
 def _answers(report: Report) -> Iterator[Headline]:
-    """Yield what there is to answer; what was asked for beside the command's question first."""
-    own = _own(report.kind)
-    if own is None:
+    """Yield the candidates for the headline; requested gates come first."""
+    answer_of = _answer_of(report.kind)
+    if answer_of is None:
         yield from _measured(report)
     elif report.exit_code in (0, 1, 5) or _answered(report):
-        yield own(report)
+        yield answer_of(report)
     else:
         yield _failed(report) or _first_error(report)
 
 
 def _answered(report: Report) -> bool:
-    """Return whether a command has an answer of its own, whatever the exit code is."""
+    """Return whether a command answers whatever the exit code is."""
     trips = report.selftest.round_trips if report.selftest else ()
-    found = report.diagnoses or any(trip.reason for trip in trips)
+    concluded = report.diagnoses or any(trip.reason for trip in trips)
     mapped = report.kind == "check" and report.map is not None
-    return bool(found or mapped or any(p.diagnostic.entry for p in report.errors))
+    return bool(concluded or mapped or any(p.diagnostic.entry for p in report.errors))
 
 
-def _own(kind: str) -> Callable[[Report], Headline] | None:
-    """Return what answers for a command that runs no benchmark."""
+def _answer_of(kind: str) -> Callable[[Report], Headline] | None:
+    """Return the function that answers for a command without a benchmark."""
     if kind not in _DONE:
         return None
     if kind == "compare":
         return compare
     module = import_module(f"gpumap.judge.{'programs' if kind == 'scale' else 'answers'}")
-    found: Callable[[Report], Headline] = getattr(module, kind)
-    return found
+    function: Callable[[Report], Headline] = getattr(module, kind)
+    return function
 
 
 def _measured(report: Report) -> Iterator[Headline]:
     from gpumap.bench.registry import find, is_control
-    from gpumap.judge.doubts import asked
+    from gpumap.judge.doubts import requested_rows
 
     every = [row for row in report.measurements if not is_control(row.case)]
-    rows = asked(every) or every
+    rows = requested_rows(every) or every
     spec = find(rows[0].case.bench) if rows else None
     if (failed := _failed(report)) is not None:
         yield failed
@@ -113,33 +113,33 @@ def _measured(report: Report) -> Iterator[Headline]:
         yield _first_error(report)
     else:
         gates = list(_gates(report))
-        said_no = [gate for gate in gates if gate.level == "below"]
-        if report.status == "no" and said_no:  # whatever else is unclear beside it
-            yield said_no[0]
+        missed = [gate for gate in gates if gate.level == "below"]
+        if report.status == "no" and missed:  # whatever else is inconclusive
+            yield missed[0]
         else:
             yield from gates
             yield _by_what(spec.headline(report, rows), rows)
 
 
-def _by_what(found: Headline, rows: Sequence[Measurement]) -> Headline:
-    """Return a headline that says that disturbed samples are left out of its row, if some are."""
-    row = next((row for row in rows if row.case.id == found.row), None)
+def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
+    """Return a headline with the note that disturbed samples are excluded, if some are."""
+    row = next((row for row in rows if row.case.id == plain.row), None)
     share = row.metrics.get("undisturbed") if row else None
     if row is None or share is None or share.value >= 1.0:
-        return found
+        return plain
     by = "CPU time" if "cpu" in row.flags else f"the undisturbed {percent(share.value)} of samples"
-    text = f"{found.text} By {by}."
-    return found._replace(text=text) if len(text) <= LIMIT else found
+    text = f"{plain.text} By {by}."
+    return plain._replace(text=text) if len(text) <= LIMIT else plain
 
 
 def _gates(report: Report) -> Iterator[Headline]:
-    """Yield what limits and a comparison say, unless all is well."""
+    """Yield the headlines of limits and of a comparison, unless all pass."""
     if (limits := _limits(report)) is not None:
         yield limits
     if any(verdict.rule != _LIMIT for verdict in report.verdicts):
-        found = compare(report)
-        if found.level != "good":
-            yield found
+        comparison = compare(report)
+        if comparison.level != "good":
+            yield comparison
 
 
 def _failed(report: Report) -> Headline | None:
@@ -149,48 +149,50 @@ def _failed(report: Report) -> Headline | None:
 
 
 def _first_error(report: Report) -> Headline:
-    """Return what went wrong first of that which decided the exit code, and the fix."""
+    """Return the first error that decided the exit code, and the fix."""
     errors = [p.diagnostic for p in report.errors if p.exit == report.exit_code]
     if not errors:
-        return said(report, "failed", (f"Ended with exit code {report.exit_code}.",))
+        return answer(report, "failed", (f"Ended with exit code {report.exit_code}.",))
     first, more = errors[0], len(errors) - 1
     before = ENDS.get(report.status) or f"Not {_DONE.get(report.kind, 'measured')}: "
     text = sentence(f"{before}{first.message}")
     done = any(row.status == "ok" for row in report.measurements)
     count = (f"{counted(more, 'more error')}.",) if more else ()
-    return said(report, "failed", (text, *((_FOLLOWS,) if done else ()), *fix(first.hint), *count))
+    return answer(
+        report, "failed", (text, *((_FOLLOWS,) if done else ()), *fix(first.hint), *count)
+    )
 
 
 # --- limits
 
 
 def _limits(report: Report) -> Headline | None:
-    """Return the first limit that is not met, or that cannot be judged."""
+    """Return the headline of the first limit that is missed or inconclusive."""
     every = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
     missed = [verdict for verdict in every if verdict.verdict in ("fail", "missing")]
     unclear = [verdict for verdict in every if verdict.verdict == "inconclusive"]
     if not missed and not unclear:
         return None
-    found = (missed or unclear)[0]
-    figure = judged(found)
-    subject = About(found.id, found.metric, figure)
+    chosen = (missed or unclear)[0]
+    figure = verdict_figure(chosen)
+    subject = About(chosen.id, chosen.metric, figure)
     if not missed:
         rough = f": {roughly(figure)}" if figure else ""
-        text = f"No conclusion on {found.text}{rough}. Repeat with {longer(report)}."
-        return said(report, "untrusted", (text,), subject)
+        text = f"No conclusion on {chosen.text}{rough}. Repeat with {longer(report)}."
+        return answer(report, "untrusted", (text,), subject)
     some = f"{len(missed)} of {counted(len(every), 'limit')} missed, the first: "
-    first = f"{some if len(every) > 1 else 'Limit missed: '}{found.text}"
+    first = f"{some if len(every) > 1 else 'Limit missed: '}{chosen.text}"
     if figure is None:
-        return said(report, "below", (f"{first}, which was not measured.",), subject)
+        return answer(report, "below", (f"{first}, which was not measured.",), subject)
     shown = f"; it is {value(figure)} ({interval(figure)})."
-    return said(report, "below", (f"{first}{shown}",), subject)
+    return answer(report, "below", (f"{first}{shown}",), subject)
 
 
 # --- compare
 
 
 def compare(report: Report) -> Headline:
-    """Answer whether a report is slower than its baseline; a regression stands before doubts."""
+    """Answer whether a report is slower than its baseline; a regression comes first."""
     verdicts = [verdict for verdict in report.verdicts if verdict.rule != "limit"]
     if report.settings.get("interleaved"):
         return _sides(report, verdicts)
@@ -205,10 +207,10 @@ def compare(report: Report) -> Headline:
         need = f"{'needs' if len(unclear) == 1 else 'need'} more samples to exclude"
         text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."
         again = f"Repeat NEW with {longer(report)}."
-        return said(report, "untrusted", (text, again), _about(unclear[0]))
+        return answer(report, "untrusted", (text, again), _about(unclear[0]))
     if _of(verdicts, "skipped"):
         text = "No verdict: the baseline is of another machine (--other-machine)."
-        return said(report, "untrusted", (text,))
+        return answer(report, "untrusted", (text,))
     return _not_slower(report, [verdict for verdict in verdicts if verdict.value is not None])
 
 
@@ -220,33 +222,33 @@ def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
     if unlike or not (known or unclear):
         return _incomparable(report, unlike)
     if slower := sorted(_of(known, "regression"), key=_ratio, reverse=True):
-        return said(report, "below", _differs(slower, "slower"), _about(slower[0]))
+        return answer(report, "below", _differs(slower, "slower"), _about(slower[0]))
     worst = max(_of(known, "inconclusive") or unclear or known, key=_ratio)
     interval_of = "too few blocks for an interval" if worst.low is None else _by_interval(worst)
-    about = f"{_named(worst)}, {interval_of}{_beside(worst)}"
+    about = f"{_metric(worst)}, {interval_of}{_relation(worst)}"
     if unclear:
         text = f"Inconclusive: {len(unclear)} of {counted(len(verdicts), 'metric')} cannot exclude "
         text += f"that B is {_threshold(verdicts)} slower than A ({about})."
-        return said(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
+        return answer(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
     if faster := sorted(_of(known, "improvement"), key=_ratio):
-        return said(report, "good", _differs(faster, "faster"), _about(faster[0]))
+        return answer(report, "good", _differs(faster, "faster"), _about(faster[0]))
     text = f"B is not slower than A by {_threshold(known)} (worst: {about})."
-    return said(report, "good", (text,), _about(worst))
+    return answer(report, "good", (text,), _about(worst))
 
 
-def _differs(found: Sequence[Verdict], how: str) -> tuple[str, ...]:
+def _differs(verdicts: Sequence[Verdict], how: str) -> tuple[str, ...]:
     """Return by how much B differs from A in the first of some metrics, and how many there are."""
-    by, more = percent(abs((found[0].value or 1.0) - 1.0)), len(found) - 1
-    first = f"B is {by} {how} than A ({_by_interval(found[0])}): {_named(found[0])}."
+    by, more = percent(abs((verdicts[0].value or 1.0) - 1.0)), len(verdicts) - 1
+    first = f"B is {by} {how} than A ({_by_interval(verdicts[0])}): {_metric(verdicts[0])}."
     return (first, f"{counted(more, 'other metric')} too.") if more else (first,)
 
 
 def _by_interval(verdict: Verdict) -> str:
     """Return the interval of that share: ``CI 10 % to 14 %``, signed where it has both signs."""
     figure = _decisive(verdict)
-    ends = [end - 1.0 for end in ((figure.low, figure.high) if figure else (1.0, 1.0))]
-    both = min(ends) < 0.0 < max(ends)
-    low, high = sorted(ends if both else map(abs, ends))
+    bounds = [bound - 1.0 for bound in ((figure.low, figure.high) if figure else (1.0, 1.0))]
+    both = min(bounds) < 0.0 < max(bounds)
+    low, high = sorted(bounds if both else map(abs, bounds))
     sign = "+" if both else ""
     return f"CI {low * 100:{sign}.2g} % to {high * 100:{sign}.2g} %"
 
@@ -258,33 +260,33 @@ def _of(verdicts: Sequence[Verdict], word: str) -> list[Verdict]:
 def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
     if faster := _of(verdicts, "improvement"):
         best = min(faster, key=_ratio)
-        text = f"Faster: {_named(best)} is {_shown(best)}."
+        text = f"Faster: {_metric(best)} is {_shown(best)}."
         more = f"Nothing is slower by {_threshold(verdicts)}."
-        return said(report, "good", (text, more), _about(best))
+        return answer(report, "good", (text, more), _about(best))
     worst, count = max(verdicts, key=_ratio), len(verdicts)
     within = f"{'is' if count == 1 else 'are'} within {_threshold(verdicts)} of the baseline"
     some = "1 metric" if count == 1 else f"{count} of {count} metrics"
     text = f"Not slower: {some} {within} (worst: {_worst(worst)})."
-    return said(report, "good", (text,), _about(worst))
+    return answer(report, "good", (text,), _about(worst))
 
 
 def _worst(verdict: Verdict) -> str:
     figure = _decisive(verdict)
     shown = f"{value(figure)} times, {interval(figure)}" if figure else "not known"
-    return f"{_named(verdict)}, {shown}{_beside(verdict)}"
+    return f"{_metric(verdict)}, {shown}{_relation(verdict)}"
 
 
 def _decisive(verdict: Verdict) -> Estimate | None:
-    """Return the figure that a verdict rests on: new over base, or that over the control's."""
-    return verdict.relative if verdict.reason == "device-unclear" else judged(verdict)
+    """Return the metric that a verdict rests on: new over base, or that over the control's."""
+    return verdict.relative if verdict.reason == "device-unclear" else verdict_figure(verdict)
 
 
-def _beside(verdict: Verdict) -> str:
+def _relation(verdict: Verdict) -> str:
     return ", relative to its control product" if verdict.reason == "device-unclear" else ""
 
 
 def _shown(verdict: Verdict) -> str:
-    figure = judged(verdict)
+    figure = verdict_figure(verdict)
     if figure is None:
         return "not known"
     return f"{value(figure)} times the baseline ({interval(figure)})"
@@ -297,7 +299,7 @@ def _ratio(verdict: Verdict) -> float:
     return 1.0 / ratio if verdict.metric == "speedup" else ratio
 
 
-def _named(verdict: Verdict) -> str:
+def _metric(verdict: Verdict) -> str:
     return f"{(verdict.id or '').partition('[')[0]}.{verdict.metric}"
 
 
@@ -313,14 +315,14 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
     if not unlike and wrong and wrong[0].code != "nothing-judged":
         text = sentence(f"Not compared: {wrong[0].message}")
-        return said(report, "failed", (text, *fix(wrong[0].hint)))
+        return answer(report, "failed", (text, *fix(wrong[0].hint)))
     what = "no metric was measured in both reports"
     if unlike:
         rows = len({verdict.id for verdict in unlike})
         are = f"{counted(rows, 'row')} {'is' if rows == 1 else 'are'}"
         lost = unlike[0].verdict == "missing"
         what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
-    return said(report, "failed", (f"Not comparable: {what}.", _SAME))
+    return answer(report, "failed", (f"Not comparable: {what}.", _SAME))
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
@@ -332,11 +334,11 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
     others += ("It is the new baseline.",) * any(n.code == "accepted" for n in report.notes)
     if worst.reason == "device-slower":
-        return said(report, "below", (_device(worst), *others), _about(worst))
+        return answer(report, "below", (_device(worst), *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
-    text = f"Slower: {_named(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
+    text = f"Slower: {_metric(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
     why = "Its control product is not slower, so the code is."
-    return said(
+    return answer(
         report,
         "below",
         (text, *((why,) if worst.reason == "work-slower" else ()), *others),
@@ -345,8 +347,8 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
 
 
 def _device(verdict: Verdict) -> str:
-    """Return that the device became slower, and what is known of the work on it."""
-    shown, relative = f"{_named(verdict)} is {_shown(verdict)}", verdict.relative
+    """Return that the device became slower, and how the work on it changed."""
+    shown, relative = f"{_metric(verdict)} is {_shown(verdict)}", verdict.relative
     if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
         return f"The device became slower: {shown}; so is its control product."
     change = f"{value(relative)} times relative to its control product"

@@ -1,4 +1,4 @@
-"""Limits, ``dot.many.speedup>=1.8``: what is asked, and what the rows of a report say to it.
+"""Limits, ``dot.many.speedup>=1.8``: parse them, and judge the rows of a report.
 
     limit    = selector operator quantity
     operator = ">=" | "<=" | ">" | "<"
@@ -6,7 +6,7 @@
 The quantity has a unit of the metric's dimension. With [low, high] the interval of a figure,
 
     pass            the whole interval is on the right side
-    fail            the whole interval is on the wrong side; or the row failed; or it is no number
+    fail            the whole interval is on the wrong side; or the row failed; or it is NaN
     inconclusive    the row was left out for time; the limit lies inside; or there is no interval:
                     of too few samples, or of a ratio that was impossible
     missing         the row was skipped, or no row has the figure: never a pass
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.ceilings import left_out, undecided
-from gpumap.judge.selectors import Selector, id_of, scan, taken_apart
+from gpumap.judge.ceilings import out_of_time, undecided
+from gpumap.judge.selectors import Selector, id_of, scan, split_id
 from gpumap.model import BreakEven, Measurement, Verdict, replace
 from gpumap.model.figures import UNITS
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 RULE = "limit"
 Operator = Literal[">=", "<=", ">", "<"]
-Word = Literal["pass", "fail", "inconclusive"]
+Outcome = Literal["pass", "fail", "inconclusive"]
 
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
-_REST = 8  # characters of what stands in the place of an operator
+_REST = 8  # characters shown of what should be an operator
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure is to be: `value` is in the SI unit of the metric."""
+    """The bound of a metric; `value` is in its SI unit."""
 
     text: str
     selector: Selector
@@ -57,28 +57,28 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the limit that a text asks for.
+        """Parse a limit.
 
         Raises:
-            QuestionError: it asks for nothing that a report could have; each diagnostic has its
+            QuestionError: no report could have such a metric; each diagnostic has its
                 place in `text`, and ends in the fix.
         """
         selector, stop = scan(text)
-        found = _OPERATOR.match(text, stop)
-        if found is None:
+        match = _OPERATOR.match(text, stop)
+        if match is None:
             raise _no_operator(text, stop)
         try:
-            value = units.quantity(text[found.end() :], UNITS[selector.metric])
+            value = units.quantity(text[match.end() :], UNITS[selector.metric])
         except units.UnitError as error:
-            place = Span(min(found.end(), max(len(text) - 1, 0)), len(text))
+            place = Span(min(match.end(), max(len(text) - 1, 0)), len(text))
             wrong = Diagnostic("limit", error.problem, span=place, hint=error.fix)
             raise QuestionError((wrong,)) from error
-        operator: Operator = found[1]  # type: ignore[assignment] # the pattern has no other
+        operator: Operator = match[1]  # type: ignore[assignment] # the pattern has no other
         return cls(text.strip(), selector, operator, value)
 
 
-def word(operator: Operator, limit: float, figure: Estimate) -> Word:
-    """Return what an interval says to a limit; infinity proves no more than that it is far."""
+def verdict_on(operator: Operator, limit: float, figure: Estimate) -> Outcome:
+    """Return the verdict of an interval on a limit; an infinite one proves no pass."""
     low, high = figure.low, figure.high
     if figure.impossible:
         return "inconclusive"
@@ -105,15 +105,15 @@ def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
 
 
 def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
-    """Return what each limit says to each of some rows of a run that still measures."""
+    """Return the verdict of each limit on each of some rows of a run in progress."""
     heads = [(id_of(row).partition("[")[0], row) for row in rows]
-    found = (
+    results = (
         _of(limit, row)
         for limit in limits
         for head, row in heads
         if head == limit.selector.head and limit.selector.matches(row)
     )
-    return [verdict.verdict for verdict in found if verdict is not None]
+    return [verdict.verdict for verdict in results if verdict is not None]
 
 
 def rows_of(report: Report) -> Iterator[Row]:
@@ -125,25 +125,25 @@ def rows_of(report: Report) -> Iterator[Row]:
 
 def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
     selected = (row for row in rows if limit.selector.matches(row))
-    gone = [row for row in report.measurements if left_out(row)]
-    short = limit.selector.bench in {row.case.bench for row in undecided(gone)}
-    models = {_model_of(row.case.id) for row in gone}
-    found = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
-    found += [
+    unmeasured = [row for row in report.measurements if out_of_time(row)]
+    short = limit.selector.bench in {row.case.bench for row in undecided(unmeasured)}
+    models = {_model_of(row.case.id) for row in unmeasured}
+    results = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
+    results += [
         replace(_missing(limit, id_), verdict="inconclusive" if id_ in models else "missing")
         for id_ in _unfitted(limit.selector, report)
     ]
-    yield from found or [_missing(limit, None)]
+    yield from results or [_missing(limit, None)]
 
 
 def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
     """Return the verdict on a row; None for one that was measured and has no such figure.
 
-    Of a benchmark that is cut `short` rows are left out that the figure may be made of.
+    A benchmark out of time (`short`) may lack rows that the metric is computed from.
     """
     if isinstance(row, Measurement) and row.status != "ok":
         missing = _missing(limit, row.case.id)
-        if left_out(row):  # there was no time: more of it may decide
+        if out_of_time(row):  # there was no time: more of it may decide
             return replace(missing, verdict="inconclusive")
         return missing if row.status == "skipped" else replace(missing, verdict="fail")
     figure = row.metrics.get(limit.selector.metric)
@@ -152,11 +152,11 @@ def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
     if figure is None:
         missing = _missing(limit, id_of(row))
         return replace(missing, verdict="inconclusive") if _no_time(row) else missing
-    said = word(limit.operator, limit.value, figure)
+    result = verdict_on(limit.operator, limit.value, figure)
     known = figure.has_interval
     return replace(
         _missing(limit, id_of(row)),
-        verdict=said,
+        verdict=result,
         value=None if figure.impossible else figure.value,
         low=figure.low if known else None,
         high=figure.high if known else None,
@@ -187,13 +187,13 @@ def _unfitted(selector: Selector, report: Report) -> list[str]:
         return []
     there = {fit.id for fit in report.fits}
     planned = (_model_of(row.case.id) for row in report.measurements)
-    wanted = dict.fromkeys(id_ for id_ in planned if id_ is not None and id_ not in there)
-    return [id_ for id_ in wanted if selector.selects(id_)]
+    unfitted = dict.fromkeys(id_ for id_ in planned if id_ is not None and id_ not in there)
+    return [id_ for id_ in unfitted if selector.selects(id_)]
 
 
 def _model_of(id_: str) -> str | None:
     """Return the id of the model that a row of a size sweep is for; None for any other."""
-    head, keys = taken_apart(id_)
+    head, keys = split_id(id_)
     if keys.pop("pattern", None) != "ladder":
         return None
     keys.pop("bytes", None)

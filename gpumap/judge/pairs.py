@@ -1,10 +1,10 @@
-"""What two reports have in common, block by block; and whether new is slower than base by over d.
+"""Pair the metrics of two reports by block, and test whether new is slower than base by over d.
 
 Control products are no rows of their own: a time is judged as it is and relative to the control
 just before it (of older reports: in its block). Of the size sweep that a model is fitted to nothing
 is judged unless nothing else was requested: how much of it is measured depends on the time left.
 
-A pass is said of each metric, alarms of all of them. With d the threshold and x the logarithm of
+A pass is decided for each metric, alarms for all. With d the threshold and x the logarithm of
 new over base, turned so that more is worse,
 
     pass            the one-sided upper end of x is below log(1 + d)
@@ -15,13 +15,13 @@ new over base, turned so that more is worse,
 A time whose interval alone is too wide passes if it does so relative to its control, and its value
 is below d: the speed of the machine varies by more than d, and the work became no slower.
 
-"Nothing became slower" is said of every metric at once, an intersection-union test: each keeps its
-own 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is said of any:
-Holm's procedure holds the probability of one false alarm among all at 5 % (Scandinavian Journal of
+"Nothing became slower" is a claim on every metric, an intersection-union test: each has a level of
+5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is a claim on any:
+Holm's procedure keeps the probability of one false alarm among all at 5 % (Scandinavian Journal of
 Statistics 1979, jstor 4615733). A run that stops early has been looked at up to three times: of the
 5 %, each early look spends 0.5 and the last one 4 (Haybittle, Br. J. Radiol. 1971; Peto et al.,
-Br. J. Cancer 1976). A group that is measured alone is looked at alone: an alarm at an early look is
-corrected for the metrics of all groups, so that together they spend no more.
+Br. J. Cancer 1976). A group that is measured separately is judged separately: an alarm at an early
+look is corrected for the metrics of all groups, so that all of them spend no more.
 
 Two runs share no blocks, so their ratio is that of two medians, and its interval that of the
 difference of the logarithms by the method of variance estimates recovery (Zou & Donner, Statistics
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
-_LONGER = 1.5  # times: samples whose lengths are further apart were not meant to be of one
-Word = Literal["pass", "improvement", "regression", "inconclusive"]
+_LONGER = 1.5  # times: samples whose lengths differ by more were not meant to be of one
+Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
 
 LOOKS = 3  # at a run that may stop early
 EARLY = 0.005  # one-sided error of each look but the last
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return what is judged of it, the time first; nothing if it was not measured."""
+        """Return the judged metrics, the time first; none if it was not measured."""
         if self.row.status != "ok":
             return ()
         names = [name for name in ("time", "issue_interval") if name in self.row.metrics]
@@ -74,18 +74,19 @@ class Row:
         return tuple(names)
 
     def series(self, metric: str, *, relative: bool = False) -> dict[int, float]:
-        """Return what is judged of a figure, one number for each block; none: it is not there."""
-        own = _by_block(self.row)
+        """Return a judged metric, one number for each block; none where it is absent."""
+        seconds = _by_block(self.row)
         if metric == SPEEDUP:
-            return _over(_sums(self.references), own) if self.references else {}
+            return _over(_sums(self.references), seconds) if self.references else {}
         if relative and self.control is not None:
-            return _by_cpu(self.row) or _over(own, _before(self.row) or _by_block(self.control))
-        return own
+            by_cpu = _by_cpu(self.row)
+            return by_cpu or _over(seconds, _before(self.row) or _by_block(self.control))
+        return seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One figure of one row in both reports."""
+    """One metric of one row in both reports."""
 
     id: str
     metric: str
@@ -95,15 +96,15 @@ class Pair:
 
     @property
     def controlled(self) -> bool:
-        """Return whether both runs have a control product beside it."""
+        """Return whether both runs have a control product for it."""
         sides = (self.base, self.new)
         return self.metric != SPEEDUP and all(side.control is not None for side in sides)
 
     def change(self, level: float, *, relative: bool = False) -> Change | None:
-        """Return how much worse it became; None where either run has too few blocks to tell.
+        """Return how much worse it became; None where either run has too few blocks.
 
-        Of interleaved runs it is the median of one ratio for each shared block: what both saw of
-        the machine is in none of them.
+        Of interleaved runs it is the median of one ratio for each shared block: what is common to
+        both is in none of them.
 
         Args:
             level: one-sided error of the interval at either end.
@@ -112,13 +113,13 @@ class Pair:
         both = [side.series(self.metric, relative=relative) for side in (self.base, self.new)]
         each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
         if each is not None:
-            found: Change | None = Change(each.value, each.low, each.high)
+            result: Change | None = Change(each.value, each.low, each.high)
         else:  # too few blocks in which neither was disturbed; or two runs
-            found = change(*(located(list(one.values()), level) for one in both))
-        return -found if found is not None and self.metric == SPEEDUP else found
+            result = change(*(located(list(one.values()), level) for one in both))
+        return -result if result is not None and self.metric == SPEEDUP else result
 
     def sampled_otherwise(self) -> str | None:
-        """Return what was taken in samples of other lengths, and of how many rounds."""
+        """Return which part was sampled with other lengths, and the iterations of each."""
         for what, base, new in self._parts():
             one, other = base.samples or Samples(), new.samples or Samples()
             if _otherwise(one, other):
@@ -127,7 +128,7 @@ class Pair:
         return None
 
     def _parts(self) -> Iterator[tuple[str, Measurement, Measurement]]:
-        """Yield the rows that the figure is made of."""
+        """Yield the rows that the metric is computed from."""
         yield "the row", self.base.row, self.new.row
         if self.metric == SPEEDUP:
             references = zip(self.base.references, self.new.references, strict=False)
@@ -137,8 +138,8 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """A figure that one report does not have; `other` is that report's row, if there is one."""
+class Unpaired:
+    """A metric that one report does not have; `other` is that report's row, if there is one."""
 
     id: str
     metric: str
@@ -146,12 +147,12 @@ class Alone:
     other: Row | None  # also one that is not judged, as it is for a model
 
 
-def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
-    """Return the figures that both reports have, and those that one has alone."""
+def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
+    """Return the metrics that both reports have, and those that only one has."""
     before, after = _rows(base), _rows(new)
     was_left, now_left = _left(base, before), _left(new, after)
     pairs: list[Pair] = []
-    alone: list[Alone] = []
+    rest: list[Unpaired] = []
     for id_ in dict.fromkeys((*before, *after)):
         was, now = before.get(id_), after.get(id_)
         had, has = (side.metrics if side else () for side in (was, now))
@@ -160,9 +161,11 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Alone]]:
         else:  # one line for a row
             had, has = had[:1], has[:1]
         was, now = was or was_left.get(id_), now or now_left.get(id_)
-        alone += [Alone(id_, metric, lost=True, other=now) for metric in had if metric not in has]
-        alone += [Alone(id_, metric, lost=False, other=was) for metric in has if metric not in had]
-    return pairs, alone
+        rest += [Unpaired(id_, metric, lost=True, other=now) for metric in had if metric not in has]
+        rest += [
+            Unpaired(id_, metric, lost=False, other=was) for metric in has if metric not in had
+        ]
+    return pairs, rest
 
 
 def left_out(report: Report) -> int:
@@ -178,22 +181,22 @@ def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
 
 def _rows(report: Report) -> dict[str, Row]:
     """Return the rows that may be judged, by id."""
-    found: dict[str, Row] = {}
+    result: dict[str, Row] = {}
     rows = {row.case.id: row for row in report.measurements if not is_control(row.case)}
-    asked = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
-    chosen = asked or rows
+    requested = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
+    chosen = requested or rows
     for group in _groups(report.measurements):
         sound = (row for row in group if is_control(row.case) and row.status == "ok")
         controls = {_where(row): row for row in sound}
         for row in group:
             if row.case.id in chosen:
                 references = tuple(_references(row, rows))
-                found[row.case.id] = Row(row, controls.get(_where(row)), references)
-    return found
+                result[row.case.id] = Row(row, controls.get(_where(row)), references)
+    return result
 
 
 def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
-    """Yield the rows that were measured side by side: the controls of a group stand at its end."""
+    """Yield the rows of each group: its controls come last."""
     group: list[Measurement] = []
     for row in rows:
         if group and is_control(group[-1].case) and not is_control(row.case):
@@ -210,7 +213,7 @@ def _where(row: Measurement) -> tuple[str, str]:
 
 
 def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:
-    """Yield what does the same work one after the other: copies both ways have two such rows."""
+    """Yield the rows that do the same work in sequence: copies both ways have two."""
     case = row.case
     if case.against is None or case.against not in rows:
         return
@@ -222,23 +225,23 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
 
 
 def _otherwise(one: Samples, other: Samples) -> bool:
-    """Return whether one's samples are of a single round, which is slower, and the other's are not.
+    """Return whether only one's samples are of a single iteration, which is slower.
 
-    What is taken in several rounds is warmed up by one that does not count (bench/base.py). But a
-    single round instead of several in as much time is what a change looks like: it is another
-    length that tells of another way of sampling.
+    Samples of several iterations are warmed up by one that does not count (bench/base.py). But a
+    single iteration instead of several in as much time is what a change looks like: another length
+    shows that the sampling differs.
     """
     rounds = one.iterations_per_sample, other.iterations_per_sample
     both = rounds[0] == rounds[1] or 1 not in rounds
     if both or not (one.seconds and other.seconds):
         return False
-    lengths = (n * median(found.seconds) for n, found in zip(rounds, (one, other), strict=True))
+    lengths = (n * median(samples.seconds) for n, samples in zip(rounds, (one, other), strict=True))
     short, long = sorted(lengths)
     return long > _LONGER * short
 
 
 def _by_block(row: Measurement) -> dict[int, float]:
-    """Return the seconds of one round for each block."""
+    """Return the seconds of one iteration for each block."""
     samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
@@ -256,20 +259,20 @@ def _by_cpu(row: Measurement) -> dict[int, float]:
 
 
 def _before(row: Measurement) -> dict[int, float]:
-    """Return the seconds of the control product just before each sample; none: it was not."""
+    """Return the seconds of the control product just before each sample, if there was one."""
     samples = row.judged or Samples()
     return dict(zip(samples.blocks, samples.control, strict=False))
 
 
 def _sums(rows: Sequence[Measurement]) -> dict[int, float]:
-    """Return what rows take one after the other, in each block that all of them have."""
+    """Return the sum of the times of rows, in each block that all of them have."""
     every = [_by_block(row) for row in rows]
     shared = (block for block in every[0] if all(block in each for each in every))
     return {block: math.fsum(each[block] for each in every) for block in shared}
 
 
 def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:
-    """Return over/under for each shared block; none at all where a time is no time."""
+    """Return over/under for each shared block; nothing where a time is not positive."""
     shared = [block for block in over if block in under]
     if not all(over[block] > 0.0 < under[block] for block in shared):
         return {}
@@ -285,7 +288,7 @@ class Change:
     high: float
 
     def __neg__(self) -> Change:
-        """Return the change the other way: of what is better the higher it is."""
+        """Return the negated change, for a metric that is better if higher."""
         return Change(-self.value, -self.high, -self.low)
 
 
@@ -294,12 +297,12 @@ class Change:
 Changing = Callable[[float], Change | None]
 
 
-def passing(found: Change | None, threshold: float) -> Word:
-    """Return what a change is called that is no alarm; NaN compares with nothing."""
+def passing(estimate: Change | None, threshold: float) -> Outcome:
+    """Return the verdict on a change that is no alarm; NaN is inconclusive."""
     limit = _limit(threshold)
-    if found is None or not found.low <= found.high < limit:
+    if estimate is None or not estimate.low <= estimate.high < limit:
         return "inconclusive"
-    return "improvement" if found.high < -limit else "pass"
+    return "improvement" if estimate.high < -limit else "pass"
 
 
 def alarms(
@@ -312,12 +315,12 @@ def alarms(
         threshold: the change that counts, as a share.
         level: one-sided error of any false alarm among all.
         others: changes that belong to the same family and are judged elsewhere, or later: none of
-            them is taken for an alarm here, so that the level holds for all of them together.
+            them counts as an alarm here, so that the level is that of all of them.
     """
     limit, alarmed = _limit(threshold), set[int]()
     while rest := [n for n in range(len(changes)) if n not in alarmed]:
-        found = {n: changes[n](level / (len(rest) + others)) for n in rest}
-        more = {n for n, change in found.items() if change is not None and change.low > limit}
+        estimates = {n: changes[n](level / (len(rest) + others)) for n in rest}
+        more = {n for n, change in estimates.items() if change is not None and change.low > limit}
         if not more:
             break
         alarmed |= more
@@ -334,8 +337,8 @@ def located(values: Sequence[float], level: float = 0.025) -> stats.Location | N
     if not values or not all(0.0 < value < math.inf for value in values):
         return None
     confidence = 1.0 - 2.0 * level
-    found = stats.location([math.log(value) for value in values], confidence)
-    return found if stats.enough(found.n) and stats.enough(found.n, confidence) else None
+    location = stats.location([math.log(value) for value in values], confidence)
+    return location if stats.enough(location.n) and stats.enough(location.n, confidence) else None
 
 
 def change(base: stats.Location | None, new: stats.Location | None) -> Change | None:

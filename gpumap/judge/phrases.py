@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LIMIT = 200  # characters of a headline
 SIMULATED = "Simulated: "
-ENDS = {  # what stands before the error of a run that did not come to its end
+ENDS = {  # the prefix of the error of an incomplete run
     "timeout": "Stopped by the time limit: ",
     "interrupted": "Stopped: ",
     "internal": "gpumap itself failed: ",
@@ -31,7 +31,7 @@ _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _KIBI = 1024
 _TEN = 10  # a ratio below it has one decimal where it is no more than about right
-_LONGER = (5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)  # seconds, as somebody would write them
+_LONGER = (5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)  # seconds, in round numbers
 _MINUTE = 60
 _TIMES_LONGER = 3
 
@@ -45,14 +45,14 @@ class About(NamedTuple):
     cause: str | None = None
 
 
-def said(
+def answer(
     report: Report,
     level: Level,
     sentences: Iterable[str],
     about: About | None = None,
     end: str = "",
 ) -> Headline:
-    """Return a headline of the sentences that there is room for; `end` follows them.
+    """Compose a headline of the sentences that fit; `end` follows them.
 
     An untrusted one has no interval and no cause.
     """
@@ -61,7 +61,7 @@ def said(
     text = ""
     for sentence in sentences:
         if not text:
-            text = cut(sentence, room)
+            text = truncated(sentence, room)
         elif len(text) + 1 + len(sentence) <= room:
             text = f"{text} {sentence}"
     about = about or About()
@@ -85,8 +85,8 @@ def sentence(text: str) -> str:
     return stripped if stripped.endswith((".", "!", "?")) else f"{stripped}."
 
 
-def cut(text: str, room: int) -> str:
-    """Return a text that fits, cut at its end."""
+def truncated(text: str, room: int) -> str:
+    """Return a text that fits, truncated at its end."""
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
@@ -146,7 +146,7 @@ def interval(figure: Estimate) -> str:
     return f"CI {low} to {high}"
 
 
-def judged(verdict: Verdict) -> Estimate | None:
+def verdict_figure(verdict: Verdict) -> Estimate | None:
     """Return the figure of a verdict: of a limit its metric, of a comparison new over base."""
     if verdict.value is None:
         return None
@@ -157,7 +157,7 @@ def judged(verdict: Verdict) -> Estimate | None:
 
 
 def roughly(figure: Estimate) -> str:
-    """Return a figure that nothing is concluded of: ``about 1.4``."""
+    """Return an inconclusive figure: ``about 1.4``."""
     if figure.unit == "1":
         return f"about {figure.value:.{1 if abs(figure.value) < _TEN else 0}f}"
     return f"about {value(figure)}"
@@ -168,13 +168,13 @@ def longer(report: Report) -> str:
     had = report.settings.get("budget_s")
     if not isinstance(had, int | float):
         return "a larger --budget"
-    wanted = _TIMES_LONGER * had
-    seconds = next((each for each in _LONGER if each >= wanted), _LONGER[-1])
+    needed = _TIMES_LONGER * had
+    seconds = next((each for each in _LONGER if each >= needed), _LONGER[-1])
     return f"--budget {seconds // _MINUTE}m" if seconds >= _MINUTE else f"--budget {seconds}s"
 
 
 def others(count: int, noun: str = "size") -> str:
-    """Return the end of a headline that speaks of one of several sizes."""
+    """Return the suffix of a headline on one of several sizes."""
     return f" ({units.counted(count, noun)} below)" if count else ""
 
 

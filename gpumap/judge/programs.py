@@ -1,13 +1,13 @@
-"""What programs did with their devices: traces, use, and what limits their speed-up.
+"""Judge programs: traces, use of devices, and what limits their speed-up.
 
-The speed-up on several names has a cause by elimination (`judged`). With T the time of a run, W
-what the cores or devices worked in it, added up, and P = W / T, so many of them worked on average.
+The speed-up on several names has a cause by elimination (`judge_scaling`). With T the time of a
+run, W what the cores or devices worked in it, added up, and P = W / T, so many worked on average.
 For the same work on n names and on one
 
     speed-up / n  =  P(n) / (n P(1))  x  W(1) / W(n)
 
 is exact: what is missing is lost because they rest, or because the same work takes them longer. The
-larger loss, of the logarithms, is looked into. If they rest, then
+larger loss, of the logarithms, is explained. If they rest, then
 
     start-up        half of it passes before a second one works
     one-at-a-time   about one works at any time
@@ -18,9 +18,9 @@ larger loss, of the logarithms, is looked into. If they rest, then
 Before that: too few runs for an interval, one that reaches far to both sides of 90 % of the ideal,
 and other programs on the cores of the names leave it inconclusive.
 
-A trace comes to what ran where, implicit transfers, how busy each device was (`summary`). Times
-are of the devices' own queues, seen once: no interval, and no judgement. One that a device cannot
-tell is unknown, and so is every sum that it belongs to; never 0.
+`summary` of a trace: what ran where, implicit transfers, and how busy each device was. Times are of
+the devices' queues, observed once: no interval, and no verdict. One that a device cannot report is
+unknown, and so is every sum that it belongs to; never 0.
 
     busy      how long at least one operation or transfer of a device ran; a copy from device to
               device keeps both busy
@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.judge.ceilings import ENOUGH
-from gpumap.judge.phrases import About, capital, every, interval, percent, roughly, said, value
+from gpumap.judge.phrases import About, answer, capital, every, interval, percent, roughly, value
 from gpumap.model import Busy, Moved, Ran, TraceSummary
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
@@ -48,7 +48,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.limits import Word
+    from gpumap.judge.limits import Outcome
     from gpumap.model import (
         Estimate,
         Headline,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         Utilisation,
     )
 
-    Spans = list[tuple[float, float]]  # disjoint, in time order
+    Intervals = list[tuple[float, float]]  # disjoint, in time order
 
 INCONCLUSIVE = ("few-samples", "wide-interval", "cpu-contention")
 _WIDE = 0.2  # of the speed-up: an interval that is wider on both sides of it decides nothing
@@ -87,7 +87,7 @@ CAUSES: dict[ScaleCause, str] = {
 _IDLE = 0.5  # of the time
 _KERNELS = 10  # kernels, from which on waits are judged
 _MANY = 0.9  # waits for each kernel, from which on a program waits after each call
-WHY = {  # of a device: why nothing can be said of it
+WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
     "no-address": "its driver reports no PCI address",
     "no-driver": "NVML did not respond",
@@ -104,7 +104,7 @@ _ARROW = "->"  # from one name to another; no name of a map holds it
 _SORT = attrgetter("name", "device", "kind", "implicit")
 
 
-def judged(command: Sequence[str], steps: Sequence[Scaled]) -> Scaling:
+def judge_scaling(command: Sequence[str], steps: Sequence[Scaled]) -> Scaling:
     """Return the steps with what limits the last one; it has no cause where a run has failed."""
     first, last = (_mean(step, "busy") for step in (steps[0], steps[-1]))
     busy = _share(steps[-1], last)
@@ -144,7 +144,7 @@ def _resting(last: Scaled, busy: float) -> ScaleCause:
 
 def _mean(step: Scaled, what: str) -> float | None:
     """Return the mean of its runs; None where it is known of less than half of them."""
-    known = [found for run in step.runs if (found := getattr(run, what)) is not None]
+    known = [amount for run in step.runs if (amount := getattr(run, what)) is not None]
     return fmean(known) if known and 2 * len(known) >= len(step.runs) else None
 
 
@@ -155,50 +155,50 @@ def _share(step: Scaled, seconds: float | None) -> float | None:
 
 
 def _others(steps: Sequence[Scaled]) -> float:
-    """Return the share of the cores' time that other programs had, as far as it is known."""
+    """Return the share of the cores' time that other programs used, as far as it is known."""
     return max(_share(step, _mean(step, "foreign")) or 0.0 for step in (steps[0], steps[-1]))
 
 
-def reaches(found: Scaling, least: float, gain: Estimate) -> Word:
+def reaches(scaling: Scaling, least: float, gain: Estimate) -> Outcome:
     """Return whether a speed-up reaches a limit; others on the cores can be why not."""
-    from gpumap.judge.limits import word
+    from gpumap.judge.limits import verdict_on
 
-    answer = word(">=", least, gain)
-    return "inconclusive" if (answer, found.cause) == ("fail", "cpu-contention") else answer
+    result = verdict_on(">=", least, gain)
+    return "inconclusive" if (result, scaling.cause) == ("fail", "cpu-contention") else result
 
 
 def scale(report: Report) -> Headline:
     """Answer how much faster a program is on more names, and what limits it."""
-    found, failures = report.scaling, [p.diagnostic for p in report.errors]
+    scaling, failures = report.scaling, [p.diagnostic for p in report.errors]
     failed = tuple(f"{capital(each.message)}." for each in failures if each.code == "program")[:1]
-    if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
-        return said(report, "failed", failed or ("Not measured.",))
+    if scaling is None or scaling.cause is None or (gain := scaling.steps[-1].speedup) is None:
+        return answer(report, "failed", failed or ("Not measured.",))
     verdicts = [verdict.verdict for verdict in report.verdicts]
-    unclear = found.cause in INCONCLUSIVE and "fail" not in verdicts
-    count = counted(len(found.steps[-1].names), "name")
+    unclear = scaling.cause in INCONCLUSIVE and "fail" not in verdicts
+    count = counted(len(scaling.steps[-1].names), "name")
     figure = roughly(gain) if unclear else f"{value(gain)}"
     text = f"{count} are {figure} times as fast as one"
     text = f"Inconclusive: {text}." if unclear else f"{text} ({interval(gain)})."
-    level: Level = "untrusted" if unclear else "good" if found.cause == "scales" else "below"
+    level: Level = "untrusted" if unclear else "good" if scaling.cause == "scales" else "below"
     if failed or "fail" in verdicts:
         level = "failed" if failed else "below"
         text = text if failed else f"Limit missed ({report.verdicts[0].text}): {text}"
     elif "inconclusive" in verdicts:
         level = "untrusted"
-    about = About(None, "speedup", gain, found.cause)
-    return said(report, level, (*failed, text, sentence(found)), about)
+    about = About(None, "speedup", gain, scaling.cause)
+    return answer(report, level, (*failed, text, sentence(scaling)), about)
 
 
-def sentence(found: Scaling) -> str:
-    """Return what limits a program, in words."""
-    last = found.steps[-1]
+def sentence(scaling: Scaling) -> str:
+    """Return the text of what limits a program."""
+    last = scaling.steps[-1]
     unused = [middle(use.name) for use in last.uses if use.verdict == "not-used"]
-    return CAUSES[found.cause or "not-seen"].format(
+    return CAUSES[scaling.cause or "not-seen"].format(
         noun="core" if all("proc" in use.sources for use in last.uses) else "device",
-        growth=found.growth or 0.0,
-        busy=percent(found.busy or 0.0),
+        growth=scaling.growth or 0.0,
+        busy=percent(scaling.busy or 0.0),
         start=units.together((_mean(last, "start") or 0.0,), "s")[0],
-        others=percent(_others(found.steps)),
+        others=percent(_others(scaling.steps)),
         shares=shares(last),
         unused=" and ".join(unused) if len(unused) < _FEW else f"{len(unused)} of its names",
     )
@@ -211,16 +211,16 @@ def shares(step: Scaled) -> str:
     return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not seen"
 
 
-def sentences(found: Utilisation) -> tuple[Level, tuple[str, ...]]:
+def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     """Return whether the devices were used, and how well; a device that was not comes first."""
-    unused = [use for use in found.uses if use.verdict == "not-used"]
-    unknown = [use for use in found.uses if use.verdict == "unknown"]
-    used = [use for use in found.uses if use.verdict == "used"]
+    unused = [use for use in result.uses if use.verdict == "not-used"]
+    unknown = [use for use in result.uses if use.verdict == "unknown"]
+    used = [use for use in result.uses if use.verdict == "used"]
     if unused or unknown:
         verb = "was" if len(unused) == 1 else "were"
         first = (f"{_names(unused)} {verb} not used.",) if unused else ()
         rest = (_unclear(unknown),) if unknown else ()
-        return "below" if unused else "untrusted", (*first, *rest, *_idle(used, found))
+        return "below" if unused else "untrusted", (*first, *rest, *_idle(used, result))
     level: Level = "good"
     if reasons := _reasons(used):
         level = "below"
@@ -229,19 +229,19 @@ def sentences(found: Utilisation) -> tuple[Level, tuple[str, ...]]:
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
     verb = "was" if len(used) == 1 else "were"
-    busy = f": {listed} of {seconds(found.elapsed)}" if listed else ""
+    busy = f": {listed} of {seconds(result.elapsed)}" if listed else ""
     text = f"{capital(every(len(used), 'device'))} {verb} used{busy}."
     return level, (text, *reasons, *_moved(used))
 
 
-def utilisation(report: Report, found: Utilisation) -> Headline:
+def utilisation(report: Report, result: Utilisation) -> Headline:
     """Return the headline of a program that was traced from outside."""
-    level, text = sentences(found)
-    if found.code:
-        end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
-        first = f"The program ended with {end} after {seconds(found.elapsed)}."
-        return said(report, "failed", (first, "What was recorded until then follows.", *text))
-    return said(report, level, text)
+    level, text = sentences(result)
+    if result.code:
+        end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"
+        first = f"The program ended with {end} after {seconds(result.elapsed)}."
+        return answer(report, "failed", (first, "What was recorded until then follows.", *text))
+    return answer(report, level, text)
 
 
 def seconds(time: float) -> str:
@@ -262,7 +262,7 @@ def _unclear(unknown: Sequence[Use]) -> str:
     return f"Cannot tell whether {_names(unknown)} {verb} used{why}{outside}."
 
 
-def _idle(used: Sequence[Use], found: Utilisation) -> Iterator[str]:
+def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
     """Yield that the device with the most work rested most of the time, and why if that shows."""
     shares = [(use.busy, use) for use in used if use.busy is not None]
     if shares:
@@ -272,26 +272,26 @@ def _idle(used: Sequence[Use], found: Utilisation) -> Iterator[str]:
             yield f"Other programs had {percent(others)} of the time of {middle(use.name)}."
         elif share < _IDLE:
             idle = f"{middle(use.name)} was idle for {percent(1.0 - share)}"
-            yield f"{idle} of {seconds(found.elapsed)}."
+            yield f"{idle} of {seconds(result.elapsed)}."
         else:
-            yield f"{middle(use.name)} was busy for {percent(share)} of {seconds(found.elapsed)}."
+            yield f"{middle(use.name)} was busy for {percent(share)} of {seconds(result.elapsed)}."
     elif used:
         yield f"{_names(used)} {'was' if len(used) == 1 else 'were'} used."
     yield from _reasons(used)
 
 
 def _reasons(used: Sequence[Use]) -> list[str]:
-    """Return what the counts of a layer say of how the program drives its devices."""
-    found = []
+    """Return remarks on how the program drives its devices, from the counts of a layer."""
+    reasons = []
     for use in used:
         many = (use.kernels or 0) >= _KERNELS
         if many and use.waits is not None and use.waits >= _MANY * (use.kernels or 0):
             waits = counted(use.waits, "wait")
-            found.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
+            reasons.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
         if use.copying is not None and use.copying > (use.computing or 0.0):
             times = f"{seconds(use.copying)} of copies, {seconds(use.computing or 0.0)} of kernels"
-            found.append(f"{middle(use.name)} copies more than it computes ({times}).")
-    return found
+            reasons.append(f"{middle(use.name)} copies more than it computes ({times}).")
+    return reasons
 
 
 def _moved(used: Sequence[Use]) -> Iterator[str]:
@@ -302,8 +302,8 @@ def _moved(used: Sequence[Use]) -> Iterator[str]:
         yield f"{sizes[0]} went up, {sizes[1]} came down."
 
 
-class Unasked(Ran, frozen=True):
-    """Implicit transfers, counted apart by their shape and the program's line."""
+class ImplicitCopies(Ran, frozen=True):
+    """Implicit transfers, counted by shape and line of the program."""
 
     shape: tuple[int, ...]
     line: str | None
@@ -312,71 +312,71 @@ class Unasked(Ran, frozen=True):
 class Summary(TraceSummary, frozen=True):
     """Totals of a trace, and its implicit transfers, the most expensive first."""
 
-    implicit: tuple[Unasked, ...]
+    implicit: tuple[ImplicitCopies, ...]
 
 
 def summary(trace: Trace) -> Summary:
-    """Return what a trace comes to; the time grows with its events, not with their square."""
+    """Summarise a trace; the time grows with its events, not with their square."""
     timed = [event for event in trace.events if event.start is not None and event.stop is not None]
     span = _span(timed)
-    places = _places(trace)
+    by_device = _by_device(trace)
     computed = (
-        [event for event in found if event.kind == "operation"]
-        for device, found in places.items()
+        [event for event in events if event.kind == "operation"]
+        for device, events in by_device.items()
         if device != HOST
     )
-    implicit = tuple(sorted(_unasked(trace.events), key=_cost))
+    implicit = tuple(sorted(_implicit(trace.events), key=_cost))
     return Summary(
         span,
-        _overlap([found for found in computed if found]),
+        _overlap([events for events in computed if events]),
         len(trace.events) - len(timed),
-        tuple(Ran(*_SORT(found[0]), *_sums(found)) for found in _groups(trace.events, _SORT)),
+        tuple(Ran(*_SORT(events[0]), *_sums(events)) for events in _groups(trace.events, _SORT)),
         Moved(
             sum(each.count for each in implicit),
             sum(each.nbytes for each in implicit),
             _total(each.seconds for each in implicit),
         ),
-        tuple(_busy(trace, places, span)),
+        tuple(_busy(trace, by_device, span)),
         implicit,
     )
 
 
-def union(events: Iterable[TraceEvent]) -> Spans:
+def union(events: Iterable[TraceEvent]) -> Intervals:
     """Return when at least one of the events ran; those without times are passed over."""
     known = ((e.start, e.stop) for e in events)
-    found: Spans = []
+    merged: Intervals = []
     for start, stop in sorted((a, b) for a, b in known if a is not None and b is not None):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], stop)
         else:
-            found.append((start, stop))
-    return found
+            merged.append((start, stop))
+    return merged
 
 
-def both(a: Spans, b: Spans) -> Spans:
+def both(a: Intervals, b: Intervals) -> Intervals:
     """Return when both ran."""
-    found: Spans = []
+    overlaps: Intervals = []
     i = j = 0
     while i < len(a) and j < len(b):
         start, stop = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
         if start < stop:
-            found.append((start, stop))
+            overlaps.append((start, stop))
         if a[i][1] < b[j][1]:
             i += 1
         else:
             j += 1
-    return found
+    return overlaps
 
 
-def length(spans: Spans) -> float:
-    """Return how long they are together, in seconds."""
-    return sum(stop - start for start, stop in spans)
+def length(intervals: Intervals) -> float:
+    """Return the sum of their lengths in seconds."""
+    return sum(stop - start for start, stop in intervals)
 
 
-def _unasked(events: Iterable[TraceEvent]) -> Iterable[Unasked]:
-    unasked = (event for event in events if event.implicit and event.kind == "transfer")
-    for found in _groups(unasked, lambda event: (*_SORT(event), event.shape, event.line)):
-        yield Unasked(*_SORT(found[0]), *_sums(found), found[0].shape, found[0].line)
+def _implicit(events: Iterable[TraceEvent]) -> Iterable[ImplicitCopies]:
+    implicit = (event for event in events if event.implicit and event.kind == "transfer")
+    for group in _groups(implicit, lambda event: (*_SORT(event), event.shape, event.line)):
+        yield ImplicitCopies(*_SORT(group[0]), *_sums(group), group[0].shape, group[0].line)
 
 
 def _groups(
@@ -392,24 +392,24 @@ def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
     return len(events), sum(event.nbytes for event in events), _total(map(_seconds, events))
 
 
-def _places(trace: Trace) -> dict[str, list[TraceEvent]]:
+def _by_device(trace: Trace) -> dict[str, list[TraceEvent]]:
     """Return the events of each device of the map, and of the host if it did something."""
     devices = {binding.name: binding.device.id for binding in trace.bindings}
-    found: dict[str, list[TraceEvent]] = {device: [] for device in devices.values()}
+    events: dict[str, list[TraceEvent]] = {device: [] for device in devices.values()}
     for event in trace.events:
         names = [event.device] if event.device in devices else event.device.split(_ARROW)
-        for place in dict.fromkeys(HOST if n == TARGET else devices.get(n, n) for n in names):
-            found.setdefault(place, []).append(event)
-    return found
+        for device in dict.fromkeys(HOST if n == TARGET else devices.get(n, n) for n in names):
+            events.setdefault(device, []).append(event)
+    return events
 
 
 def _busy(
-    trace: Trace, places: Mapping[str, Sequence[TraceEvent]], span: float | None
+    trace: Trace, by_device: Mapping[str, Sequence[TraceEvent]], span: float | None
 ) -> Iterable[Busy]:
     names: dict[str, list[str]] = {}
     for binding in trace.bindings:
         names.setdefault(binding.device.id, []).append(binding.name)
-    for device, events in places.items():
+    for device, events in by_device.items():
         unknown = any(_seconds(event) is None for event in events)
         seconds = None if unknown else length(union(events))
         share = None if seconds is None or not span else min(seconds / span, 1.0)
@@ -419,9 +419,9 @@ def _busy(
 def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
     if len(groups) < 2 or any(_seconds(e) is None for events in groups for e in events):  # noqa: PLR2004 - a pair
         return None
-    spans = [union(events) for events in groups]
-    least = min(map(length, spans))
-    return min(length(reduce(both, spans)) / least, 1.0) if least > 0.0 else None
+    intervals = [union(events) for events in groups]
+    least = min(map(length, intervals))
+    return min(length(reduce(both, intervals)) / least, 1.0) if least > 0.0 else None
 
 
 def _span(timed: Sequence[TraceEvent]) -> float | None:

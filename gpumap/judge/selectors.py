@@ -1,16 +1,16 @@
-"""Which figure is meant: ``dot.many[size=1024].speedup``.
+"""Selectors of metrics: ``dot.many[size=1024].speedup``.
 
     selector = bench "." case [ "[" [ key "=" value { "," key "=" value } ] "]" ] "." metric
 
 Bench and case are those of a row's id, and so are keys and values: ``names=a+b``, ``names=a>b``,
-special characters of a name as ``%2b``. Any subset of the keys will do; what is not named may be
-anything. Beside those of the id there are
+special characters of a name as ``%2b``. Any subset of the keys will do; keys that are not given may
+have any value. In addition to those of the id there are
 
-    name=dev0         rows that run on this name alone, written as in the map
+    name=dev0         rows that run on this name only, written as in the map
     size_name=small   another word for the bytes; and ``bytes=4KiB`` is ``bytes=4096``
 
-The size sweep of a model is selected by ``pattern=ladder`` only: who asks for the time of
-copies means those that he asked for. Exchanges of cold buffers are selected by ``buffers=cold``
+The size sweep of a model is selected by ``pattern=ladder`` only: the time of
+copies is that of the requested ones. Exchanges of cold buffers are selected by ``buffers=cold``
 only: a limit without it is one on warm ones. A metric of the model selects models, such as
 ``transfer.h2d.latency``.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpumap.bench.registry import Family
 
 EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
-_SHOWN = 40  # characters of the user's text inside a message; the caret shows where it stands
+_SHOWN = 40  # characters of the user's text inside a message; the caret shows its position
 _HEAD = re.compile(r"[^\[<>=]*")  # up to the keys, or to the operator of a limit
 _DOT = re.compile(r"\s*\.|")
 _WORD = re.compile(r"[^<>=]*")
@@ -43,14 +43,14 @@ _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
 
 
 class Identified(Protocol):
-    """Whatever a report has an id for, beside its rows: a model, a break-even."""
+    """Anything of a report with an id, except its rows: a model, a break-even."""
 
     @property
     def id(self) -> str:
         """Return ``BENCH.CASE[key=value,...]``."""
 
 
-_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # rows that a selector has to name
+_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # keys of rows that a selector has to give
 EVERYWHERE = ("backend", "names", "name")  # keys of every row
 
 
@@ -68,14 +68,14 @@ class Selector:
         """Return what a text selects.
 
         Raises:
-            QuestionError: it selects nothing that a report could have; each diagnostic has its
-                place in `text`, and names what there is.
+            QuestionError: no report could have such a metric; each diagnostic has its
+                place in `text`, and lists the valid names.
         """
-        found, stop = scan(text)
+        selector, stop = scan(text)
         rest = _stripped(text, stop, len(text))
         if rest.start < rest.stop:
-            raise _no_selector(text, rest, f'"{_cut(text, rest)}" is left over')
-        return cls(found.bench, found.case, found.keys, found.metric)
+            raise _no_selector(text, rest, f'"{_excerpt(text, rest)}" is left over')
+        return cls(selector.bench, selector.case, selector.keys, selector.metric)
 
     def __str__(self) -> str:
         keys = ",".join(f"{key}={value}" for key, value in self.keys.items())
@@ -89,46 +89,46 @@ class Selector:
 
     @property
     def head(self) -> str:
-        """Return what stands before the keys in the ids of those rows."""
+        """Return the part before the keys in the ids of those rows."""
         return f"{self.bench}.{self.case}{self.family.suffix}"
 
     def matches(self, row: Measurement | Identified) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
         return self.selects(
-            id_of(row), row.case.beside_id if isinstance(row, Measurement) else None
+            id_of(row), row.case.keys_not_in_id if isinstance(row, Measurement) else None
         )
 
-    def selects(self, id_: str, beside: Mapping[str, str] | None = None) -> bool:
-        """Return whether it selects the row of an id; `beside` are keys that no id has."""
-        head, found = taken_apart(id_)
+    def selects(self, id_: str, extra_keys: Mapping[str, str] | None = None) -> bool:
+        """Return whether it selects the row of an id; `extra_keys` are in no id."""
+        head, keys = split_id(id_)
         if head != self.head:
             return False
-        found |= beside or {}
-        if any(found.get(key) == value and key not in self.keys for key, value in _NAMED):
+        keys |= extra_keys or {}
+        if any(keys.get(key) == value and key not in self.keys for key, value in _NAMED):
             return False
-        return all(_wanted(key, value, found) for key, value in self.keys.items())
+        return all(_has_key(key, value, keys) for key, value in self.keys.items())
 
 
 def id_of(row: Measurement | Identified) -> str:
-    """Return what a row of a report is called."""
+    """Return the id of a row of a report."""
     return row.case.id if isinstance(row, Measurement) else row.id
 
 
-def taken_apart(id_: str) -> tuple[str, dict[str, str]]:
+def split_id(id_: str) -> tuple[str, dict[str, str]]:
     """Return an id's bench and case, and its keys."""
     head, _, inside = id_.removesuffix("]").partition("[")
     pairs = (item.partition("=") for item in inside.split(",")) if inside else ()
     return head, {key: value for key, _, value in pairs}
 
 
-def _wanted(key: str, value: str, found: Mapping[str, str]) -> bool:
+def _has_key(key: str, value: str, keys: Mapping[str, str]) -> bool:
     """Return whether a row has a key's value; a row without the key has not."""
     if key == "name":
         # as ids write it, whether it is written so already or as in the map
         name = _QUOTED.sub(lambda each: chr(int(each[1], 16)), value).translate(_SPECIAL)
-        return found.get("names") == name
-    has = found.get(key)
-    return has == value or (has in ("True", "False") and has.lower() == value)
+        return keys.get("names") == name
+    present = keys.get(key)
+    return present == value or (present in ("True", "False") and present.lower() == value)
 
 
 # --- parsing: one function for each rule of the grammar
@@ -147,7 +147,7 @@ def scan(text: str) -> tuple[Selector, int]:
     keys, wrong = _keys(text, inside, having or families) if inside else ({}, [])
     if not having:
         known = _all(metric for family in families for metric in family.metrics)
-        message = f'{bench}.{case} has no metric "{_cut(text, metric)}"'
+        message = f'{bench}.{case} has no metric "{_excerpt(text, metric)}"'
         wrong += _unknown(message, metric, name, known).diagnostics
     if wrong:
         raise QuestionError(tuple(wrong))
@@ -155,7 +155,7 @@ def scan(text: str) -> tuple[Selector, int]:
 
 
 def _parts(text: str) -> tuple[Span, Span | None, Span]:
-    """Return where bench and case, keys and metric stand; there may be no keys."""
+    """Return the spans of bench and case, keys, and metric; there may be no keys."""
     stop = _matched(_HEAD, text, 0)
     if text[stop : stop + 1] != "[":
         dot = text.rfind(".", 0, stop)
@@ -181,18 +181,18 @@ def _case(text: str, head: Span) -> tuple[str, str, list[Family]]:
     """Return the benchmark and the case that are named, and the families that have it."""
     dot = text.find(".", head.start, head.stop)
     if dot < 0:
-        raise _no_selector(text, head, f'"{_cut(text, head)}" has no case')
+        raise _no_selector(text, head, f'"{_excerpt(text, head)}" has no case')
     bench, case = _stripped(text, head.start, dot), _stripped(text, dot + 1, head.stop)
     name, what = text[bench.start : bench.stop], text[case.start : case.stop]
     of_bench = _families(name)
     if not of_bench:
-        message = f'no benchmark is called "{_cut(text, bench)}"'
+        message = f'no benchmark is called "{_excerpt(text, bench)}"'
         raise _unknown(message, bench, name, tuple(BENCHMARKS))
-    found = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
-    if not found:
-        message = f'{name} has no case "{_cut(text, case)}"'
+    hits = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
+    if not hits:
+        message = f'{name} has no case "{_excerpt(text, case)}"'
         raise _unknown(message, case, what, _all(case for f in of_bench for case in f.cases))
-    return name, found[0][0], [family for _, family in found]
+    return name, hits[0][0], [family for _, family in hits]
 
 
 def _keys(
@@ -225,11 +225,11 @@ def _pair(
 ) -> tuple[str, str]:
     equals = text.find("=", item.start, item.stop)
     if equals < 0:
-        raise _no_selector(text, item, f'"{_cut(text, item)}" is not key=value')
+        raise _no_selector(text, item, f'"{_excerpt(text, item)}" is not key=value')
     place, value = _stripped(text, item.start, equals), _stripped(text, equals + 1, item.stop)
     key = text[place.start : place.stop]
     if key not in known:
-        message = f'no row has a key "{_cut(text, place)}"'
+        message = f'no row has a key "{_excerpt(text, place)}"'
         raise _unknown(message, place, key, known)
     if key in others:
         raise _no_selector(text, place, f"duplicate key {key}")
@@ -238,18 +238,18 @@ def _pair(
 
 def _value(text: str, key: str, value: Span) -> str:
     """Return a value as ids write it."""
-    found = text[value.start : value.stop]
-    if not found:
+    raw = text[value.start : value.stop]
+    if not raw:
         raise _no_selector(text, value, f"{key} has no value")
     if key != "bytes":
-        return found
+        return raw
     try:
-        return str(units.nbytes(found))
+        return str(units.nbytes(raw))
     except ValueError as error:
         raise QuestionError((Diagnostic("selector", str(error), span=value),)) from error
 
 
-# --- saying what is wrong
+# --- errors
 
 
 def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> QuestionError:
@@ -258,19 +258,19 @@ def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> Ques
 
 
 def _no_selector(text: str, place: Span, message: str) -> QuestionError:
-    if place.start == place.stop:  # something is missing there: a caret needs a place to show
+    if place.start == place.stop:  # something is missing there: a caret needs a character
         place = Span(place.start, min(place.start + 1, len(text)))
     return QuestionError((Diagnostic("selector", message, span=place, hint=EXAMPLE),))
 
 
-def _cut(text: str, place: Span) -> str:
-    found = text[place.start : place.stop]
-    return found if len(found) <= _SHOWN else found[: _SHOWN - 1] + "…"
+def _excerpt(text: str, place: Span) -> str:
+    part = text[place.start : place.stop]
+    return part if len(part) <= _SHOWN else part[: _SHOWN - 1] + "…"
 
 
 def _matched(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return found.end() if found else start
+    match = pattern.match(text, start)
+    return match.end() if match else start
 
 
 def _stripped(text: str, start: int, stop: int) -> Span:
@@ -281,5 +281,5 @@ def _stripped(text: str, start: int, stop: int) -> Span:
     return Span(start, stop)
 
 
-def _all(words: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(words))
+def _all(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

@@ -1,11 +1,11 @@
-"""Reports relative to each other: whether two can be compared, and several side by side.
+"""Reports relative to each other: comparability of two, and several side by side.
 
-What a saved report says of a row is computed once more from its samples and its work. A digest
-tells an accidental edit. What `compare` judges has to follow from the samples all the same: whoever
-writes the digest anew must not come by with a time or a ratio of his own. The reader refuses a
+The metrics of a saved row are recomputed from its samples and its work. A digest
+detects an accidental edit. What `compare` judges has to follow from the samples all the same: a new
+digest must not make an edited time or ratio pass. The reader refuses a
 check that proves nothing.
 
-Side by side each figure of each row is shown, in each of the reports. No verdict: `compare`.
+Side by side each metric of each row is shown, in each of the reports. Verdicts: `compare`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from gpumap.judge.selectors import Selector
     from gpumap.model import Fingerprint, Report
 
-_ROUNDING = 1e-9  # of a figure that is computed once more
+_ROUNDING = 1e-9  # of a metric that is recomputed
 _BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
-_WHOLE = ("ok", "no", "inconclusive")  # statuses of a run that came to its end
+_WHOLE = ("ok", "no", "inconclusive")  # statuses of a complete run
 _NOTHING = "nothing"  # where one side has no value
 SIDES = ("base", "new")
 Sides = tuple[str, str]
-_TOLD = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
+_KEY_METRICS = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
 
 
 def contradiction(report: Report) -> str | None:
-    """Return the first row whose figures do not follow from what it was measured by, and why."""
+    """Return the first row whose metrics do not follow from its samples, and why."""
     rows = {row.case.id: row for row in report.measurements if row.status == "ok"}
     for id_, row in rows.items():
         for why in _contradictions(row, rows, report):
@@ -50,23 +50,25 @@ def _contradictions(
 ) -> Iterator[str]:
     if row.samples is None:
         return
-    taken = row.judged.seconds if row.judged else ()
+    judged = row.judged.seconds if row.judged else ()
     each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
         yield "its samples take longer than the whole run"
-    found = stats.location(taken, report.settings["confidence"], positive=True, slow=False)
+    middle = stats.location(judged, report.settings["confidence"], positive=True, slow=False)
     time = row.metrics.get("time") or row.metrics.get("issue_interval")
-    if time is None or not _same(time, (found.value, found.low, found.high)):
+    if time is None or not _same(time, (middle.value, middle.low, middle.high)):
         yield "its time is not that of its samples"
     spec, work = find(row.case.bench), row.case.work
     follows = spec.follows if spec is not None else ()
     moved = work.bytes_to_device + work.bytes_to_host
     amounts = {"rate": work.operations, "bandwidth": moved}
     for name, amount in amounts.items():
-        ends = [amount / t if t > 0.0 else math.inf for t in (found.value, found.high, found.low)]
-        if name in follows and name in row.metrics and not _same(row.metrics[name], ends):
+        bounds = [
+            amount / t if t > 0.0 else math.inf for t in (middle.value, middle.high, middle.low)
+        ]
+        if name in follows and name in row.metrics and not _same(row.metrics[name], bounds):
             yield f"its {name} is not the work over the time"
     if "speedup" in follows and "speedup" in row.metrics:
         ratio = _ratio(row, rows.get(row.case.against or ""))
@@ -86,12 +88,12 @@ def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
     return median(ratios) if ratios else None
 
 
-def _same(figure: Estimate, ends: Sequence[float | None]) -> bool:
-    """Return whether a figure is what was computed once more; a refused one has nothing to say."""
+def _same(figure: Estimate, expected: Sequence[float | None]) -> bool:
+    """Return whether a metric equals its recomputed values; a refused one does."""
     if figure.impossible:
         return True
-    told = (figure.value, *((figure.low, figure.high) if figure.has_interval else ()))
-    pairs = zip(told, ends, strict=False)
+    stated = (figure.value, *((figure.low, figure.high) if figure.has_interval else ()))
+    pairs = zip(stated, expected, strict=False)
     return all(math.isclose(a, b, rel_tol=_ROUNDING) for a, b in pairs if b is not None)
 
 
@@ -112,32 +114,32 @@ def broken(report: Report) -> str | None:
 
 
 def mixed(base: Report, new: Report) -> str | None:
-    """Return why two reports are not of one kind: a script is never compared with hardware."""
+    """Return why two reports are not comparable: a script is never compared with hardware."""
     return unlike(base, simulated=new.simulated)
 
 
 def unlike(base: Report, *, simulated: bool) -> str | None:
-    """Return why a run cannot be compared with a base, as only one of them is a script's."""
+    """Return why a run cannot be compared with a baseline: only one of them is simulated."""
     if base.simulated == simulated:
         return None
     return "one is simulated and the other is real"
 
 
 def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
-    """Return what tells that two reports are of different machines; nothing if they are of one.
+    """Return the differences between the machines of two reports; none if they are the same.
 
     That is the processor, its cores, and the device that each name is. Versions of libraries,
-    drivers, Python and the system may differ: whether a new one is slower is what users ask.
+    drivers, Python and the system may differ: whether a new one is slower is what users compare.
     """
-    found = differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
+    changes = differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
     before, after = _devices(base), _devices(new)
-    both = before.keys() & after.keys()  # rows tell of names that are missing
+    both = before.keys() & after.keys()  # rows show names that are missing
     before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
-    return (*found, *differences(before, after, sides))
+    return (*changes, *differences(before, after, sides))
 
 
 def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
-    """Return what tells two machines apart by their fingerprints alone."""
+    """Return the differences between two machines, by their fingerprints only."""
     return tuple(differences(_machine(base), _machine(new)))
 
 
@@ -151,22 +153,22 @@ def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, 
     return (*versions, *differences(before, after, sides))
 
 
-def _machine(found: Fingerprint | None) -> dict[str, str]:
-    if found is None:
+def _machine(fingerprint: Fingerprint | None) -> dict[str, str]:
+    if fingerprint is None:
         return {}
-    cores, devices = str(found.cores), " ".join(found.devices)
-    return {"processor": found.cpu, "cores": cores, "devices": devices}
+    cores, devices = str(fingerprint.cores), " ".join(fingerprint.devices)
+    return {"processor": fingerprint.cpu, "cores": cores, "devices": devices}
 
 
-def _versions(found: Fingerprint | None) -> dict[str, str]:
-    if found is None:
+def _versions(fingerprint: Fingerprint | None) -> dict[str, str]:
+    if fingerprint is None:
         return {}
     return {
-        "system": found.os,
-        "Python": found.python,
-        **dict(found.libraries),
-        **{f"driver of {device}": driver for device, driver in found.drivers.items()},
-        "links": " ".join(found.links),
+        "system": fingerprint.os,
+        "Python": fingerprint.python,
+        **dict(fingerprint.libraries),
+        **{f"driver of {device}": driver for device, driver in fingerprint.drivers.items()},
+        "links": " ".join(fingerprint.links),
     }
 
 
@@ -192,7 +194,7 @@ def _value(value: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of one report, or why there is none; `ratio` is to the first report."""
+    """A metric of one report, or why there is none; `ratio` is to the first report."""
 
     status: str  # of its row: ok, skipped, failed
     figure: Estimate | None
@@ -202,7 +204,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of the rows of one id; a report without such a row has no cell."""
+    """One metric of the rows of one id; a report without such a row has no cell."""
 
     id: str
     metric: str
@@ -210,38 +212,40 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Entry:
     """A row, a model or a break-even: what has an id and figures."""
 
     status: str
     metrics: Mapping[str, Estimate]
     row: Measurement | Identified
     flags: tuple[str, ...] = ()
-    asked: bool = True  # not a control, nor of the ladder of a model
+    requested: bool = True  # not a control, nor of the size sweep of a model
 
 
 def lines(reports: Sequence[Report]) -> tuple[Line, ...]:
-    """Return every figure that a report has, in the order of the first report that has it."""
-    return _lines(reports, lambda found, _: bool(found))
+    """Return every metric of the reports, in the order of the first report that has it."""
+    return _lines(reports, lambda entry, _: bool(entry))
 
 
-def told(reports: Sequence[Report]) -> tuple[Line, ...]:
-    """Return the figures that the others follow from, of the rows that were asked for."""
-    asked = any(found.asked for report in reports for found in _rows(report).values())
-    return _lines(reports, lambda found, name: name in _TOLD and (found.asked or not asked))
+def key_figures(reports: Sequence[Report]) -> tuple[Line, ...]:
+    """Return the metrics that the others follow from, of the requested rows."""
+    chosen = any(entry.requested for report in reports for entry in _rows(report).values())
+    return _lines(
+        reports, lambda entry, name: name in _KEY_METRICS and (entry.requested or not chosen)
+    )
 
 
 def selected(reports: Sequence[Report], selector: Selector) -> tuple[Line, ...]:
-    """Return the figures that a selector means."""
+    """Return the selected metrics."""
 
-    def meant(found: _Found, name: str) -> bool:
-        return name == selector.metric and selector.matches(found.row)
+    def included(entry: _Entry, name: str) -> bool:
+        return name == selector.metric and selector.matches(entry.row)
 
-    return _lines(reports, meant)
+    return _lines(reports, included)
 
 
 def in_time(reports: Iterable[Report]) -> list[int]:
-    """Return the places of the reports in the order in which their runs started."""
+    """Return the indices of the reports in the order in which their runs started."""
     started = [report.started for report in reports]
     return sorted(range(len(started)), key=started.__getitem__)
 
@@ -263,25 +267,25 @@ def _other(a: Report, b: Report) -> bool | None:
     return a.fingerprint.hash != b.fingerprint.hash
 
 
-def _lines(reports: Sequence[Report], wanted: Callable[[_Found, str], bool]) -> tuple[Line, ...]:
+def _lines(reports: Sequence[Report], included: Callable[[_Entry, str], bool]) -> tuple[Line, ...]:
     every = [_rows(report) for report in reports]
     keys = dict.fromkeys(
         (id_, name)
         for rows in every
-        for id_, found in rows.items()
-        for name in found.metrics
-        if wanted(found, name)
+        for id_, entry in rows.items()
+        for name in entry.metrics
+        if included(entry, name)
     )
     return tuple(
         Line(id_, name, _cells([rows.get(id_) for rows in every], name)) for id_, name in keys
     )
 
 
-def _cells(rows: Sequence[_Found | None], name: str) -> tuple[Cell | None, ...]:
-    figures = [found.metrics.get(name) if found else None for found in rows]
+def _cells(rows: Sequence[_Entry | None], name: str) -> tuple[Cell | None, ...]:
+    figures = [entry.metrics.get(name) if entry else None for entry in rows]
     return tuple(
-        Cell(found.status, figure, _to_first(figure, figures[0]), found.flags) if found else None
-        for found, figure in zip(rows, figures, strict=True)
+        Cell(entry.status, figure, _to_first(figure, figures[0]), entry.flags) if entry else None
+        for entry, figure in zip(rows, figures, strict=True)
     )
 
 
@@ -292,13 +296,13 @@ def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
     return ratio if math.isfinite(ratio) else None
 
 
-def _rows(report: Report) -> dict[str, _Found]:
-    found = {
-        row.case.id: _Found(row.status, row.metrics, row, row.flags, requested(row.case))
+def _rows(report: Report) -> dict[str, _Entry]:
+    entries = {
+        row.case.id: _Entry(row.status, row.metrics, row, row.flags, requested(row.case))
         for row in report.measurements
     }
     for fit in report.fits:
-        found[fit.id] = _Found("ok" if fit.fits else "failed", fit.metrics, fit)
+        entries[fit.id] = _Entry("ok" if fit.fits else "failed", fit.metrics, fit)
     for even in report.break_evens:
-        found[even.id] = _Found("failed" if even.reason else "ok", even.metrics, even)
-    return found
+        entries[even.id] = _Entry("failed" if even.reason else "ok", even.metrics, even)
+    return entries

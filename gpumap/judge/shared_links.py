@@ -1,8 +1,8 @@
-"""What copies at once share: N devices with links of their own move N times what one does.
+"""Explain concurrent copies: N devices with separate links move N times what one does.
 
 Copies both ways on one device are 2 times as fast as one after the other, at best. Below 90 % of
 that a row has a cause. What accounts for all of the time is tried first, then what is known for
-sure, and last what is left over: that a link is shared is only said of time in which bytes move, as
+sure, and last what is left over: a link is only blamed for time in which bytes move, as
 calls and waiting need no link. A link that carries one way at a time has a cause of its own,
 half-duplex: in host memory that is normal.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from gpumap.model import Cause, Device
 
-    Said = tuple[str, dict[str, Estimate]]
+    Finding = tuple[str, dict[str, Estimate]]
 
 _MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
 _NAMED = 4  # names that are written out
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Concurrent):
-    """Concurrent copies, and each of them alone: by name, or by direction if it is both ways."""
+class Copies(Concurrent):
+    """Concurrent copies, and each of them isolated: by name, or by direction if both ways."""
 
-    alone: Mapping[str, float]  # seconds of one copy, waited for
+    isolated: Mapping[str, float]  # seconds of one copy, waited for
     moving: Mapping[str, float]  # seconds of one copy more, in a queue
     calls: Mapping[str, float]  # seconds in which the host hands over one of those
     bandwidth: Mapping[str, Estimate]  # of one copy, waited for
-    states: Callable[[], Mapping[str, LinkState]]  # looks at the links, by the device's id
+    states: Callable[[], Mapping[str, LinkState]]  # reads the state of the links, by device id
 
     @property
     def both_ways(self) -> bool:
@@ -51,40 +51,40 @@ class Together(Concurrent):
 
     @property
     def slowest(self) -> float:
-        """Return the seconds of the copy that takes longest alone: all at once take no less."""
-        return max(self.alone.values())
+        """Return the seconds of the slowest isolated copy: all at once take no less."""
+        return max(self.isolated.values())
 
     @property
     def ideal(self) -> float:
-        """Return the gain where nothing is shared: what a device that is slow alone allows."""
-        times = list(self.alone.values())
+        """Return the gain where nothing is shared, as the slowest device allows it."""
+        times = list(self.isolated.values())
         whole = sum(times) if self.both_ways else len(times) * times[0]
         return whole / self.slowest if self.slowest > 0.0 else float(len(times))
 
 
-def shared(evidence: Together) -> Explanation | None:
+def shared(evidence: Copies) -> Explanation | None:
     """Return why copies at once gain less than they could; None where they gain enough."""
     best = evidence.ideal if evidence.both_ways else float(len(evidence.bindings))
     if evidence.gain.high >= ENOUGH * best:
         return None
     for cause, find in _BOTH_WAYS if evidence.both_ways else _AT_ONCE:
-        if (said := find(evidence)) is not None:
-            return Explanation(cause, f"{_gained(evidence)}: {said[0]}", _base(evidence) | said[1])
+        if (why := find(evidence)) is not None:
+            return Explanation(cause, f"{_gained(evidence)}: {why[0]}", _base(evidence) | why[1])
     return None
 
 
-def _base(evidence: Together) -> dict[str, Estimate]:
+def _base(evidence: Copies) -> dict[str, Estimate]:
     """Return the figures that every cause uses: the gain, and its bandwidths."""
-    found = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
+    figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
     if evidence.both_ways:
         there, back = evidence.bandwidth.values()
-        return found | {"there": there, "back": back}
+        return figures | {"there": there, "back": back}
     first = evidence.bandwidth[evidence.row.case.names[0]]
-    return found | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
+    return figures | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
 
 
-def _gained(evidence: Together) -> str:
-    """Return how little it is; both ways without the figure, which differs from name to name."""
+def _gained(evidence: Copies) -> str:
+    """Return the text of the gain; both ways without the value, which differs by name."""
     if evidence.both_ways:
         return f"both ways at once are below {2 * ENOUGH:g} times one after the other"
     count = len(evidence.bindings)
@@ -93,28 +93,28 @@ def _gained(evidence: Together) -> str:
     return f"{count} {what} at once move {evidence.gain.value:.2f} times what one does"
 
 
-def _one_hardware(evidence: Together) -> Said | None:
-    """Names of one piece of hardware, by its identity or the system's topology."""
-    found = evidence.holders(lambda device: device.hardware)
-    if not found:
+def _one_hardware(evidence: Copies) -> Finding | None:
+    """Names share hardware, by its identity or the system's topology."""
+    groups = evidence.holders(lambda device: device.hardware)
+    if not groups:
         return None
-    element, names = min(found, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
+    element, names = min(groups, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
     what = "the cores that copy" if evidence.on_host else "a link"
     return f"they share {what}: {_and(names)} are one piece of hardware ({element})", {}
 
 
-def _one_address(evidence: Together) -> Said | None:
+def _one_address(evidence: Copies) -> Finding | None:
     """Parts of one card, which are hardware of their own: instances of MIG."""
-    found = evidence.holders(lambda device: (device.pci,) if device.pci else ())
-    if not found:
+    groups = evidence.holders(lambda device: (device.pci,) if device.pci else ())
+    if not groups:
         return None
-    address, names = max(found, key=lambda each: (len(each[1]), each[0]))
+    address, names = max(groups, key=lambda each: (len(each[1]), each[0]))
     return f"they share a link: {_and(names)} are parts of one card ({address})", {}
 
 
-def _unequal(evidence: Together) -> Said | None:
-    """The slowest copy sets the time, and is as slow alone."""
-    times = evidence.alone
+def _unequal(evidence: Copies) -> Finding | None:
+    """The slowest copy sets the time, and is as slow if isolated."""
+    times = evidence.isolated
     slow, fast = (pick(times, key=times.__getitem__) for pick in (max, min))
     if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < SLOWER * times[fast]:
         return None
@@ -125,27 +125,27 @@ def _unequal(evidence: Together) -> Said | None:
     return text, {"slowest": seconds(times[slow]), "fastest": seconds(times[fast])}
 
 
-def _waiting(evidence: Together) -> Said | None:
-    """Most of a copy's time, even alone, no byte moves: then no link can be what is short."""
-    part = max(evidence.alone, key=evidence.alone.__getitem__)
-    alone, moving = evidence.alone[part], evidence.moving.get(part)
-    if moving is None or moving >= _MOVING * alone:
+def _waiting(evidence: Copies) -> Finding | None:
+    """Most of a copy's time, even if isolated, no byte moves: then no link is the limit."""
+    part = max(evidence.isolated, key=evidence.isolated.__getitem__)
+    isolated, moving = evidence.isolated[part], evidence.moving.get(part)
+    if moving is None or moving >= _MOVING * isolated:
         return None
     text = (
-        f"of {time_of(alone)} that a copy takes alone ({part}), moving it takes "
+        f"of {time_of(isolated)} that a copy takes alone ({part}), moving it takes "
         f"{time_of(moving)}; the rest are calls and waiting, and one host does them for all"
     )
-    return text, {"copy": seconds(alone), "moving": seconds(moving)}
+    return text, {"copy": seconds(isolated), "moving": seconds(moving)}
 
 
-def _busy(evidence: Together) -> Said | None:
+def _busy(evidence: Copies) -> Finding | None:
     """Other processes, or other machines on the same hardware, had the cores that copy."""
     return evidence.busy(len(evidence.bindings) - evidence.gain.value)
 
 
-def _slower(evidence: Together) -> Said | None:
-    """At once they take longer than one after the other, which no link that is shared can do."""
-    whole = sum(evidence.alone.values())
+def _slower(evidence: Copies) -> Finding | None:
+    """At once they take longer than one after the other, which no shared link can cause."""
+    whole = sum(evidence.isolated.values())
     if evidence.gain.high >= 1.0 or evidence.time <= whole:
         return None
     text = (
@@ -155,11 +155,11 @@ def _slower(evidence: Together) -> Said | None:
     return text, {"time": seconds(evidence.time), "copy": seconds(whole)}
 
 
-def _calls(evidence: Together) -> Said | None:
+def _calls(evidence: Copies) -> Finding | None:
     """The host hands over one copy after the other, and a call takes as long as a copy."""
     calls = evidence.calls.values()
     shortfall = evidence.time - evidence.slowest
-    if len(calls) < len(evidence.alone) or shortfall <= 0.0:
+    if len(calls) < len(evidence.isolated) or shortfall <= 0.0:
         return None
     if sum(calls) - max(calls) < MAIN * shortfall:
         return None
@@ -170,8 +170,8 @@ def _calls(evidence: Together) -> Said | None:
     return text, {"calls": seconds(sum(calls)), "time": seconds(evidence.time)}
 
 
-def _link(evidence: Together) -> Said | None:
-    """Bytes that move at once take longer than alone: what carries them is one."""
+def _link(evidence: Copies) -> Finding | None:
+    """Concurrent copies take longer than isolated ones: they share a link."""
     if evidence.on_host:
         return "they share the bandwidth of the host's memory: no link is in between", {}
     states = evidence.states()
@@ -179,21 +179,21 @@ def _link(evidence: Together) -> Said | None:
     if bridge is not None:
         address, names = bridge
         return f"they share a link: {address} is upstream of {_and(names)}", {}
-    near = {_near(binding.device, states) for binding in evidence.bindings}
-    node = near.pop() if len(near) == 1 else None
+    nodes = {_numa_node(binding.device, states) for binding in evidence.bindings}
+    node = nodes.pop() if len(nodes) == 1 else None
     where = "" if node is None else f": all are near NUMA node {node}"
     return f"they share a link, or the host's memory{where}", {}
 
 
-def _one_way(evidence: Together) -> Said | None:
-    """What carries both ways carries one at a time."""
+def _one_way(evidence: Copies) -> Finding | None:
+    """The link carries one way at a time."""
     if evidence.on_host:
         return "both are copies in the host's own memory, where that is normal", {}
     return "the link, a copy engine or the host's memory carries one way at a time", {}
 
 
 # Cause -> how it is found, in this order; the last one is left over.
-_AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
+_AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
     ("cpu-contention", lambda evidence: contended(evidence.row)),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_hardware),
@@ -204,7 +204,7 @@ _AT_ONCE: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
     ("synchronisation", _slower),
     ("shared-link", _link),
 )
-_BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
+_BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
     ("cpu-contention", lambda evidence: contended(evidence.row)),
     ("synchronisation", _waiting),
     ("serialised", _calls),
@@ -212,19 +212,19 @@ _BOTH_WAYS: tuple[tuple[Cause, Callable[[Together], Said | None]], ...] = (
 )
 
 
-def _bridge(evidence: Together, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
-    """Return the bridge above most of the names, of those the one nearest to them."""
+def _bridge(evidence: Copies, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
+    """Return the bridge upstream of most names, and of those the closest."""
 
     def above(device: Device) -> tuple[str, ...]:
         state = states.get(device.id)
         return (state.bridges or ()) if state else ()
 
-    found = evidence.holders(above)
-    most = max((len(names) for _, names in found), default=0)
-    return next((each for each in reversed(found) if len(each[1]) == most), None)
+    groups = evidence.holders(above)
+    most = max((len(names) for _, names in groups), default=0)
+    return next((each for each in reversed(groups) if len(each[1]) == most), None)
 
 
-def _near(device: Device, states: Mapping[str, LinkState]) -> int | None:
+def _numa_node(device: Device, states: Mapping[str, LinkState]) -> int | None:
     state = states.get(device.id)
     return state.node if state and state.node is not None else device.numa_node
 

@@ -1,15 +1,15 @@
-"""Why copies are slower than their links allow: at most one cause for each row.
+"""Explain copies that are slower than their links allow: at most one cause for each row.
 
-In this order: copies at once compared with copies alone (`gpumap.judge.shared_links`), pairs with
-the other pairs of their group (`odd_pairs`), each row with its link (`slow`). A group has one
-route, mode and size, and one kind of link as far as that is known (PCIe's generation and lanes at
-either end). A pair is odd where its whole interval is below 90 %, or above 1/90 %, of the group's
-median.
+In this order: concurrent copies compared with isolated ones (`gpumap.judge.shared_links`), pairs
+with the other pairs of their group (`outlier_pairs`), each row with its link (`slow`). A group has
+one route, mode and size, and one kind of link as far as that is known (PCIe's generation and lanes
+at either end). A pair is an outlier where its whole interval is below 90 %, or above 1/90 %, of the
+group's median.
 
 The likely reasons for a copy that reaches less than 30 % of what its link can carry are an
 explanation of the row, and not a remark of one format alone, so that JSON has them too: they hold
-for the moment of measuring, and a saved report cannot ask the system again. Each reason was
-checked, or says why it cannot be; those that speak for it come first.
+for the time of measuring, and a saved report cannot read the system again. Each reason was
+checked, or says why it cannot be; those that apply come first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import is_control, specified
 from gpumap.judge.bottlenecks import contended
-from gpumap.judge.ceilings import few
-from gpumap.judge.shared_links import Together, shared
+from gpumap.judge.ceilings import too_few
+from gpumap.judge.shared_links import Copies, shared
 from gpumap.model import Estimate, Explanation, LinkState, replace
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     States = Callable[[], Mapping[str, LinkState]]
 
-_FEWEST = 3  # of two pairs nobody can tell which one is odd
+_FEWEST = 3  # of two pairs either may be the outlier
 _BELOW = 0.9
 _ABOVE = 1 / _BELOW
-CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # beside those of `explain`
+CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # besides those of `explain`
 _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
@@ -49,15 +49,15 @@ _BITS = 8  # of a byte, at least: encoding takes more
 _UNKNOWN = LinkState(translated_by="not checked")
 
 
-def odd_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
-    """Return what falls out of its group, by the row's id, with both bandwidths."""
+def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
+    """Return the outliers of each group, by row id, with both bandwidths."""
     groups: defaultdict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
         known = row.case.name == "d2d" and row.status == "ok" and "bandwidth" in row.metrics
         if known and row.metrics["bandwidth"].has_interval:
             groups[_sort(row)].append(row)
     return {
-        row.case.id: _named(row, middle)
+        row.case.id: _outlier(row, middle)
         for group in groups.values()
         if len(group) >= _FEWEST
         for middle in [median(row.metrics["bandwidth"].value for row in group)]
@@ -79,10 +79,10 @@ def _link(binding: Binding) -> tuple[str, ...]:
     return device.backend, str(device.kind), *map(str, facts)
 
 
-def _named(row: Measurement, middle: float) -> Explanation:
+def _outlier(row: Measurement, middle: float) -> Explanation:
     figure = row.metrics["bandwidth"]
-    own, group = (units.together((value,), figure.unit)[0] for value in (figure.value, middle))
-    text = f"{'->'.join(row.case.names)}: {own}, its group {group}"
+    pair, group = (units.together((value,), figure.unit)[0] for value in (figure.value, middle))
+    text = f"{'->'.join(row.case.names)}: {pair}, its group {group}"
     nodes = [binding.device.numa_node for binding in row.case.bindings]
     if None not in nodes and len(set(nodes)) > 1:
         text += f" (across NUMA nodes {' and '.join(map(str, nodes))})"
@@ -91,35 +91,35 @@ def _named(row: Measurement, middle: float) -> Explanation:
 
 
 def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
-    """Return the rows of a group, those of copies that want explaining each with its cause.
+    """Return the rows of a group, each copy that is too slow with its cause.
 
     A row with too few samples for an interval has none, and none rests on it.
 
     Args:
-        rows: the whole of what was measured together: a copy is explained by others of its size.
-        look: asks the system of the links; only if a row wants explaining, and once.
+        rows: all rows of the group: a copy is explained by others of its size.
+        look: reads the state of the links; only if a row is too slow, and once.
     """
     copies = [row for row in rows if not is_control(row.case) and row.status == "ok"]
-    copies = [row for row in copies if not few(row)]
+    copies = [row for row in copies if not too_few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
-    odd, alone = odd_pairs(copies), _Alone(copies)
-    whys = {row.case.id: _why(row, alone, odd, states) for row in copies}
+    outliers, isolated = outlier_pairs(copies), _Isolated(copies)
+    whys = {row.case.id: _why(row, isolated, outliers, states) for row in copies}
     return [replace(row, explanation=whys.get(row.case.id) or row.explanation) for row in rows]
 
 
-class _Alone:
-    """Copies by themselves: by direction, device, memory, size and mode."""
+class _Isolated:
+    """Isolated copies by direction, device, memory, size and mode."""
 
     def __init__(self, rows: Iterable[Measurement]) -> None:
         self._rows = {
             _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
             for row, copy in ((row, CopyKey.of(row.case)) for row in rows if row.case.name in _WAYS)
-            if copy.pattern == "alone" and not few(row)
+            if copy.pattern == "alone" and not too_few(row)
         }
 
     def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
-        """Return the same copy as one of a row's, run alone; of several names the first has it."""
+        """Return the isolated copy that equals one of a row's; of several names the first."""
         return self._rows.get(_key(way, binding, CopyKey.of(row.case), mode))
 
 
@@ -128,29 +128,29 @@ def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | in
 
 
 def _why(
-    row: Measurement, alone: _Alone, odd: Mapping[str, Explanation], states: States
+    row: Measurement, isolated: _Isolated, outliers: Mapping[str, Explanation], states: States
 ) -> Explanation | None:
-    evidence = _evidence(row, alone, states) if "speedup" in row.metrics else None
-    if (found := shared(evidence) if evidence is not None else None) is not None:
-        return found
+    evidence = _evidence(row, isolated, states) if "speedup" in row.metrics else None
+    if (explanation := shared(evidence) if evidence is not None else None) is not None:
+        return explanation
     if contended(row) is not None:
-        return None  # of a busy machine no other cause can be told
-    return odd.get(row.case.id) or slow(row, states)
+        return None  # under CPU contention no other cause is sure
+    return outliers.get(row.case.id) or slow(row, states)
 
 
-def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | None:
-    """Return what a row is judged by; None where the copy alone was not measured."""
+def _evidence(row: Measurement, isolated: _Isolated, states: States) -> Copies | None:
+    """Return the evidence on a row; None where an isolated copy was not measured."""
     case, bindings = row.case.name, row.case.bindings
     parts = {way: (way, bindings[0]) for way in _WAYS}
     if case != "bidir":
         parts = {binding.name: (case, binding) for binding in bindings}
-    waited = {part: alone.find(row, *place, "sync") for part, place in parts.items()}
-    queued = {part: alone.find(row, *place, "queued") for part, place in parts.items()}
+    waited = {part: isolated.find(row, *place, "sync") for part, place in parts.items()}
+    queued = {part: isolated.find(row, *place, "queued") for part, place in parts.items()}
     known = {part: one for part, one in waited.items() if one is not None}
     more = {part: one for part, one in queued.items() if one is not None}
     if len(known) < len(parts):
         return None
-    return Together(
+    return Copies(
         row,
         {part: one.metrics["time"].value for part, one in known.items()},
         {part: one.metrics["issue_interval"].value for part, one in more.items()},
@@ -163,17 +163,17 @@ def _evidence(row: Measurement, alone: _Alone, states: States) -> Together | Non
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What may make a link slow; whether it does here, None if unknown; the evidence."""
+    """A possible reason for a slow link; whether it applies, None if unknown; the fact."""
 
     topic: str
     likely: bool | None
-    seen: str
+    fact: str
 
-    def words(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """Return the reason as a part of a sentence; `name` is empty where it needs none."""
         of = f" of {name}" if name else ""
         checked = "cannot be checked here" if self.likely is None else "checked"
-        return f"{self.topic}{of}: {checked}: {self.seen}"
+        return f"{self.topic}{of}: {checked}: {self.fact}"
 
 
 def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Explanation | None:
@@ -181,23 +181,25 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
 
     Args:
         row: a copy of host memory, with its ceiling.
-        states: looks at the links, by the device's id.
+        states: reads the state of the links, by device id.
     """
     top = row.ceiling
-    if top is None or top.metric != "bandwidth" or top.share >= SHARE or few(row):
+    if top is None or top.metric != "bandwidth" or top.share >= SHARE or too_few(row):
         return None
     if CopyKey.of(row.case).bytes < BYTES:
         return None
     # what is the case, what is not known, what is not the case
-    found = sorted(_findings(row, states()), key=lambda f: (True, None, False).index(f[1].likely))
-    said = "; ".join(finding.words(name) for name, finding in found)
+    findings = sorted(
+        _findings(row, states()), key=lambda f: (True, None, False).index(f[1].likely)
+    )
+    reasons = "; ".join(finding.text(name) for name, finding in findings)
     source = top.source.removeprefix(_REPORTED)
     figures = {
         "bandwidth": row.metrics["bandwidth"],
         "ceiling": Estimate.exact(top.value, top.unit),
         "share": Estimate.exact(top.share),
     }
-    return Explanation("slow-link", f"less than {SHARE:.0%} of {source}. {said}", figures)
+    return Explanation("slow-link", f"less than {SHARE:.0%} of {source}. {reasons}", figures)
 
 
 def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tuple[str, Finding]]:
@@ -205,10 +207,10 @@ def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tup
     ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
     memory = CopyKey.of(row.case).memory
-    pageable, seen = memory == "pageable", f"it is {memory}"
+    pageable, fact = memory == "pageable", f"it is {memory}"
     if pageable:
-        seen = "it is, and a driver copies such bytes once more, into memory of its own"
-    yield "", Finding("pageable memory", pageable, seen)
+        fact = "it is, and a driver copies such bytes once more, into memory of its own"
+    yield "", Finding("pageable memory", pageable, fact)
     for id_, name in names.items():
         state = states.get(id_, _UNKNOWN)
         for finding in (_node(state), _width(state), _speed(state, carried), _iommu(state)):
@@ -217,21 +219,21 @@ def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tup
 
 def _node(state: LinkState) -> Finding:
     """Return whether bytes come from the memory of another processor."""
-    near, nodes = state.node, state.nodes
-    if near is None or not nodes:
-        what = "the device's node" if near is None else "the nodes of the cores"
+    node, nodes = state.node, state.nodes
+    if node is None or not nodes:
+        what = "the device's node" if node is None else "the nodes of the cores"
         return Finding("NUMA", None, f"the system does not tell {what}")
-    if near not in nodes:
-        seen = f"the device is near node {near}, and no core of this process is"
-        return Finding("NUMA", likely=True, seen=f"{seen}: numactl --cpunodebind={near}")
-    if state.core_node not in (None, near):
-        seen = f"the device is near node {near}, and the process ran on node {state.core_node}"
-        return Finding("NUMA", likely=True, seen=f"{seen}: numactl --cpunodebind={near}")
+    if node not in nodes:
+        fact = f"the device is near node {node}, and no core of this process is"
+        return Finding("NUMA", likely=True, fact=f"{fact}: numactl --cpunodebind={node}")
+    if state.core_node not in (None, node):
+        fact = f"the device is near node {node}, and the process ran on node {state.core_node}"
+        return Finding("NUMA", likely=True, fact=f"{fact}: numactl --cpunodebind={node}")
     if len(nodes) > 1 and state.core_node is None:
         return Finding(
-            "NUMA", None, f"the device is near node {near}, the process may run on others"
+            "NUMA", None, f"the device is near node {node}, the process may run on others"
         )
-    return Finding("NUMA", likely=False, seen=f"the device and the process are on node {near}")
+    return Finding("NUMA", likely=False, fact=f"the device and the process are on node {node}")
 
 
 def _width(state: LinkState) -> Finding:
@@ -239,13 +241,13 @@ def _width(state: LinkState) -> Finding:
     if state.width is None or state.max_width is None:
         return Finding("link width", None, "the system does not tell it")
     if state.width < state.max_width:
-        seen = f"x{state.width} of x{state.max_width}: look at the slot, or a riser"
-        return Finding("link width", likely=True, seen=seen)
+        fact = f"x{state.width} of x{state.max_width}: look at the slot, or a riser"
+        return Finding("link width", likely=True, fact=fact)
     if state.narrow is not None:
         address, lanes = state.narrow
-        seen = f"x{state.width}, but the bridge {address} above has x{lanes}"
-        return Finding("link width", likely=True, seen=seen)
-    return Finding("link width", likely=False, seen=f"all of x{state.max_width}")
+        fact = f"x{state.width}, but the bridge {address} above has x{lanes}"
+        return Finding("link width", likely=True, fact=fact)
+    return Finding("link width", likely=False, fact=f"all of x{state.max_width}")
 
 
 def _speed(state: LinkState, carried: float) -> Finding:
@@ -257,10 +259,10 @@ def _speed(state: LinkState, carried: float) -> Finding:
         return Finding("link speed", None, "the system does not tell it")
     now, most = (f"{speed / _GIGA:g}" for speed in (state.speed, state.max_speed))
     if state.speed >= state.max_speed:
-        return Finding("link speed", likely=False, seen=f"all of {most} GT/s")
+        return Finding("link speed", likely=False, fact=f"all of {most} GT/s")
     if state.width and carried > state.speed * state.width / _BITS:
-        return Finding("link speed", likely=False, seen=f"{now} of {most} GT/s, but only when idle")
-    return Finding("link speed", likely=True, seen=f"{now} of {most} GT/s, right after the copies")
+        return Finding("link speed", likely=False, fact=f"{now} of {most} GT/s, but only when idle")
+    return Finding("link speed", likely=True, fact=f"{now} of {most} GT/s, right after the copies")
 
 
 def _iommu(state: LinkState) -> Finding:
@@ -269,5 +271,5 @@ def _iommu(state: LinkState) -> Finding:
     if state.translated is None:
         return Finding("IOMMU", None, by)
     if state.translated:
-        return Finding("IOMMU", likely=True, seen=f"it translates ({by}): iommu=pt does not")
-    return Finding("IOMMU", likely=False, seen=f"it does not translate ({by})")
+        return Finding("IOMMU", likely=True, fact=f"it translates ({by}): iommu=pt does not")
+    return Finding("IOMMU", likely=False, fact=f"it does not translate ({by})")

@@ -32,7 +32,7 @@ WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
 _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
 _PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
 _ROWS = 4096  # of a chain, that go through all of its operations before the next ones
-_PART = 1 << 20  # elements that a reference looks at a time: what it makes of them is small
+_PART = 1 << 20  # elements that a reference processes at a time: its temporaries are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Kernel:
 
     name: str
     arguments: tuple[Argument, ...]
-    reference: Callable[..., None]  # on flat arrays, cut to `size`; on matrices as they are
+    reference: Callable[..., None]  # on flat arrays, sliced to `size`; on matrices as they are
     group: int | None = None  # work-items of a group that reduces its share; None: one by one
     file: str = "elementwise.c"
     # what the text is built for, by the call's buffers and size; ValueError where they do not fit
@@ -82,16 +82,16 @@ class Kernel:
             return 1
         return min(-(-size // _SHARE), _PARTS) or 1
 
-    def seen(self, natives: Sequence[Any], size: int) -> list[Any]:
-        """Return the arguments as the reference takes them: arrays flat and cut, matrices whole.
+    def reference_views(self, natives: Sequence[Any], size: int) -> list[Any]:
+        """Return the arguments for the reference: arrays flat and sliced, matrices whole.
 
         What a reduction leaves is there without an element, too: the sum of nothing is 0.
         """
         whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
-        cuts = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
+        lengths = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
         return [
-            native if kept else native.reshape(-1)[:cut]
-            for native, kept, cut in zip(natives, whole, cuts, strict=True)
+            native if is_whole else native.reshape(-1)[:length]
+            for native, is_whole, length in zip(natives, whole, lengths, strict=True)
         ]
 
     def text(self, dialect: Dialect) -> str:

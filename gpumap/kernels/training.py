@@ -1,6 +1,6 @@
 """What the kernels of `training.c` compute, in NumPy: the `table`'s references.
 
-Each works on flat arrays of one type, part by part: what is made of a part stays in a core's cache.
+Each works on flat arrays of one type, part by part, so that temporaries stay in a core's cache.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def of_a_row(given: Sequence[Any], size: int) -> Mapping[str, int]:
     shapes = {tuple(buffer.shape) for buffer in given}
     shape = shapes.pop()
     if shapes or len(shape) != 2 or shape[0] != size or not shape[1]:  # noqa: PLR2004 - a matrix
-        said = ", ".join(str(tuple(buffer.shape)) for buffer in given)
-        raise ValueError(f"softmax: shapes do not fit: {said}, {size} rows")
+        message = ", ".join(str(tuple(buffer.shape)) for buffer in given)
+        raise ValueError(f"softmax: shapes do not fit: {message}, {size} rows")
     return {"COLUMNS": shape[1]}
 
 
@@ -151,9 +151,9 @@ def _computed(function: Callable[..., None], given: Sequence[Any]) -> None:
         return
     wide = [a.astype(np.float32) if isinstance(a, np.ndarray) else a for a in given]
     function(*wide)
-    for narrow, found in zip(given, wide, strict=True):
+    for narrow, computed in zip(given, wide, strict=True):
         if isinstance(narrow, np.ndarray):
-            narrow[:] = found
+            narrow[:] = computed
 
 
 def _as(array: Any, number: float) -> Any:

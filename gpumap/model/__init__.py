@@ -36,8 +36,8 @@ def replace(noun: T, **changes: Any) -> T:
 def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
         for file in FILES:
-            found = import_module(f"gpumap.model.{file}")
-            if hasattr(found, name):
-                globals()[name] = getattr(found, name)
+            module = import_module(f"gpumap.model.{file}")
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)
                 return globals()[name]
     raise AttributeError(f"module 'gpumap.model' has no attribute {name!r}")

@@ -90,10 +90,10 @@ class Device(
     @property
     def simulated(self) -> bool:
         """Return whether it is a script's, a simulator, or of a library in a driver's place."""
-        said = f"{self.name} {self.driver}".lower()
+        text = f"{self.name} {self.driver}".lower()
         if self.backend == "fake" or self.facts.get("simulated") is True:
             return True
-        return any(word in said for word in _SIMULATORS)
+        return any(part in text for part in _SIMULATORS)
 
 
 class Probe(Struct, frozen=True):
@@ -212,7 +212,7 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         return f"{self.bench}.{self.name}[{inside}]"
 
     @property
-    def beside_id(self) -> dict[str, str]:
+    def keys_not_in_id(self) -> dict[str, str]:
         """Return the parameters that its id leaves out, though a selector may have them."""
         return {key: str(value) for key, value in self.params.items() if key in _NOT_IN_ID}
 

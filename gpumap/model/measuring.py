@@ -97,18 +97,18 @@ class Samples(
         return tuple(map(self._ran, range(len(self.seconds))))
 
     def _ran(self, n: int) -> float:
-        first = min(spans[n][0] for spans in self.intervals.values())
-        spans = [
+        first = min(intervals[n][0] for intervals in self.intervals.values())
+        intervals = [
             (self.worked[name][n], first if start - first > _WAKING else start, stop)
             for name in self.intervals
             for start, stop in self.intervals[name][n : n + 1]
         ]
-        whole = max(stop for _, _, stop in spans) - first
-        due = sum(stop - start for _, start, stop in spans) + max(
+        whole = max(stop for _, _, stop in intervals) - first
+        due = sum(stop - start for _, start, stop in intervals) + max(
             self.seconds[n] - whole - _WAKING, 0.0
         )
         shares = [self.cpu[n] / due] if due > 0.0 else []
-        shares += [cpu / (stop - start) for cpu, start, stop in spans if stop - start >= _SLICE]
+        shares += [cpu / (stop - start) for cpu, start, stop in intervals if stop - start >= _SLICE]
         return min((1.0, *shares))
 
     @property
@@ -118,14 +118,14 @@ class Samples(
         That is what preemption shows, never the time itself. Where nothing is known, or nothing was
         preempted, these are all samples as they are.
         """
-        kept = self._kept
-        if len(kept) == len(self.ran):
+        indices = self._undisturbed
+        if len(indices) == len(self.ran):
             return self
         if self.by_cpu:
             return structs.replace(self, seconds=self.cpu_times)
 
         def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(values[n] for n in kept) if values else ()
+            return tuple(values[n] for n in indices) if values else ()
 
         return structs.replace(
             self,
@@ -145,13 +145,13 @@ class Samples(
         return tuple(map(self._cpu, range(len(self.seconds)))) if self.ran else ()
 
     @property
-    def _kept(self) -> list[int]:
+    def _undisturbed(self) -> list[int]:
         return [n for n, share in enumerate(self.ran) if share >= UNDISTURBED]
 
     @property
     def by_cpu(self) -> bool:
         """Return whether too few samples are undisturbed, so that CPU times stand for all."""
-        return len(self._kept) < min(FEWEST, len(self.ran))
+        return len(self._undisturbed) < min(FEWEST, len(self.ran))
 
     def _cpu(self, n: int) -> float:
         """Return the CPU time of the busiest device, and of what no device's thread did."""

@@ -263,10 +263,10 @@ class Utilisation(
         """
         every = ((use, counts.get(use.device, {})) for use in self.uses)
         uses = tuple(
-            _counted(use, found, complete=complete)
-            if found or (complete and use.device.startswith(_OPENCL))
+            _counted(use, own_counts, complete=complete)
+            if own_counts or (complete and use.device.startswith(_OPENCL))
             else use
-            for use, found in every
+            for use, own_counts in every
         )
         return structs.replace(self, uses=uses)
 

@@ -57,10 +57,10 @@ def _without_nonfinite(tree: Any) -> Any:
     return finite(tree) if isinstance(tree, float) else tree
 
 
-def _numbers(found: Iterable[Any]) -> bool:
+def _numbers(numbers: Iterable[Any]) -> bool:
     """Return whether all are finite numbers, without a look at each: most lists are long."""
     try:
-        return math.isfinite(sum(found))
+        return math.isfinite(sum(numbers))
     except TypeError:
         return False
 
@@ -70,17 +70,17 @@ def estimated(figure: Estimate) -> dict[str, Any]:
 
     Two null ends and nothing more mean that it has no interval.
     """
-    found: dict[str, Any] = {
+    tree: dict[str, Any] = {
         "value": finite(figure.value),
         "low": finite(figure.low),
         "high": finite(figure.high),
         "unit": figure.unit,
     }
     if figure.impossible:
-        return {**found, "nonfinite": "impossible"}
-    ends = (figure.low, figure.high) if figure.has_interval else ()
-    odd = [x for x in (figure.value, *ends) if not math.isfinite(x)]
-    return {**found, "nonfinite": str(odd[0])} if odd else found
+        return {**tree, "nonfinite": "impossible"}
+    bounds = (figure.low, figure.high) if figure.has_interval else ()
+    nonfinite = [x for x in (figure.value, *bounds) if not math.isfinite(x)]
+    return {**tree, "nonfinite": str(nonfinite[0])} if nonfinite else tree
 
 
 def finite(value: float | None) -> float | None:
@@ -96,8 +96,8 @@ def copied(type_: Callable[..., T], *nouns: Any, **differ: Any) -> T:
     names = getattr(type_, "__struct_fields__", ()) or type_._fields  # type: ignore[attr-defined]
     for noun in nouns:
         for name in names:
-            if name not in differ and (found := getattr(noun, name, _MISSING)) is not _MISSING:
-                differ[name] = found
+            if name not in differ and (value := getattr(noun, name, _MISSING)) is not _MISSING:
+                differ[name] = value
     return type_(**differ)
 
 
@@ -163,7 +163,7 @@ def estimate(tree: Any) -> Estimate:
     return Estimate(value, low, high, shape.unit)
 
 
-def _number(found: float | None, instead: str | None) -> float:
-    if found is not None:
-        return found
+def _number(value: float | None, instead: str | None) -> float:
+    if value is not None:
+        return value
     return math.nan if instead is None else float(instead)

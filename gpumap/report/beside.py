@@ -57,7 +57,7 @@ class SideBySide:
         """Yield one table: a column for each report."""
         reports = [each.report for each in self.saved]
         labels = tuple(each.marked for each in self.saved)
-        told, rows, before = several_reports.told(reports), [], ""
+        told, rows, before = several_reports.key_figures(reports), [], ""
         for line in told:
             id_ = "" if line.id == before else line.id
             before = line.id

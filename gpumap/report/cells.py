@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import specified
-from gpumap.judge.ceilings import few
+from gpumap.judge.ceilings import too_few
 from gpumap.report.table import estimate, listed
 from gpumap.text import NAME, middle, short
 
@@ -93,7 +93,7 @@ def trust(row: Measurement) -> str:
         return f"! {row.status}"
     if time is None:
         return "-"
-    if few(row):
+    if too_few(row):
         return "? few"
     wide = not _half(time) <= _NOISY
     return "~ noisy" if wide or any(flag not in _FACTS for flag in row.flags) else "ok"

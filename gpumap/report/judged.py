@@ -51,9 +51,9 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
 def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
-    from gpumap.judge.selectors import taken_apart
+    from gpumap.judge.selectors import split_id
 
-    rows = {v.id: taken_apart(v.id) for v in verdicts if v.id}
+    rows = {v.id: split_id(v.id) for v in verdicts if v.id}
     keys = {
         key: {found.get(key) for _, found in rows.values()}
         for _, own in rows.values()

@@ -24,7 +24,7 @@ from gpumap.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.programs import Summary, Unasked
+    from gpumap.judge.programs import ImplicitCopies, Summary
     from gpumap.model import (
         Busy,
         Ran,
@@ -143,7 +143,7 @@ def _ran(ran: Ran) -> tuple[str, ...]:
     return ran.name, _place(ran), implicit, *_sums(ran)
 
 
-def _moved(ran: Unasked) -> tuple[str, ...]:
+def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
     shape = " x ".join(map(str, ran.shape or ())) or "()"
     return ran.name, _place(ran), shape, *_sums(ran), ran.line or _UNKNOWN
 

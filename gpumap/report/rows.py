@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.registry import find, in_sweep, key, loaded
-from gpumap.judge.ceilings import few, founded
+from gpumap.judge.ceilings import conclusive, too_few
 from gpumap.model import replace
 from gpumap.report import cells
 from gpumap.report.table import Table, estimate, listed
@@ -264,7 +264,7 @@ def _footer(report: Report) -> Iterator[str]:
 
 def _ranges(report: Report) -> Iterator[str]:
     """Yield why rows without an interval have none."""
-    if any(few(row) for row in shown(report)):
+    if any(too_few(row) for row in shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
 
 
@@ -298,7 +298,7 @@ def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
 
 
 def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool) -> Iterator[str]:
-    solid = founded(group)
+    solid = conclusive(group)
     yield from spec.legend(group) if spec.legend and verbose else ()
     yield from () if verbose else cells.alone(group)
     whole = [row for row in solid if "fetch" not in row.metrics]  # else its ideal is an estimate

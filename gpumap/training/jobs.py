@@ -1,4 +1,4 @@
-"""Trainings as a command line describes them, what their workers are to do, and checkpoints.
+"""Training jobs: parameters of a command line, the workers' share of each job, and checkpoints.
 
 A checkpoint is NumPy's own format, with what its parameters are of. What N devices have learned is
 one array, and one device begins with it as any number does.
@@ -23,9 +23,9 @@ from gpumap.files import read_bytes, write_atomic
 from gpumap.model import Reason
 from gpumap.training.asynchronous import AsynchronousTraining
 from gpumap.training.network import ITEM, Network
-from gpumap.training.steps import Course, LocalTraining
-from gpumap.training.tasks import Task
-from gpumap.training.workers import Chosen, LocalTeam, Optimizer, Worker
+from gpumap.training.steps import Config, LocalTraining
+from gpumap.training.tasks import Trainable
+from gpumap.training.workers import LocalGroup, Optimizer, RuleSpec, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,10 +57,10 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """What is trained, how, and what is measured of it."""
+    """Parameters of `bench train`: networks, rules and cases."""
 
-    tasks: tuple[Task, ...]
-    rules: tuple[Chosen, ...]
+    networks: tuple[Trainable, ...]
+    rules: tuple[RuleSpec, ...]
     scaling: Scaling
     optimizer: str
     rate: float
@@ -68,8 +68,8 @@ class Params:
     linear: bool = False
     algorithm: str = "ring"
     cases: tuple[str, ...] = CASES
-    kept: bool = False
-    learn: int = 0  # examples, after which the loss is told
+    reuse_batch: bool = False
+    learn: int = 0  # examples, after which the loss is reported
     seed: int = 1
     start: Array | None = None  # parameters to begin with
     split: str = "balanced"  # of a batch over the devices
@@ -81,47 +81,47 @@ class Params:
         return split(self.scaling.batch(workers), workers, policy, self.rates[:workers])
 
     def most(self, workers: int) -> int:
-        """Return how many examples one of so many workers may be given at most."""
+        """Return the most examples that one of `workers` workers may get."""
         uneven = self.split in ("weighted", "keras")
         return self.scaling.batch(workers) if uneven else self.scaling.examples
 
-    def course(self, task: Task, rule: Chosen, workers: int, *, whole: bool) -> Course:
-        """Return what so many workers do; a gradient alone needs no new batch for each step."""
-        return Course(
-            task,
-            task.data(EPOCH, self.seed),
+    def config(self, network: Trainable, rule: RuleSpec, workers: int, *, whole: bool) -> Config:
+        """Return the configuration for `workers` workers; gradients alone reuse one batch."""
+        return Config(
+            network,
+            network.data(EPOCH, self.seed),
             rule,
             self.parts(workers),
             self.rate,
             self.warmup,
             self.linear,
             self.seed,
-            self.kept or not whole,
+            self.reuse_batch or not whole,
         )
 
-    def initial(self, task: Task) -> Array:
+    def initial(self, network: Trainable) -> Array:
         """Return the parameters that every worker begins with."""
-        return _initial(task, self.seed) if self.start is None else self.start
+        return _initial(network, self.seed) if self.start is None else self.start
 
 
-@lru_cache(maxsize=1)  # of forty million numbers one copy is enough, and nobody changes it
-def _initial(task: Task, seed: int) -> Array:
-    return task.initial(seed)
+@lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only
+def _initial(network: Trainable, seed: int) -> Array:
+    return network.initial(seed)
 
 
 class Workers(Protocol):
-    """Whoever trains: the devices of this process, or processes."""
+    """Workers of a training: the devices of this process, or processes."""
 
     comm: str
 
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return those whose memory is this machine's."""
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
 
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
 
     def begin(self) -> None:
-        """Let go of what the trainings before have taken."""
+        """Release the buffers of earlier trainings."""
 
     def training(self, job: Job) -> Training:
         """Take memory for a job on every worker."""
@@ -132,7 +132,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A training in a few words, that all who have the same `Params` understand."""
+    """Key of a training job, which all processes with the same `Params` can resolve."""
 
     network: str
     rule: str
@@ -144,40 +144,40 @@ class Spec:
 
 @dataclass(frozen=True)
 class Job:
-    """A training: what its workers are to do, and with what."""
+    """A training job: configuration, optimizer and exchange algorithm."""
 
     spec: Spec
-    course: Course
+    config: Config
     params: Params
     optimizer: str
     algorithm: str
-    most: int  # examples that a worker is ever given, in any job of its group
+    most: int  # examples of a worker, in any job of its group
 
     @property
     def asynchronous(self) -> bool:
         """Whether each of its workers goes at its own pace."""
-        return self.spec.whole and self.course.workers > 1 and self.course.rule.asynchronous
+        return self.spec.whole and self.config.workers > 1 and self.config.rule.asynchronous
 
     @cached_property
     def initial(self) -> Array:
         """The parameters that every worker begins with."""
-        return self.params.initial(self.course.task)
+        return self.params.initial(self.config.network)
 
     def worker(self, name: str, session: Session) -> Worker:
         """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
-        task = self.course.task
-        optimizer = Optimizer(self.optimizer, session, task.parameters)
-        return Worker(name, task.model(session, self.most), optimizer)
+        network = self.config.network
+        optimizer = Optimizer(self.optimizer, session, network.parameters)
+        return Worker(name, network.model(session, self.most), optimizer)
 
 
 def job_of(params: Params, spec: Spec) -> Job:
-    """Return what a training is in full."""
+    """Return the job of a key."""
     params = replace(params, rates=spec.rates)
-    task = next(task for task in params.tasks if task.name == spec.network)
+    network = next(network for network in params.networks if network.name == spec.network)
     rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
     return Job(
         spec,
-        params.course(task, rule, len(spec.names), whole=spec.whole),
+        params.config(network, rule, len(spec.names), whole=spec.whole),
         params,
         params.optimizer,
         params.algorithm,
@@ -188,8 +188,8 @@ def job_of(params: Params, spec: Spec) -> Job:
 class NoExamples:
     """Examples that have no data."""
 
-    def __init__(self, task: Any) -> None:
-        self.count, self._network = EPOCH, task
+    def __init__(self, network: Any) -> None:
+        self.count, self._network = EPOCH, network
 
     def numbers(self, start: int, stop: int) -> Any:
         """Return the places themselves."""
@@ -217,8 +217,8 @@ class LocalWorkers:
         self._workers: dict[str, Worker] = {}
         self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
 
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all of them."""
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all bindings."""
         return bindings
 
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:
@@ -231,7 +231,7 @@ class LocalWorkers:
         return None
 
     def begin(self) -> None:
-        """Let go of what the trainings before have taken."""
+        """Release the buffers of earlier trainings."""
         self._workers.clear()
 
     def training(self, job: Job) -> LocalTraining:
@@ -245,26 +245,26 @@ class LocalWorkers:
                 return self._library(sessions).exchange(buffers)
             return exchange(job.algorithm, sessions, buffers)
 
-        hollow, course = self._is_hollow(job), job.course
+        hollow, config = self._is_hollow(job), job.config
         if hollow:
-            course = replace(course, data=NoExamples(course.task))
-        team = LocalTeam(workers, join)
-        initial = hollow_array((course.task.parameters,)) if hollow else job.initial
+            config = replace(config, data=NoExamples(config.network))
+        group = LocalGroup(workers, join)
+        initial = hollow_array((config.network.parameters,)) if hollow else job.initial
         if job.asynchronous:
-            return AsynchronousTraining(course, team, initial, self._clock)
-        return LocalTraining(course, team, initial, self._clock, whole=job.spec.whole)
+            return AsynchronousTraining(config, group, initial, self._clock)
+        return LocalTraining(config, group, initial, self._clock, whole=job.spec.whole)
 
     def played(self, work: Round, job: Job) -> Round:
         """Return the round of a job; where results are scripted, one that does not compute them."""
-        nbytes = ITEM * job.course.task.parameters
+        nbytes = ITEM * job.config.network.parameters
         first = self._sessions[job.spec.names[0]]
         return played(work, first, nbytes) if self._is_hollow(job) else work
 
     def _is_hollow(self, job: Job) -> bool:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
-        task: Any = job.course.task
-        large = self._light and ITEM * task.parameters > HOLDS
-        return large and isinstance(task, Network) and not job.params.learn
+        network: Any = job.config.network
+        large = self._light and ITEM * network.parameters > HOLDS
+        return large and isinstance(network, Network) and not job.params.learn
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
@@ -281,7 +281,7 @@ _MORE = 1 << 20  # bytes that a file may hold beside the parameters
 _FIX = "write one anew: gpumap bench train --learn 5120 --checkpoint FILE"
 
 
-def save_checkpoint(path: Path, task: Task, parameters: Array, examples: int) -> None:
+def save_checkpoint(path: Path, network: Trainable, parameters: Array, examples: int) -> None:
     """Write a checkpoint; nothing that stood there is lost before all of it is written.
 
     Raises:
@@ -289,8 +289,8 @@ def save_checkpoint(path: Path, task: Task, parameters: Array, examples: int) ->
     """
     about = {
         "format": _FORMAT,
-        "network": task.name,
-        "parameters": task.parameters,
+        "network": network.name,
+        "parameters": network.parameters,
         "examples": examples,
         "sha256": hashlib.sha256(parameters.tobytes()).hexdigest(),
     }
@@ -299,7 +299,7 @@ def save_checkpoint(path: Path, task: Task, parameters: Array, examples: int) ->
     write_atomic(path, file.getvalue())
 
 
-def load_checkpoint(path: Path, task: Task) -> Array:
+def load_checkpoint(path: Path, network: Trainable) -> Array:
     """Return the parameters of a checkpoint: float32, shape (parameters,).
 
     Raises:
@@ -307,25 +307,25 @@ def load_checkpoint(path: Path, task: Task) -> Array:
         QuestionError: it is of another network.
     """
     name = str(path)
-    about, parameters = _read(path, name, _ITEM * task.parameters + _MORE)
+    about, parameters = _read(path, name, _ITEM * network.parameters + _MORE)
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise SourceError(f"{name} is no checkpoint of gpumap", _FIX)
     if about.get("sha256") != hashlib.sha256(parameters.tobytes()).hexdigest():
-        said = f"{name} is damaged: its parameters are not those that were written"
-        raise SourceError(said, _FIX)
-    if (about.get("network"), parameters.shape) != (task.name, (task.parameters,)):
-        of, count = about.get("network"), parameters.size
-        said = f"{name} is of {of}, {count} parameters, and not of {task.name}"
-        raise QuestionError(f"{said}, {task.parameters}", f"give one of {task.name}, or none")
+        text = f"{name} is damaged: its parameters are not those that were written"
+        raise SourceError(text, _FIX)
+    if (about.get("network"), parameters.shape) != (network.name, (network.parameters,)):
+        of = about.get("network")
+        text = f"{name} is of {of}, {parameters.size} parameters, and not of {network.name}"
+        raise QuestionError(f"{text}, {network.parameters}", f"give one of {network.name}, or none")
     return parameters
 
 
 def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
-    data = read_bytes(path, "checkpoint", limit)
+    content = read_bytes(path, "checkpoint", limit)
     try:
-        with np.load(BytesIO(data), allow_pickle=False) as found:
-            parameters: Array = found["parameters"].astype(np.float32, casting="no")
-            return json.loads(str(found["about"])), parameters
+        with np.load(BytesIO(content), allow_pickle=False) as data:
+            parameters: Array = data["parameters"].astype(np.float32, casting="no")
+            return json.loads(str(data["about"])), parameters
     except Exception as error:  # a damaged archive raises whatever its reader comes to
         why = f"{type(error).__name__}: {error}"
         raise SourceError(f"{name} is no checkpoint: {why}", _FIX) from error

@@ -1,4 +1,4 @@
-"""Functions for a training loop of one's own on the ranks of MPI.
+"""Functions for a user's training loop on the ranks of MPI.
 
 A loop is over NumPy arrays and what has `__dlpack__`:
 
@@ -69,8 +69,8 @@ def broadcast(arrays: Iterable[Any]) -> list[Array]:
     Raises:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
     """
-    found, _ = _same("broadcast", arrays)
-    copies = [np.array(array, order="C") for array in found]
+    result, _ = _same("broadcast", arrays)
+    copies = [np.array(array, order="C") for array in result]
     comm = _world()
     for copy in copies if comm is not None else ():
         comm.Bcast(copy.reshape(-1).view(np.uint8))
@@ -89,20 +89,20 @@ def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Array]:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
         QuestionError: a weight is negative or no number, or all are 0.
     """
-    found, weights = _same("average", arrays, weight, _SUMMED)
+    result, weights = _same("average", arrays, weight, _SUMMED)
     largest = max(weights)
     if not largest:
         raise QuestionError("the weights of all ranks are 0", "give each rank its examples")
     comm = _world()
     if comm is None:
-        return [np.array(array) for array in found]
-    flat = np.concatenate([np.zeros(0, np.float32), *(array.reshape(-1) for array in found)])
+        return [np.array(array) for array in result]
+    flat = np.concatenate([np.zeros(0, np.float32), *(array.reshape(-1) for array in result)])
     share = weight / largest / sum(each / largest for each in weights)  # no sum above a float
     flat = flat * flat.dtype.type(share) if share else np.zeros_like(flat)
     comm.Allreduce(load().IN_PLACE, flat)
-    ends = np.cumsum([array.size for array in found])
-    parts = np.split(flat, ends[:-1]) if found else []
-    return [p.reshape(a.shape).astype(a.dtype) for p, a in zip(parts, found, strict=True)]
+    stops = np.cumsum([array.size for array in result])
+    parts = np.split(flat, stops[:-1]) if result else []
+    return [p.reshape(a.shape).astype(a.dtype) for p, a in zip(parts, result, strict=True)]
 
 
 def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -151,8 +151,8 @@ def _world() -> Any:
         return None
     comm = load().COMM_WORLD
     if comm.Get_size() != launch.size:
-        said = f"{launch.by} has started {launch.size} processes, and MPI knows {comm.Get_size()}"
-        raise AbsentError(said, "start them with mpirun, or gpumap run --launcher mpi")
+        text = f"{launch.by} has started {launch.size} processes, and MPI knows {comm.Get_size()}"
+        raise AbsentError(text, "start them with mpirun, or gpumap run --launcher mpi")
     hook = sys.excepthook
 
     def abort(*error: Any) -> None:
@@ -169,19 +169,19 @@ def _same(
 ) -> tuple[list[Array], list[float]]:
     """Return the arrays as NumPy's, and the weights of all ranks; raise on all what one lacks."""
     problem: GpumapError | None = None
-    found: list[Array] = []
+    result: list[Array] = []
     try:
         _number("weight", weight)
         given = (arrays,) if hasattr(arrays, "__dlpack__") else arrays
-        found = [_host(number, array, types) for number, array in enumerate(given)]
+        result = [_host(number, array, types) for number, array in enumerate(given)]
     except GpumapError as error:
         problem = error
     except Exception as error:  # noqa: BLE001 - of an iterator of the user's; the others wait
         problem = DtypeError(f"the arrays cannot be read: {error}", _FIX)
-    every = _gather(call, problem, ([(a.shape, a.dtype.str) for a in found], weight))
+    every = _gather(call, problem, ([(a.shape, a.dtype.str) for a in result], weight))
     for number, (about, _) in enumerate(every):
         _check_alike(number, about, every[0][0])
-    return found, [each for _, each in every]
+    return result, [each for _, each in every]
 
 
 def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[Any]:
@@ -193,8 +193,8 @@ def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[A
     """
     comm = _world()
     first = problem and problem.diagnostics[0]
-    own = (call, first and (type(problem), first.message, first.hint), facts)
-    every = [own] if comm is None else comm.allgather(own)
+    entry = (call, first and (type(problem), first.message, first.hint), facts)
+    every = [entry] if comm is None else comm.allgather(entry)
     if problem is not None:
         raise problem
     for number, (other, wrong, _) in enumerate(every):
@@ -213,16 +213,16 @@ def _number(name: str, value: Any) -> None:
         raise QuestionError(f"{name} is {value!r}", "give a finite number, 0 or more")
 
 
-def _check_alike(number: int, found: list[Any], first: list[Any]) -> None:
+def _check_alike(number: int, facts: list[Any], first: list[Any]) -> None:
     """Refuse arrays of a rank that are not of the shapes and types of those of rank 0."""
-    if len(found) != len(first):
-        said = f"rank {number} has {len(found)} arrays, and rank 0 has {len(first)}"
-        raise ShapeError(said, _FIX)
-    for place, (one, other) in enumerate(zip(found, first, strict=False)):
+    if len(facts) != len(first):
+        message = f"rank {number} has {len(facts)} arrays, and rank 0 has {len(first)}"
+        raise ShapeError(message, _FIX)
+    for place, (one, other) in enumerate(zip(facts, first, strict=False)):
         for kind, error, what in ((0, ShapeError, "shape"), (1, DtypeError, "dtype")):
             if one[kind] != other[kind]:
-                said = f"arrays[{place}] has {what} {one[kind]} on rank {number}"
-                raise error(f"{said}, and {other[kind]} on rank 0", _FIX)
+                message = f"arrays[{place}] has {what} {one[kind]} on rank {number}"
+                raise error(f"{message}, and {other[kind]} on rank 0", _FIX)
 
 
 def _host(place: Any, array: Any, types: Sequence[str] = ()) -> Array:
@@ -232,11 +232,11 @@ def _host(place: Any, array: Any, types: Sequence[str] = ()) -> Array:
         fix = "give NumPy arrays, or what has __dlpack__, in a list"
         raise DtypeError(f"{where} is no array: {type(array).__name__}", fix)
     try:
-        found: Array = array if isinstance(array, np.ndarray) else np.from_dlpack(array)
+        result: Array = array if isinstance(array, np.ndarray) else np.from_dlpack(array)
     except Exception as error:  # whatever its library comes to
-        said = f"{where} cannot be read from host memory: {' '.join(str(error).split())}"
-        raise DtypeError(said, "copy it to the host first, as .cpu() or .get() do") from error
-    if (types and found.dtype.str[1:] not in types) or found.dtype.hasobject:
+        message = f"{where} cannot be read from host memory: {' '.join(str(error).split())}"
+        raise DtypeError(message, "copy it to the host first, as .cpu() or .get() do") from error
+    if (types and result.dtype.str[1:] not in types) or result.dtype.hasobject:
         what = "float16, float32 or float64" if types else "numbers"
-        raise DtypeError(f"{where} is {found.dtype}", f"give {what}")
-    return found
+        raise DtypeError(f"{where} is {result.dtype}", f"give {what}")
+    return result

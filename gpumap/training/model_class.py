@@ -9,9 +9,9 @@ A ModelClass is trained by BSP, EASGD or GOSGD, one rank for each device. It has
     compile_iter_fns, adjust_hyperp(epoch), cleanup, and where it likes n_epochs, reset_iter(mode)
 
 It is made with `config` (rank, size, verbose) where it takes that, and then shards its data itself;
-else each batch of an epoch is given to one rank. It tells the recorder of losses and errors.
+else each batch of an epoch is given to one rank. It reports losses and errors to the recorder.
 
-A batch's update is the model's own, so that ranks exchange parameters: by BSP each rank gets their
+The model itself does a batch's update, so ranks exchange parameters: by BSP each rank gets their
 mean after every batch, which for SGD and momentum is the mean of gradients; EASGD and GOSGD are
 asynchronous (`gpumap.training.mpi_asynchronous`).
 """
@@ -31,18 +31,18 @@ from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks
-from gpumap.training.workers import Chosen
+from gpumap.training.workers import RuleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.training.mpi_asynchronous import Apart
+    from gpumap.training.mpi_asynchronous import AsynchronousRank
 _METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
 _HAS = "a ModelClass has params, data, " + ", ".join(_METHODS)
 
 
 class Recorder:
-    """What a model tells of its batches: losses and errors."""
+    """Recorder of a model's losses and errors."""
 
     def __init__(self) -> None:
         self.train: list[tuple[float, ...]] = []
@@ -82,7 +82,7 @@ class Weights:
             else:
                 param[...] = array
 
-    def fetch(self) -> Array:
+    def read(self) -> Array:
         """Return the one array, with what they are now."""
         np.concatenate([each.reshape(-1) for each in self.get()], out=self.array)
         return self.array
@@ -97,25 +97,25 @@ class Weights:
 class Session:
     """One rank's part of a training; every rank begins with the parameters of rank 0."""
 
-    def __init__(self, model: Any, rule: Chosen, *, shards: bool) -> None:
-        """Take part; `shards`: each rank's model has batches of its own."""
+    def __init__(self, model: Any, rule: RuleSpec, *, shards: bool) -> None:
+        """Join the training; `shards`: each rank's model shards its data itself."""
         self._model, self._shards = model, shards
         self._rank, self._ranks = rank(), ranks()
         self.weights = Weights(model.params)
         self.weights.set(broadcast(self.weights.get()))
         self._recorder = Recorder()
-        self._begun = self._own = 0  # batches before this epoch; this rank's of it
-        self._apart: Apart | None = None
+        self._begun = self._rank_batches = 0  # batches before this epoch; this rank's of it
+        self._asynchronous: AsynchronousRank | None = None
         if rule.asynchronous and self._ranks > 1:
             if self.weights.array.dtype != np.float32:
-                said = f"{rule.name} exchanges float32, and params are {self.weights.array.dtype}"
-                raise QuestionError(said, "make them float32, or choose BSP")
-            from gpumap.training.mpi_asynchronous import Apart
-            from gpumap.training.steps import Course
+                text = f"{rule.name} exchanges float32, and params are {self.weights.array.dtype}"
+                raise QuestionError(text, "make them float32, or choose BSP")
+            from gpumap.training.mpi_asynchronous import AsynchronousRank
+            from gpumap.training.steps import Config
 
-            nothing = cast("Any", None)  # a course of no task: the model has its own data
-            course = Course(nothing, nothing, rule, (1,) * self._ranks, 0.0)
-            self._apart = Apart(course, load().COMM_WORLD, self)
+            nothing = cast("Any", None)  # no network: the model has its data
+            config = Config(nothing, nothing, rule, (1,) * self._ranks, 0.0)
+            self._asynchronous = AsynchronousRank(config, load().COMM_WORLD, self)
 
     def room(self) -> Array:
         """Return room for the parameters of another rank."""
@@ -124,22 +124,22 @@ class Session:
     def epoch(self, number: int) -> dict[str, float | None]:
         """Train and validate an epoch; return losses and errors, the means over all batches."""
         model, recorder = self._model, self._recorder
-        model.epoch, self._own = number, 0
+        model.epoch, self._rank_batches = number, 0
         self._reset("train")
         steps = ceil(self._batches / self._ranks)
-        if self._apart is not None:
-            self._apart.run(steps, self._take, lambda _: None)
-        for step in range(0 if self._apart is not None else steps):
+        if self._asynchronous is not None:
+            self._asynchronous.run(steps, self._take, lambda _: None)
+        for step in range(0 if self._asynchronous is not None else steps):
             taken = self._take(self._begun + step * self._ranks + self._rank)
             self.weights.set(average(self.weights.get(), float(taken)))
         self._begun += steps * self._ranks
-        own = [array.copy() for array in self.weights.get()]
+        parameters = [array.copy() for array in self.weights.get()]
         self.weights.set(self.trained())
         self._reset("val")
         first, step = (0, 1) if self._shards else (self._rank, self._ranks)
         for count in range(first, int(model.data.n_batch_val), step):
             model.val_iter(count, recorder)
-        self.weights.set(own)
+        self.weights.set(parameters)
         model.adjust_hyperp(number)
         loss, error = _means(recorder.train, 2)
         val_loss, val_error, top5 = _means(recorder.val, 3)
@@ -154,15 +154,15 @@ class Session:
         }
 
     def trained(self) -> list[Array]:
-        """Return the parameters that all ranks have come to; by EASGD those of the center."""
-        if self._apart is None:
+        """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
+        if self._asynchronous is None:
             return [array.copy() for array in self.weights.get()]
-        found = self._apart.parameters()
-        own = self.weights.fetch().copy()
-        (self.weights.array[:],) = broadcast([own if self._rank else found])
+        result = self._asynchronous.parameters()
+        parameters = self.weights.read().copy()
+        (self.weights.array[:],) = broadcast([parameters if self._rank else result])
         self.weights.put()
         trained = [array.copy() for array in self.weights.get()]
-        self.weights.array[:] = own
+        self.weights.array[:] = parameters
         self.weights.put()
         return trained
 
@@ -172,13 +172,13 @@ class Session:
         return int(self._model.data.n_batch_train) * (self._ranks if self._shards else 1)
 
     def _take(self, place: int) -> bool:
-        """Train on the batch at a place; return whether the epoch has one there."""
+        """Train on the batch at a position; return whether the epoch has one there."""
         place -= self._begun
         if place >= self._batches:
             return False
-        count = self._own % int(self._model.data.n_batch_train) if self._shards else place
+        count = self._rank_batches % int(self._model.data.n_batch_train) if self._shards else place
         self._model.train_iter(count, self._recorder)
-        self._own += 1
+        self._rank_batches += 1
         return True
 
     def _reset(self, mode: str) -> None:
@@ -186,8 +186,8 @@ class Session:
             self._model.reset_iter(mode)
 
 
-def train(rule: Chosen, modelfile: str, modelclass: str, path: Path | None = None) -> list[Any]:
-    """Train a ModelClass for its epochs, on every rank; return what each epoch came to.
+def train(rule: RuleSpec, modelfile: str, modelclass: str, path: Path | None = None) -> list[Any]:
+    """Train a ModelClass for its epochs, on every rank; return the results of each epoch.
 
     Args:
         rule: bsp, easgd or gosgd.
@@ -199,32 +199,32 @@ def train(rule: Chosen, modelfile: str, modelclass: str, path: Path | None = Non
         QuestionError: it cannot be loaded, or lacks something.
     """
     model, shards = _made(modelfile, modelclass)
-    session, found = Session(model, rule, shards=shards), []
+    session, epochs = Session(model, rule, shards=shards), []
     for number in range(int(getattr(model, "n_epochs", 1))):
-        found.append(session.epoch(number))
+        epochs.append(session.epoch(number))
         if not rank():
-            said = (f"{key} {value:.4g}" for key, value in found[-1].items() if value is not None)
-            sys.stdout.write(f"{', '.join(said)}\n")
+            text = (f"{key} {value:.4g}" for key, value in epochs[-1].items() if value is not None)
+            sys.stdout.write(f"{', '.join(text)}\n")
             sys.stdout.flush()
     if path is not None:
         checkpoint(path, session.trained())
     model.cleanup()
-    return found
+    return epochs
 
 
 def _made(modelfile: str, modelclass: str) -> tuple[Any, bool]:
     """Return a model, and whether it was given its rank."""
     try:
-        found = getattr(import_module(modelfile), modelclass)
+        model_class = getattr(import_module(modelfile), modelclass)
     except (ImportError, AttributeError) as error:
         fix = f"start it in the folder of {modelfile.replace('.', '/')}.py"
         raise QuestionError(f"{modelfile}.{modelclass} cannot be loaded: {error}", fix) from error
-    lacking = [name for name in _METHODS if not callable(getattr(found, name, None))]
+    lacking = [name for name in _METHODS if not callable(getattr(model_class, name, None))]
     if lacking:
         raise QuestionError(f"{modelfile}.{modelclass} has no {', no '.join(lacking)}", _HAS)
-    shards = bool(inspect.signature(found).parameters)
+    shards = bool(inspect.signature(model_class).parameters)
     config = {"rank": rank(), "size": ranks(), "verbose": not rank()}
-    model = found(config) if shards else found()
+    model = model_class(config) if shards else model_class()
     if not hasattr(model, "params") and hasattr(model, "build_model"):
         model.build_model()
     lacking = [name for name in ("params", "data") if not hasattr(model, name)]
@@ -235,27 +235,27 @@ def _made(modelfile: str, modelclass: str) -> tuple[Any, bool]:
     return model, shards
 
 
-def _means(told: Sequence[tuple[float, ...]], columns: int) -> list[float | None]:
-    """Return the mean of each column over what all ranks were told; None where that is nothing."""
-    rows = np.array(told, np.float64).reshape(-1, columns)
+def _means(reported: Sequence[tuple[float, ...]], columns: int) -> list[float | None]:
+    """Return the mean of each column over the rows of all ranks; None without rows."""
+    rows = np.array(reported, np.float64).reshape(-1, columns)
     (sums,) = average([np.append(rows.sum(axis=0), len(rows))])
     return [float(each / sums[-1]) if sums[-1] else None for each in sums[:-1]]
 
 
-def main(words: Sequence[str]) -> int:
-    """Be a rank: rule, module, class, and the files of the epochs and of the parameters."""
-    rule, modelfile, modelclass, *files = words
+def main(arguments: Sequence[str]) -> int:
+    """Run a rank: rule, module, class, and the files of the epochs and of the parameters."""
+    rule, modelfile, modelclass, *files = arguments
     epochs, path = files or ("", "")
     try:
-        found = train(
-            Chosen(**json.loads(rule)), modelfile, modelclass, Path(path) if path else None
+        results = train(
+            RuleSpec(**json.loads(rule)), modelfile, modelclass, Path(path) if path else None
         )
     except GpumapError as error:
         if not rank():
             sys.stderr.write(written((f"error: {error}", f"  fix: {error.diagnostics[0].hint}")))
         return int(error.exit_code)
     if epochs and not rank():
-        Path(epochs).write_text(json.dumps(found), encoding="utf-8")
+        Path(epochs).write_text(json.dumps(results), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""EASGD and GOSGD between processes, each at its own pace (`gpumap.training.asynchronous`).
+"""Asynchronous EASGD and GOSGD between processes (`gpumap.training.asynchronous`).
 
-A thread of rank 0 serves whoever comes: it hands out examples, a few steps' worth at a time, and
-lets a rank meet the center. Before that it answers, so that waiting is not booked as
+A thread of rank 0 is the server: it hands out examples, a few steps' worth at a time, and
+exchanges the center with a rank. Before that it answers, so that waiting is not booked as
 moving the parameters. Gossip is sent without waiting, and blended in before the first step that
 finds it there; when all steps are taken, each rank learns how many messages are still to come.
 """
@@ -23,56 +23,58 @@ from gpumap.training.steps import Account
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumap.training.steps import Course
+    from gpumap.training.steps import Config
 
-_ASK, _ANSWER, _CENTER, _GOSSIP = 11, 12, 13, 14  # tags
-_MEET = 0  # asks for the center; any other number asks for so many steps
-_REST = 1e-4  # seconds between two looks for a rank that asks
-_TAKEN = 5e-3  # seconds that a rank's steps should last, before it asks for more
+_REQUEST, _ANSWER, _CENTER, _GOSSIP = 11, 12, 13, 14  # tags
+_CENTER_REQUEST = 0  # requests the center; any other number requests so many steps
+_REST = 1e-4  # seconds between two polls for a request
+_TAKEN = 5e-3  # seconds that the steps of one request should last
 _HEAD = 16  # bytes of a message before its parameters: weight, and examples taken when it was sent
-_UNDER_WAY = 2  # messages of a rank that others have not taken: it sends no more, a rank may hang
+_UNDER_WAY = (
+    2  # sends of a rank that are not received yet: at this many it stops, as a rank may hang
+)
 
 
 class Member(Protocol):
-    """What a rank trains: its parameters, and room for those of another rank."""
+    """Parameters of a rank, and a receive buffer for those of another rank."""
 
-    weights: Any  # of a buffer: its `array` on the host, `fetch` and `put`
+    weights: Any  # of a buffer: its `array` on the host, `read` and `put`
 
     def room(self) -> Array:
         """Return an array for the parameters that another rank sends."""
 
 
-class Apart:
+class AsynchronousRank:
     """One rank's part of an asynchronous training."""
 
-    def __init__(self, course: Course, comm: Any, team: Member) -> None:
+    def __init__(self, config: Config, comm: Any, group: Member) -> None:
         """Take memory; every rank of `comm` trains."""
-        self._course, self._comm, self._team = course, comm, team
+        self._config, self._comm, self._group = config, comm, group
         self._rank = int(comm.Get_rank())
-        self._elastic = course.rule.kind == "easgd"
-        self._supply = Supply(course)  # rank 0's
+        self._elastic = config.rule.kind == "easgd"
+        self._supply = Supply(config)  # rank 0's
         self._lock = threading.Lock()  # of rank 0's center
         self.center: Array | None = None
         if self._elastic and not self._rank:
-            self.center = np.empty_like(team.weights.array)
-        self._came = np.empty(0 if self._elastic else _HEAD + team.weights.array.nbytes, np.uint8)
+            self.center = np.empty_like(group.weights.array)
+        self._inbox = np.empty(0 if self._elastic else _HEAD + group.weights.array.nbytes, np.uint8)
         self._sending: deque[tuple[Any, Array]] = deque()
         self.account = Account()
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew, with the parameters that the worker has now."""
-        count = self._course.workers
+        """Reset, with the current parameters of the worker."""
+        count = self._config.workers
         self._steps, self._first, self._pace = 0, 0, _TAKEN
         self.weight = 1.0 / count
-        self._random = gossip(self._course.seed, self._rank)
+        self._random = gossip(self._config.seed, self._rank)
         self._supply.begin()
-        self._meetings, self._met = 0, [0] * count  # of all, and when each rank's last one was
+        self._exchanges, self._last = 0, [0] * count  # of all; at each rank's last one
         if self.center is not None:
-            self.center[:] = self._team.weights.fetch()
+            self.center[:] = self._group.weights.read()
 
     def run(self, steps: int, take: Callable[[int], object], spend: Callable[[str], None]) -> None:
-        """Take this rank's share of so many steps of all; end when all is blended in.
+        """Take this rank's share of `steps` steps; return when all messages are blended in.
 
         Args:
             steps: of all workers.
@@ -80,7 +82,7 @@ class Apart:
             spend: account the time since its last call to a phase.
         """
         self._supply.extend(steps)
-        self._sent = np.zeros(self._course.workers, np.int64)
+        self._sent = np.zeros(self._config.workers, np.int64)
         self._blended = 0
         with self._serving():
             self._work(take, spend)
@@ -92,15 +94,15 @@ class Apart:
         """Return the center, or by gosgd the mean by weight; on rank 0, to which all ranks come."""
         if self._elastic:
             return np.empty(0, np.float32) if self.center is None else self.center.copy()
-        own = self._team.weights.fetch() * np.float32(self.weight)
-        mean: Array = np.empty_like(own)
-        self._comm.Reduce(own, mean)
+        weighted = self._group.weights.read() * np.float32(self.weight)
+        mean: Array = np.empty_like(weighted)
+        self._comm.Reduce(weighted, mean)
         return mean
 
     def _work(self, take: Callable[[int], object], spend: Callable[[str], None]) -> None:
-        rule, each = self._course.rule, self._course.counts[self._rank]
+        rule, each = self._config.rule, self._config.counts[self._rank]
         while True:
-            self._first, steps = self._ask(max(int(_TAKEN / self._pace), 1))
+            self._first, steps = self._request_steps(max(int(_TAKEN / self._pace), 1))
             spend("sync")
             if not steps:
                 return
@@ -116,21 +118,21 @@ class Apart:
                     self._push()
                     spend("comm")
                 elif self._steps % rule.tau == 0:
-                    self._meet(spend)
+                    self._exchange_center(spend)
             self._pace = max((time.perf_counter() - began) / steps, 1e-9)
 
-    def _ask(self, wanted: int) -> tuple[int, int]:
+    def _request_steps(self, steps: int) -> tuple[int, int]:
         """Return the first example of this rank's next steps, and how many steps."""
         if not self._rank:
-            return self._supply.take(0, wanted)
-        self._comm.Send(np.array([wanted], np.int64), 0, _ASK)
+            return self._supply.take(0, steps)
+        self._comm.Send(np.array([steps], np.int64), 0, _REQUEST)
         answer = np.empty(2, np.int64)
         self._comm.Recv(answer, 0, _ANSWER)
         return int(answer[0]), int(answer[1])
 
     @contextmanager
     def _serving(self) -> Iterator[None]:
-        """Let a thread of rank 0 serve the others until they have no more to do."""
+        """Run the server thread of rank 0 until no rank has steps left."""
         failure: list[BaseException] = []
 
         def serve() -> None:
@@ -150,49 +152,49 @@ class Apart:
 
     def _serve(self) -> None:
         comm, mpi = self._comm, load()
-        left, status, asked = comm.Get_size() - 1, mpi.Status(), np.empty(1, np.int64)
+        left, status, request = comm.Get_size() - 1, mpi.Status(), np.empty(1, np.int64)
         while left:
-            if not comm.Iprobe(mpi.ANY_SOURCE, _ASK, status):
+            if not comm.Iprobe(mpi.ANY_SOURCE, _REQUEST, status):
                 time.sleep(_REST)
                 continue
             rank = status.Get_source()
-            comm.Recv(asked, rank, _ASK)
-            if asked[0] == _MEET:
-                self._let_meet(rank)
+            comm.Recv(request, rank, _REQUEST)
+            if request[0] == _CENTER_REQUEST:
+                self._serve_center(rank)
                 continue
-            first, steps = self._supply.take(rank, int(asked[0]))
+            first, steps = self._supply.take(rank, int(request[0]))
             comm.Send(np.array([first, steps], np.int64), rank, _ANSWER)
             left -= not steps
 
-    def _let_meet(self, rank: int) -> None:
-        """Let a rank meet the center, which rank 0 has."""
+    def _serve_center(self, rank: int) -> None:
+        """Serve a rank's exchange with the center, which rank 0 has."""
         assert self.center is not None  # this is rank 0, by easgd
-        came = self._team.room()
+        received = self._group.room()
         with self._lock:
             self._comm.Send(np.array([self._missed(rank), 0], np.int64), rank, _ANSWER)
-            self._comm.Recv(came, rank, _CENTER)
-            training.elastic(came, self.center, self._course.rule.alpha)
-            self._comm.Send(came, rank, _CENTER)
+            self._comm.Recv(received, rank, _CENTER)
+            training.elastic(received, self.center, self._config.rule.alpha)
+            self._comm.Send(received, rank, _CENTER)
 
     def _missed(self, rank: int) -> int:
-        """Count a meeting; return those of others since this rank's last one."""
-        missed = self._meetings - self._met[rank]
-        self._meetings += 1
-        self._met[rank] = self._meetings
+        """Count a center exchange; return those of others since this rank's last one."""
+        missed = self._exchanges - self._last[rank]
+        self._exchanges += 1
+        self._last[rank] = self._exchanges
         return missed
 
-    def _meet(self, spend: Callable[[str], None]) -> None:
-        """Meet the center: `sync` until it is this rank's turn, `comm` from there on."""
-        weights = self._team.weights
-        array = weights.fetch()
+    def _exchange_center(self, spend: Callable[[str], None]) -> None:
+        """Exchange with the center: `sync` until the server answers, `comm` from there on."""
+        weights = self._group.weights
+        array = weights.read()
         if self.center is not None:
             with self._lock:
                 spend("sync")
                 missed = self._missed(0)
-                training.elastic(array, self.center, self._course.rule.alpha)
+                training.elastic(array, self.center, self._config.rule.alpha)
         else:
             answer = np.empty(2, np.int64)
-            self._comm.Send(np.array([_MEET], np.int64), 0, _ASK)
+            self._comm.Send(np.array([_CENTER_REQUEST], np.int64), 0, _REQUEST)
             self._comm.Recv(answer, 0, _ANSWER)
             spend("sync")
             self._comm.Send(array, 0, _CENTER)
@@ -203,36 +205,36 @@ class Apart:
         self.account.exchanged(missed)
 
     def _push(self) -> None:
-        """Send this rank's parameters to another one, now and then; wait for nothing."""
+        """Send this rank's parameters to a random other one, with probability p; do not wait."""
         while self._sending and self._sending[0][0].Test():
             self._sending.popleft()
-        chance, workers = self._course.rule.chance, self._course.workers
+        chance, workers = self._config.rule.chance, self._config.workers
         to = receiver(self._random, chance, self._rank, workers)
         if to is None or len(self._sending) >= _UNDER_WAY:
             return
         self.weight /= 2
-        message = np.empty(self._came.size, np.uint8)
+        message = np.empty(self._inbox.size, np.uint8)
         message[:_HEAD] = np.array([self.weight, self._first]).view(np.uint8)
-        message[_HEAD:].view(np.float32)[:] = self._team.weights.fetch()
+        message[_HEAD:].view(np.float32)[:] = self._group.weights.read()
         self._sending.append((self._comm.Isend(message, to, _GOSSIP), message))
         self._sent[to] += 1
 
     def _blend_all(self) -> None:
-        """Blend in the messages that are there."""
+        """Blend in the messages that have arrived."""
         while self._comm.Iprobe(tag=_GOSSIP):
             self._blend()
 
     def _blend(self) -> None:
-        """Take in a message, and blend it in."""
-        self._comm.Recv(self._came, tag=_GOSSIP)
-        weight, sent = self._came[:_HEAD].view(np.float64).tolist()
+        """Receive a message, and blend it in."""
+        self._comm.Recv(self._inbox, tag=_GOSSIP)
+        weight, sent = self._inbox[:_HEAD].view(np.float64).tolist()
         self.weight += weight
-        weights = self._team.weights
-        came = self._came[_HEAD:].view(np.float32)
-        training.blend(weights.fetch(), came, weight / self.weight)
+        weights = self._group.weights
+        received = self._inbox[_HEAD:].view(np.float32)
+        training.blend(weights.read(), received, weight / self.weight)
         weights.put()
         self._blended += 1
-        each = self._course.counts[self._rank]
+        each = self._config.counts[self._rank]
         self.account.exchanged(max(self._first - sent, 0) / each)
 
     def _end(self, spend: Callable[[str], None]) -> int:

@@ -4,7 +4,8 @@ All ranks run the same command line, so that a `Spec` of a few words is enough f
 know its part. A rank waits for its device after every phase; what a phase takes is its own time.
 
 A core's array is the host's own and is exchanged in place; arrays of other devices come to the host
-and go back. Every rank exchanges in the same order, so that each message has a receiver.
+and go back. Every rank does the exchanges of a step in the same order, so that each message has a
+receiver that waits for it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.kernels import training
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
-from gpumap.training.mpi_asynchronous import Apart
+from gpumap.training.mpi_asynchronous import AsynchronousRank
 from gpumap.training.steps import PHASES
-from gpumap.training.workers import Mean, Meet, Push, partners
+from gpumap.training.workers import Elastic, Mean, Push, partners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,21 +39,21 @@ if TYPE_CHECKING:
     from gpumap.training.workers import Exchange, Worker
 
 
-class Trainings:
-    """What makes this rank's part of each training of a command; they share one worker."""
+class TrainingFactory:
+    """Factory of this rank's part of each training; all share one worker."""
 
     def __init__(self, params: Params) -> None:
         self._params = params
         self._worker: Worker | None = None
 
     def begin(self) -> None:
-        """Let go of what the trainings before have taken."""
+        """Release the worker of earlier trainings."""
         self._worker = None
 
     def make(self, spec: Spec, comm: Any, session: Session) -> RankTraining:
-        """Return this rank's part; every rank comes here, also one that is not needed."""
+        """Return this rank's part; collective, also for ranks that are not needed."""
         job = job_of(self._params, spec)
-        needed = comm.Get_rank() < job.course.workers
+        needed = comm.Get_rank() < job.config.workers
         part = comm.Split(0 if needed else 1, comm.Get_rank())
         if needed and self._worker is None:
             self._worker = job.worker(spec.names[comm.Get_rank()], session)
@@ -60,40 +61,40 @@ class Trainings:
 
 
 class RankTraining:
-    """One rank's part of a training; without a worker it only looks on."""
+    """One rank's part of a training; without a worker it does nothing."""
 
     def __init__(self, job: Job, comm: Any, worker: Worker | None) -> None:
-        self._job, self._course, self._comm, self._worker = job, job.course, comm, worker
+        self._job, self._config, self._comm, self._worker = job, job.config, comm, worker
         self._rank = int(comm.Get_rank())
-        self._team = None if worker is None else MpiTeam(comm, worker, job.algorithm)
-        if self._team is not None and job.spec.whole:
-            self._team.prepare(steps.course_exchanges(job.course))
-        self._apart: Apart | None = None
-        if self._team is not None and job.asynchronous:
-            self._apart = Apart(job.course, comm, self._team)
-        self._rule = job.course.rule.of(job.course.workers, job.course.seed)
+        self._group = None if worker is None else MpiGroup(comm, worker, job.algorithm)
+        if self._group is not None and job.spec.whole:
+            self._group.prepare(steps.config_exchanges(job.config))
+        self._asynchronous: AsynchronousRank | None = None
+        if self._group is not None and job.asynchronous:
+            self._asynchronous = AsynchronousRank(job.config, comm, self._group)
+        self._rule = job.config.rule.of(job.config.workers, job.config.seed)
         self._step = 0
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._since = 0.0
-        self._inputs = steps.Inputs(job.course)
+        self._inputs = steps.Inputs(job.config)
         self._failure: GpumapError | None = None
 
     def poison(self) -> None:
-        """Begin anew, with the parameters of rank 0."""
-        if self._team is not None:
-            self._rule = self._course.rule.of(self._course.workers, self._course.seed)
-            self._team.begin(self._job.initial)
+        """Reset to the parameters of rank 0."""
+        if self._group is not None:
+            self._rule = self._config.rule.of(self._config.workers, self._config.seed)
+            self._group.begin(self._job.initial)
             self._step = 0
-            if self._apart is not None:
-                self._apart.begin()
+            if self._asynchronous is not None:
+                self._asynchronous.begin()
 
     def record(self) -> None:
-        """Tell phases of what is run from now on."""
+        """Reset the phase times."""
         self._spent = dict.fromkeys(PHASES, 0.0)
 
     def phases(self) -> tuple[Mapping[str, float], Account | None] | None:
         """Return the seconds of this rank in each phase, and how stale its exchanges were."""
-        account = None if self._apart is None else self._apart.account
+        account = None if self._asynchronous is None else self._asynchronous.account
         return None if self._worker is None else (dict(self._spent), account)
 
     def run(self, rounds: int) -> None:
@@ -101,16 +102,16 @@ class RankTraining:
         if self._worker is None:
             return
         self._since = time.perf_counter()
-        if self._apart is not None:
-            self._apart.run(rounds, self._step_at, self._spend)
-        for _ in range(0 if self._apart is not None else rounds):
+        if self._asynchronous is not None:
+            self._asynchronous.run(rounds, self._step_at, self._spend)
+        for _ in range(0 if self._asynchronous is not None else rounds):
             self._take()
             self._step += 1
         self._comm.Barrier()
         self._spend("sync")
 
     def check(self) -> tuple[Check, str] | None:
-        """Return whether this rank's gradient is right, and a digest of what it has of all.
+        """Check this rank's gradient and exchange; return a digest of the exchanged array.
 
         Raises:
             Diverged: what it trains is no longer a number.
@@ -119,42 +120,42 @@ class RankTraining:
         worker = self._worker
         if worker is None:
             return None
-        steps.look(worker)
+        steps.note_divergence(worker)
         failure, self._failure = self._failure, None
         if worker.diverged and self._job.spec.whole:
             failure = failure or steps.diverged(str(worker.session.device.ref))
         failed = self._comm.allreduce(int(failure is not None))
         if failure is not None:
             raise failure
-        if failed:  # another one says it
+        if failed:  # another rank reports it
             return judged(steps.METHOD, 0.0), ""
         self.poison()
-        alone = steps.checked(self._course, self._rank, worker, self._job.initial)
-        if not (self._job.spec.whole and self._course.together):
-            return alone, ""
-        found, wanted = self._exchanged(worker)
-        return worse(alone, steps.same([found], wanted)), hashlib.sha256(
-            found.tobytes()
+        gradient = steps.checked(self._config, self._rank, worker, self._job.initial)
+        if not (self._job.spec.whole and self._config.synchronous):
+            return gradient, ""
+        actual, expected = self._exchanged(worker)
+        return worse(gradient, steps.same([actual], expected)), hashlib.sha256(
+            actual.tobytes()
         ).hexdigest()
 
     def parameters(self) -> Array | None:
-        """Return what was trained, on rank 0 alone.
+        """Return the trained parameters, on rank 0 only.
 
         Raises:
             Diverged: it is not a number.
         """
-        if self._team is None or self._worker is None:
+        if self._group is None or self._worker is None:
             return None
-        found: Array = (self._apart or self._team).parameters()
+        result: Array = (self._asynchronous or self._group).parameters()
         if self._rank:
             return None
-        if not steps.finite(found):
+        if not steps.finite(result):
             raise steps.diverged(str(self._worker.session.device.ref))
-        return found
+        return result
 
     def _take(self) -> None:
-        """Take a step with all others; it may be a gradient alone."""
-        first = self._course.first(self._step, self._rank)
+        """Take a synchronous step, or only compute its gradient."""
+        first = self._config.first(self._step, self._rank)
         if not self._job.spec.whole:
             self._compute(first)
             return
@@ -162,15 +163,15 @@ class RankTraining:
         self._exchange(self._rule.after(self._step))
 
     def _step_at(self, first: int, before: Sequence[Exchange] = ()) -> None:
-        """Take a step on the examples from the place `first` on; `before` the update, exchange."""
+        """Take a step on the examples from position `first` on; `before` the update, exchange."""
         worker = self._compute(first)
         self._exchange(before)
-        worker.update(self._course.rate_at(first // self._course.batch))
+        worker.update(self._config.rate_at(first // self._config.batch))
         worker.session.synchronize()
         self._spend("update")
 
     def _compute(self, first: int) -> Worker:
-        """Compute the gradient of the examples from the place `first` on; return who did."""
+        """Compute the gradient of the examples from position `first` on; return the worker."""
         worker = self._worker
         assert worker is not None  # it runs
         x, y = self._inputs.at(first, self._rank)
@@ -179,24 +180,24 @@ class RankTraining:
         worker.session.synchronize()
         self._spend("transfer")
         try:
-            worker.model.compute(self._course.share(self._rank))
-        except GpumapError as error:  # the others wait in the exchange: it is told behind it
+            worker.model.compute(self._config.share(self._rank))
+        except GpumapError as error:  # the others wait in the exchange: report it afterwards
             self._failure = self._failure or error
         worker.session.synchronize()
         self._spend("compute")
         return worker
 
-    def _exchange(self, wanted: Sequence[Exchange]) -> None:
-        assert self._team is not None  # it has a worker
-        for one in wanted:
-            self._meet(partners(one, self._course.workers))
+    def _exchange(self, requested: Sequence[Exchange]) -> None:
+        assert self._group is not None  # it has a worker
+        for one in requested:
+            self._wait_for(partners(one, self._config.workers))
             self._spend("sync")
-            self._team.exchange(one, self._course.shares)
+            self._group.exchange(one, self._config.shares)
             self._spend("comm")
 
-    def _meet(self, ranks: Sequence[int]) -> None:
-        """Wait until all who take part have come, if this rank is one of them."""
-        if len(ranks) == self._course.workers:
+    def _wait_for(self, ranks: Sequence[int]) -> None:
+        """Wait for all ranks of an exchange, if this rank is one of them."""
+        if len(ranks) == self._config.workers:
             self._comm.Barrier()
             return
         others = [rank for rank in ranks if rank != self._rank]
@@ -210,17 +211,17 @@ class RankTraining:
         self._since = now
 
     def _exchanged(self, worker: Worker) -> tuple[Array, Array]:
-        """Return what this rank has after the mean, and what all should have."""
-        course, team = self._course, self._team
-        assert team is not None  # it has a worker
-        gradients = course.rule.average == "gradients"
-        wanted = np.array(self._job.initial)
+        """Return this rank's mean, and the expected one."""
+        config, group = self._config, self._group
+        assert group is not None  # it has a worker
+        gradients = config.rule.average == "gradients"
+        expected = np.array(self._job.initial)
         if gradients:
-            worker.model.load(*course.probe(self._rank))
-            worker.model.compute(1.0 / course.probes)
-            self._comm.Allreduce(steps.fetched(worker, "gradient"), wanted)
-        team.exchange(Mean(course.rule.average), course.shares)
-        return steps.fetched(worker, "gradient" if gradients else "weights"), wanted
+            worker.model.load(*config.probe(self._rank))
+            worker.model.compute(1.0 / config.probes)
+            self._comm.Allreduce(steps.read(worker, "gradient"), expected)
+        group.exchange(Mean(config.rule.average), config.shares)
+        return steps.read(worker, "gradient" if gradients else "weights"), expected
 
 
 class MpiTraining(steps.Training):
@@ -230,50 +231,50 @@ class MpiTraining(steps.Training):
         self._ranks, self._number, self.account = ranks, number, account
 
     def poison(self) -> None:
-        """Begin anew."""
-        self._ranks.tell("poison", self._number)
+        """Reset to the initial parameters."""
+        self._ranks.call("poison", self._number)
 
     def run(self, steps: int) -> None:
         """Take steps."""
-        self._ranks.tell("run", self._number, steps)
+        self._ranks.call("run", self._number, steps)
 
     def record(self) -> None:
-        """Tell phases of what is run from now on."""
-        self._ranks.tell("ask", self._number, "record")
+        """Reset the phase times."""
+        self._ranks.call("query", self._number, "record")
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""
-        answers = [one for one in self._asked("phases") if one is not None]
-        found, accounts = zip(*answers, strict=True)
+        answers = [one for one in self._gather_results("phases") if one is not None]
+        result, accounts = zip(*answers, strict=True)
         if self.account is not None:
             self.account.sum_up(accounts)
-        return {phase: sum(one[phase] for one in found) / len(found) for phase in PHASES}
+        return {phase: sum(one[phase] for one in result) / len(result) for phase in PHASES}
 
     def spent(self) -> Sequence[float]:
         """Return the seconds that each rank has computed since `record`."""
-        return [one[0]["compute"] for one in self._asked("phases") if one is not None]
+        return [one[0]["compute"] for one in self._gather_results("phases") if one is not None]
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks; raises Diverged, by the name of the rank."""
-        found = [one for one in self._asked("check") if one is not None]
-        worst: Check = reduce(worse, (check for check, _ in found))
-        if len({digest for _, digest in found}) > 1:
+        result = [one for one in self._gather_results("check") if one is not None]
+        worst: Check = reduce(worse, (check for check, _ in result))
+        if len({digest for _, digest in result}) > 1:
             return judged(steps.METHOD, float("inf"))
         return worst
 
     def parameters(self) -> Array:
-        """Return what was trained; raises Diverged, by the name of the rank."""
-        return cast("Array", self._asked("parameters")[0])
+        """Return the trained parameters; raises Diverged, by the name of the rank."""
+        return cast("Array", self._gather_results("parameters")[0])
 
-    def _asked(self, what: str) -> list[Any]:
-        """Return what each rank answers; raises what the first one says that failed."""
-        answers = self._ranks.tell("ask", self._number, what)
-        for seat, (problem, _) in zip(self._ranks.seats, answers, strict=True):
+    def _gather_results(self, what: str) -> list[Any]:
+        """Return the answers of all ranks; raise the error of the first that failed."""
+        answers = self._ranks.call("query", self._number, what)
+        for info, (problem, _) in zip(self._ranks.table, answers, strict=True):
             if problem is not None:
                 code, text, hint = problem
                 kind = Diverged if code == Diverged.code else DeviceError
-                raise kind(f"{seat.words}: {text}", hint)
-        return [found for _, found in answers]
+                raise kind(f"{info.label}: {text}", hint)
+        return [result for _, result in answers]
 
 
 class MpiWorkers:
@@ -284,9 +285,9 @@ class MpiWorkers:
     def __init__(self, ranks: MpiRanks) -> None:
         self._ranks = ranks
 
-    def beside(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return those whose memory is this machine's."""
-        return self._ranks.beside(bindings)
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
+        return self._ranks.local_bindings(bindings)
 
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:  # noqa: ARG002 - the contract's
         """Return None: a device that cannot train says so when its memory is taken."""
@@ -306,144 +307,144 @@ class MpiWorkers:
         return work
 
 
-class Landing:
-    """A buffer's elements on the host: its own, where that is the device, else a copy."""
+class HostStaging:
+    """Host staging buffer: the buffer itself on a host device, else a copy."""
 
     def __init__(self, buffer: Buffer) -> None:
         """Take host memory, if it takes any; raises MemoryError."""
         self._buffer, self._session = buffer, buffer.session
-        self._own = self._session.device.backend == "numpy"
-        self.array: Array = buffer.native if self._own else np.empty(buffer.shape, np.float32)
+        self._on_host = self._session.device.backend == "numpy"
+        self.array: Array = buffer.native if self._on_host else np.empty(buffer.shape, np.float32)
 
-    def fetch(self) -> Array:
-        """Return the elements as they are now; waits for the device."""
-        if not self._own:
+    def read(self) -> Array:
+        """Copy the elements to the host and return them; waits for the device."""
+        if not self._on_host:
             self._session.download(self._buffer, self.array)
         self._session.synchronize()
         return self.array
 
     def put(self) -> None:
-        """Bring the elements back; waits, so that they may be written again."""
-        if not self._own:
+        """Copy the elements back; waits, so that they may be written again."""
+        if not self._on_host:
             self._session.upload(self.array, self._buffer)
             self._session.synchronize()
 
 
-class MpiTeam:
-    """One rank of a team."""
+class MpiGroup:
+    """One rank of a worker group."""
 
     def __init__(self, comm: Any, worker: Worker, algorithm: str) -> None:
-        """Take part in `comm`, of the ranks that train."""
+        """Join `comm`, of the ranks that train."""
         self._comm, self._worker, self._algorithm = comm, worker, algorithm
         self._rank = int(comm.Get_rank())
-        self.weights = Landing(worker.model.weights)
-        self._gradient = Landing(worker.model.gradient)
+        self.weights = HostStaging(worker.model.weights)
+        self._gradient = HostStaging(worker.model.gradient)
         self._sums: dict[str, MpiExchange | NativeExchange] = {}
         self._room: Array | None = None
-        self._centre: Array | None = None
+        self._center: Array | None = None
 
     def begin(self, parameters: Array) -> None:
-        """Begin with the parameters of rank 0, whatever is given here; nothing is remembered.
+        """Reset to the parameters of rank 0.
 
         Raises:
-            DeviceError: what came is not what rank 0 has sent.
+            DeviceError: the received parameters are not those that rank 0 has sent.
         """
         given = np.array(parameters, np.float32)
         sent = self._comm.bcast(_digest(given))
         self._comm.Bcast(given)
-        came = _digest(given) == sent
-        if self._comm.allreduce(int(came)) != self._comm.Get_size():
-            here = "here" if not came else "on another rank"
+        received = _digest(given) == sent
+        if self._comm.allreduce(int(received)) != self._comm.Get_size():
+            here = "here" if not received else "on another rank"
             raise DeviceError(f"the first parameters came {here} as others than rank 0 has sent")
         self._worker.model.put(given)
         self._worker.session.synchronize()
         self._worker.optimizer.reset()
-        if self._centre is not None:
-            self._centre[:] = given
+        if self._center is not None:
+            self._center[:] = given
 
-    def prepare(self, wanted: Sequence[Exchange]) -> None:
+    def prepare(self, requested: Sequence[Exchange]) -> None:
         """Take the memory that exchanges need; raises MemoryError."""
-        for one in wanted:
+        for one in requested:
             if isinstance(one, Mean):
                 self._sum(one)
-            elif isinstance(one, Meet):
-                self._keep_centre()
+            elif isinstance(one, Elastic):
+                self._create_center()
             else:
                 self.room()
 
-    def exchange(self, wanted: Exchange, shares: Sequence[float]) -> None:
+    def exchange(self, requested: Exchange, shares: Sequence[float]) -> None:
         """Do an exchange, and return when this rank's part of it is over."""
-        if isinstance(wanted, Mean):
-            self._mean(wanted, shares[self._rank])
-        elif isinstance(wanted, Meet):
-            self._meet(wanted)
+        if isinstance(requested, Mean):
+            self._mean(requested, shares[self._rank])
+        elif isinstance(requested, Elastic):
+            self._exchange_center(requested)
         else:
-            self._push(wanted)
+            self._push(requested)
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's parameters, or this rank's own; waits."""
-        found: Array = self.weights.fetch() if self._centre is None else self._centre
-        return found.copy()
+        """Return the center's parameters, or this rank's; waits."""
+        result: Array = self.weights.read() if self._center is None else self._center
+        return result.copy()
 
-    def _mean(self, wanted: Mean, share: float) -> None:
-        landing = self._landing(wanted)
-        array = landing.fetch()
-        if wanted.of == "parameters":
+    def _mean(self, requested: Mean, share: float) -> None:
+        staging = self._staging(requested)
+        array = staging.read()
+        if requested.of == "parameters":
             training.scaled(array, share, array)
-        self._sum(wanted).run()
-        landing.put()
+        self._sum(requested).run()
+        staging.put()
 
-    def _landing(self, wanted: Mean) -> Landing:
-        return self._gradient if wanted.of == "gradients" else self.weights
+    def _staging(self, requested: Mean) -> HostStaging:
+        return self._gradient if requested.of == "gradients" else self.weights
 
-    def _sum(self, wanted: Mean) -> MpiExchange | NativeExchange:
-        if wanted.of not in self._sums:
-            array = self._landing(wanted).array
-            self._sums[wanted.of] = exchange(self._algorithm, self._comm, array)
-        return self._sums[wanted.of]
+    def _sum(self, requested: Mean) -> MpiExchange | NativeExchange:
+        if requested.of not in self._sums:
+            array = self._staging(requested).array
+            self._sums[requested.of] = exchange(self._algorithm, self._comm, array)
+        return self._sums[requested.of]
 
-    def _meet(self, wanted: Meet) -> None:
-        self._keep_centre()
+    def _exchange_center(self, requested: Elastic) -> None:
+        self._create_center()
         if self._rank == 0:
-            self._keep(wanted)
-        elif self._rank == wanted.worker:
-            array = self.weights.fetch()
+            self._serve_center(requested)
+        elif self._rank == requested.worker:
+            array = self.weights.read()
             self._comm.Send(array, 0)
             self._comm.Recv(array, 0)
             self.weights.put()
 
-    def _keep(self, wanted: Meet) -> None:
-        """Let a worker meet the centre, which rank 0 has."""
-        assert self._centre is not None  # it was prepared
-        if wanted.worker == 0:
-            training.elastic(self.weights.fetch(), self._centre, wanted.share)
+    def _serve_center(self, requested: Elastic) -> None:
+        """Serve a worker's exchange with the center, which rank 0 has."""
+        assert self._center is not None  # it was prepared
+        if requested.worker == 0:
+            training.elastic(self.weights.read(), self._center, requested.share)
             self.weights.put()
             return
-        came = self.room()
-        self._comm.Recv(came, wanted.worker)
-        training.elastic(came, self._centre, wanted.share)
-        self._comm.Send(came, wanted.worker)
+        received = self.room()
+        self._comm.Recv(received, requested.worker)
+        training.elastic(received, self._center, requested.share)
+        self._comm.Send(received, requested.worker)
 
-    def _push(self, wanted: Push) -> None:
-        if self._rank == wanted.sender:
-            self._comm.Send(self.weights.fetch(), wanted.receiver)
-        elif self._rank == wanted.receiver:
-            came = self.room()
-            self._comm.Recv(came, wanted.sender)
-            training.blend(self.weights.fetch(), came, wanted.share)
+    def _push(self, requested: Push) -> None:
+        if self._rank == requested.sender:
+            self._comm.Send(self.weights.read(), requested.receiver)
+        elif self._rank == requested.receiver:
+            received = self.room()
+            self._comm.Recv(received, requested.sender)
+            training.blend(self.weights.read(), received, requested.share)
             self.weights.put()
 
     def room(self) -> Array:
-        """Return where this rank takes in what others send."""
+        """Return this rank's receive buffer."""
         if self._room is None:
             self._room = np.empty(self.weights.array.shape, np.float32)
         return self._room
 
-    def _keep_centre(self) -> None:
-        """Let rank 0 have a centre, which begins as it is now."""
-        if self._rank == 0 and self._centre is None:
+    def _create_center(self) -> None:
+        """Create the center on rank 0, with its current parameters."""
+        if self._rank == 0 and self._center is None:
             self.room()
-            self._centre = self.weights.fetch().copy()
+            self._center = self.weights.read().copy()
 
 
 def _digest(array: Array) -> str:

@@ -29,7 +29,7 @@ Activation = Literal["relu", "tanh", "sigmoid"]
 ITEM = 4  # bytes of a parameter, float32
 _KERNELS = {"relu": "relu", "tanh": "tanh_each", "sigmoid": "sigmoid"}
 _BACK = {"relu": "relu_back", "tanh": "tanh_back"}
-_LEAST = 1e-7  # of a probability, as a loss sees it (Keras' epsilon)
+_LEAST = 1e-7  # of a probability in the loss (Keras' epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class Network:
     def initial(self, seed: int) -> Array:
         """Return parameters to begin with: weights as Glorot & Bengio (AISTATS 2010), biases 0."""
         rng = np.random.default_rng((seed, 0))
-        found = np.zeros(self.parameters, np.float32)
+        result = np.zeros(self.parameters, np.float32)
         for weights, _, (inputs, units) in self.slots():
             limit = np.float32((6.0 / (inputs + units)) ** 0.5)
-            part = found[weights]
+            part = result[weights]
             rng.random(dtype=np.float32, out=part)
             part *= 2 * limit
             part -= limit
-        return found
+        return result
 
     def memory(self, examples: int) -> int:
         """Return the bytes that a replica takes for so many examples, without an optimizer."""
@@ -188,10 +188,10 @@ class Replica:
 
     def output(self) -> Array:
         """Return the output of the batch that was loaded; waits."""
-        found = np.empty((self.examples, self.network.last.units), np.float32)
-        self.session.download(self._rows(len(self._parts)), found)
+        result = np.empty((self.examples, self.network.last.units), np.float32)
+        self.session.download(self._rows(len(self._parts)), result)
         self.session.synchronize()
-        return found
+        return result
 
     def _backward(self, share: float) -> None:
         run, gemm, count = self.session.run, self.session.gemm, self.examples
@@ -215,14 +215,14 @@ class Replica:
 
     def _rows(self, number: int) -> Buffer:
         """Return the activations before the layer of that number, of the loaded examples."""
-        found: Buffer = self._activations[number][: self.examples]
-        return found
+        result: Buffer = self._activations[number][: self.examples]
+        return result
 
     def _delta(self, number: int, units: int) -> Buffer:
         """Return room for derivatives by the sums of a layer; every other one shares it."""
         flat = self._deltas[number % 2][: self.examples * units]
-        found: Buffer = flat.reshape((self.examples, units))
-        return found
+        result: Buffer = flat.reshape((self.examples, units))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,15 +251,15 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
         sums = activations[-1] @ parameters[weights].reshape(shape) + parameters[biases]
         activations.append(_applied(layer.activation, sums))
     delta = (activations[-1] - y) * share / network.last.units
-    found = np.empty_like(parameters)
+    result = np.empty_like(parameters)
     for number in reversed(range(len(slots))):
         weights, biases, shape = slots[number]
-        found[weights] = (activations[number].T @ delta).reshape(-1)
-        found[biases] = delta.sum(axis=0)
+        result[weights] = (activations[number].T @ delta).reshape(-1)
+        result[biases] = delta.sum(axis=0)
         if number:
             delta = delta @ parameters[weights].reshape(shape).T
             delta *= _slope(network.layers[number - 1].activation, activations[number])
-    return found
+    return result
 
 
 def outputs(network: Network, parameters: Array, x: Array) -> Array:
@@ -270,9 +270,9 @@ def outputs(network: Network, parameters: Array, x: Array) -> Array:
     return a
 
 
-def cross_entropy(found: Array, target: Array) -> float:
+def cross_entropy(output: Array, target: Array) -> float:
     """Return the loss of outputs, shape (examples, units), by their targets."""
-    p = found.astype(np.float64)
+    p = output.astype(np.float64)
     if not np.isfinite(p).all():
         return float("nan")
     p = p.clip(_LEAST, 1.0 - _LEAST)
@@ -351,7 +351,7 @@ def of_width(width: int) -> Network:
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
 _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
-_ROWS = 128  # of a batch, that are looked at at a time
+_ROWS = 128  # of a batch, that are processed at a time
 _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 _KEYS = 1 << 64  # of Philox: a seed may be larger
 
@@ -368,13 +368,13 @@ class Order:
 
         Each epoch holds every example once.
         """
-        found = []
+        numbers = []
         while start < stop:
             epoch, first = divmod(start, self.count)
             last = min(first + stop - start, self.count)
-            found.append(self._shuffled(epoch)[first:last])
+            numbers.append(self._shuffled(epoch)[first:last])
             start += last - first
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
 
     def _shuffled(self, epoch: int) -> Array:
         if epoch != self._epoch:
@@ -415,9 +415,9 @@ class Examples(Order):
         every sum of up to 2^17 of them. A product of a batch adds in another order than that of a
         part of it, and rounding would put what is next to the plane here once, there once.
         """
-        seen = np.empty((len(x), self._hidden.shape[1]))
+        projections = np.empty((len(x), self._hidden.shape[1]))
         for at in range(0, len(x), _ROWS):  # as numbers of 64 bits a batch is large
             part = slice(at, at + _ROWS)
-            seen[part] = (x[part] - 0.5).astype(np.float64) @ self._hidden
-        beyond: Array = seen > 0
+            projections[part] = (x[part] - 0.5).astype(np.float64) @ self._hidden
+        beyond: Array = projections > 0
         return beyond.astype(np.float32)

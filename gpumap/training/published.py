@@ -1,18 +1,18 @@
 """Published tables of data-parallel training: read, computed anew from their cells, and predicted.
 
-A table is CSV (RFC 4180) with a header; lines before it that begin with # tell its source:
+A table is CSV (RFC 4180) with a header; lines before it that begin with # name its source:
 
     network    what was trained; one of the presets is known by its name
     devices    how many, from 1 on
     train_s    seconds of training alone
-    comm_s     seconds of the exchanges beside it; empty where nothing was exchanged or told
+    comm_s     seconds of the exchanges besides; empty where nothing was exchanged or reported
     batch      examples on each device in a step       (optional)
     examples   that the times are for                  (optional)
     bytes      that each device exchanges in a step    (optional: a preset's are known, in float32)
 
 A row of the table is a network at a batch, ``AlexNet-128b``. Its speed-up is the time of one device
 over train_s + comm_s, its efficiency that over the number of devices; both are computed from the
-cells, whatever was printed beside them. What is above 1 is labelled, never clipped.
+cells, whatever was printed next to them. What is above 1 is labelled, never clipped.
 
 The model of the exchanges is a fixed cost for each and 2 (n - 1) / n of the bytes over a bandwidth.
 Each row is predicted by a line that was fitted to all others, at the smallest two numbers of
@@ -83,36 +83,36 @@ def table(text: str, origin: str) -> Published:
     while above < len(lines) and lines[above].startswith("#"):
         above += 1
     source = tuple(line.removeprefix("#").strip() for line in lines[:above])
-    return judged(Published(origin, source, _Reader(origin, above).cells(lines[above:])))
+    return with_models(Published(origin, source, _Reader(origin, above).cells(lines[above:])))
 
 
-def chosen(found: Published, rows: Sequence[str]) -> Published:
-    """Return the table with some of its rows alone, and what follows from those.
+def select_rows(table: Published, rows: Sequence[str]) -> Published:
+    """Return the table with only these rows, their metrics and models.
 
     Raises:
         SourceError: it has no such row.
     """
-    known = dict.fromkeys(cell.row for cell in found.cells)
+    known = dict.fromkeys(cell.row for cell in table.cells)
     for row in rows:
         if row not in known:
             there = f"choose of {', '.join(known)}"
-            message = f"{found.origin} has no row {row[:_SHOWN]}"
+            message = f"{table.origin} has no row {row[:_SHOWN]}"
             raise SourceError(message, fix(row, known, there))
-    kept = tuple(cell for cell in found.cells if cell.row in rows)
-    return judged(Published(found.origin, found.source, kept))
+    selected = tuple(cell for cell in table.cells if cell.row in rows)
+    return with_models(Published(table.origin, table.source, selected))
 
 
-def judged(found: Published) -> Published:
-    """Return the table with the figures and the models that follow from its cells."""
-    alone = {cell.row: _total(cell) for cell in found.cells if cell.devices == 1}
-    cells = tuple(_figured(cell, alone.get(cell.row)) for cell in found.cells)
+def with_models(table: Published) -> Published:
+    """Return the table with metrics and models, computed from its cells."""
+    single = {cell.row: _total(cell) for cell in table.cells if cell.devices == 1}
+    cells = tuple(_figured(cell, single.get(cell.row)) for cell in table.cells)
     exchanging = [cell for cell in cells if _exchanges(cell)]
     counts = sorted({cell.devices for cell in exchanging})
     fitted = tuple(counts[:_FITTED])
     models = tuple(_left_out(exchanging, fitted))
     others = (_other_link(n, models, cells) for n in counts[_FITTED:]) if models else ()
     return replace(
-        found,
+        table,
         cells=cells,
         fitted=fitted if models else (),
         models=models,
@@ -155,20 +155,20 @@ class _Reader:
             SourceError: with one diagnostic for each problem.
         """
         reader = csv.reader(lines, strict=True)
-        line, found = self.above + 1, list[Cell | None]()
+        line, cells_or_none = self.above + 1, list[Cell | None]()
         try:
             header = [name.strip() for name in next(reader, [])]
             self._check(header)
             for row in reader if not self.problems else ():
                 line = self.above + reader.line_num
                 if row:
-                    found.append(self._cell(header, row, line))
+                    cells_or_none.append(self._cell(header, row, line))
         except csv.Error as error:
             self.problems.clear()
             self._note(str(error), "save it as CSV", self.above + reader.line_num)
-        cells = tuple(cell for cell in found if cell is not None)
+        cells = tuple(cell for cell in cells_or_none if cell is not None)
         self._check_all(cells)
-        if not found and not self.problems:
+        if not cells_or_none and not self.problems:
             self._note("there is no cell", "add lines below the header", self.above + 1)
         if self.problems:
             raise SourceError(tuple(self.problems))
@@ -190,7 +190,7 @@ class _Reader:
             self._note(f'a column "{shown}" that cannot be', fix, self.above + 1)
 
     def _cell(self, header: Sequence[str], row: Sequence[str], line: int) -> Cell | None:
-        """Return a cell; None where something is wrong with it, which is noted."""
+        """Return a cell; None, and note a problem, where something is wrong with it."""
         values = {name: value.strip() for name, value in zip(header, row, strict=False)}
         if len(row) != len(header) or not values.get("network"):
             fix = "give every column a value; those that are not known stay empty"
@@ -221,17 +221,17 @@ def _total(cell: Cell) -> float:
     return float(sum(map(Decimal, cell.text.split("+"))))
 
 
-def _figured(cell: Cell, alone: float | None) -> Cell:
-    """Return a cell with its figures; `alone` is the time of one device."""
+def _figured(cell: Cell, single: float | None) -> Cell:
+    """Return a cell with its metrics; `single` is the time of one device."""
     total = _total(cell)
     metrics = {"time": _exact(total, "s")}
     if cell.examples is not None:
         metrics["examples_per_s"] = _exact(cell.examples / total, "1/s")
-    if alone is None:
+    if single is None:
         return replace(cell, metrics=metrics)
-    metrics["speedup"] = _exact(alone / total, "1")
-    metrics["efficiency"] = _exact(alone / total / cell.devices, "1")
-    metrics["compute_efficiency"] = _exact(alone / cell.train / cell.devices, "1")
+    metrics["speedup"] = _exact(single / total, "1")
+    metrics["efficiency"] = _exact(single / total / cell.devices, "1")
+    metrics["compute_efficiency"] = _exact(single / cell.train / cell.devices, "1")
     labels = {"efficiency": "super-linear", "compute_efficiency": "super-linear-compute"}
     flags = tuple(label for name, label in labels.items() if metrics[name].value > 1.0)
     return replace(cell, metrics=metrics, flags=flags)
@@ -258,16 +258,16 @@ def _moved(cell: Cell) -> float:
 
 
 def _left_out(cells: Sequence[Cell], fitted: Sequence[int]) -> Iterator[LeftOut]:
-    """Yield each row as a line says that was fitted to all others."""
-    rows = {row: list(found) for row, found in groupby(cells, lambda cell: cell.row)}
-    for row, own in rows.items():
+    """Yield each row as predicted by a line that was fitted to all others."""
+    rows = {row: list(row_cells) for row, row_cells in groupby(cells, lambda cell: cell.row)}
+    for row, row_cells in rows.items():
         points = [c for c in cells if c.row != row and c.devices in fitted]
         if len({c.row for c in points}) < _FEWEST or len({_moved(c) for c in points}) < _FITTED:
             continue
         fixed, per_byte = _line(points)
         exchanged = (
             Exchanged(c.devices, _exchanges(c) * (fixed + per_byte * _moved(c)), c.comm or 0.0)
-            for c in own
+            for c in row_cells
         )
         bandwidth = 1.0 / per_byte if per_byte > 0.0 else None
         yield LeftOut(row, fixed, bandwidth, tuple(exchanged))

@@ -16,8 +16,8 @@ from gpumap.bench.base import Round
 from gpumap.bench.verify import judged, worse
 from gpumap.dtypes import Array, np
 from gpumap.errors import Diverged
-from gpumap.training.tasks import Data, Task
-from gpumap.training.workers import Chosen, Mean, Meet, Push, partners, scaled
+from gpumap.training.tasks import Data, Trainable
+from gpumap.training.workers import Elastic, Mean, Push, RuleSpec, partners, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Mark
     from gpumap.bench.base import Spans
     from gpumap.model import Check
-    from gpumap.training.workers import Exchange, LocalTeam, Rule, Worker
+    from gpumap.training.workers import Exchange, LocalGroup, Rule, Worker
 
 
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")
-EXCHANGE = "exchange"  # what is told apart as sync and comm
-HELD_OUT = 1024  # examples that a loss is told of
+EXCHANGE = "exchange"  # split into sync and comm
+HELD_OUT = 1024  # held-out examples for loss and accuracy
 METHOD = "float32 reference"
 _ALLOWED = 1e-3  # of a layer's gradient, by its length: sums of float32, and ReLUs that tip over
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
@@ -51,27 +51,27 @@ def phases(
         began: when the first of them began.
         workers: how many there are.
     """
-    found, since = dict.fromkeys(PHASES, 0.0), [began] * workers
-    for phase, ends in parts:
-        last = max(since[worker] for worker in ends)
-        for worker, end in ends.items():
+    result, since = dict.fromkeys(PHASES, 0.0), [began] * workers
+    for phase, end_times in parts:
+        last = max(since[worker] for worker in end_times)
+        for worker, end in end_times.items():
             start, since[worker] = since[worker], end
             if phase != EXCHANGE:
-                found[phase] += end - start
+                result[phase] += end - start
                 continue
             ready = min(max(last, start), end)
-            found["sync"] += ready - start
-            found["comm"] += end - ready
-    found["sync"] += sum(max(since) - end for end in since)
-    return {name: max(seconds / workers, 0.0) for name, seconds in found.items()}
+            result["sync"] += ready - start
+            result["comm"] += end - ready
+    result["sync"] += sum(max(since) - end for end in since)
+    return {name: max(seconds / workers, 0.0) for name, seconds in result.items()}
 
 
-def look(worker: Worker) -> None:
-    """Note whether what a worker trains is still a number.
+def note_divergence(worker: Worker) -> None:
+    """Note whether a worker's parameters are no longer finite.
 
-    The trainings of a group share it, and the first one that is looked at begins it anew.
+    The trainings of a group share it, and the first one that is checked resets it.
     """
-    if not finite(fetched(worker, "weights")):
+    if not finite(read(worker, "weights")):
         worker.diverged = True
 
 
@@ -80,69 +80,69 @@ def finite(parameters: Array) -> bool:
     return bool(np.isfinite(parameters).all())
 
 
-def diverged(words: str) -> Diverged:
+def diverged(label: str) -> Diverged:
     """Return the error of a worker whose parameters are no longer numbers."""
     fix = "lower --rate, or look at what the network computes"
-    return Diverged(f"{words}: what it trains is no longer a number", fix)
+    return Diverged(f"{label}: what it trains is no longer a number", fix)
 
 
-def checked(course: Course, number: int, worker: Worker, parameters: Array) -> Check:
-    """Return whether a worker's gradient of a few examples is the host's, part by part."""
-    task, (x, y) = course.task, course.probe(number)
+def checked(config: Config, number: int, worker: Worker, parameters: Array) -> Check:
+    """Compare a worker's gradient of a few examples with the host's, part by part."""
+    network, (x, y) = config.network, config.probe(number)
     worker.model.put(parameters)
     worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
     worker.session.synchronize()
     worker.model.load(x, y)
     worker.model.compute(1.0 / len(x))
-    found, wanted = fetched(worker, "gradient"), task.gradient(parameters, x, y, 1.0 / len(x))
-    return judged(METHOD, max(map(partial(_error, found, wanted), task.blocks())))
+    actual, expected = read(worker, "gradient"), network.gradient(parameters, x, y, 1.0 / len(x))
+    return judged(METHOD, max(map(partial(_error, actual, expected), network.blocks())))
 
 
-def same(found: Sequence[Array], wanted: Array) -> Check:
-    """Return whether all workers hold the same bits, those of `wanted` within rounding."""
-    if any(other.tobytes() != found[0].tobytes() for other in found[1:]):
+def same(actual: Sequence[Array], expected: Array) -> Check:
+    """Check that all workers have the same bits, equal to `expected` within rounding."""
+    if any(other.tobytes() != actual[0].tobytes() for other in actual[1:]):
         return judged(METHOD, float("inf"))
-    return judged(METHOD, _error(found[0], wanted, slice(None)))
+    return judged(METHOD, _error(actual[0], expected, slice(None)))
 
 
-def held_out(course: Course, parameters: Array, what: str = "loss") -> float | None:
-    """Return loss or accuracy on examples behind those of the course; None where not known."""
-    first = course.data.count
-    x, y = course.data.batch(np.arange(first, first + HELD_OUT))
-    with np.errstate(all="ignore"):  # what diverged overflows here, and is told by its row
-        found: float | None = getattr(course.task, what)(parameters, x, y)
-        return found
+def held_out(config: Config, parameters: Array, what: str = "loss") -> float | None:
+    """Return loss or accuracy on held-out examples; None where not known."""
+    first = config.data.count
+    x, y = config.data.batch(np.arange(first, first + HELD_OUT))
+    with np.errstate(all="ignore"):  # a diverged network overflows here, and its row reports it
+        result: float | None = getattr(config.network, what)(parameters, x, y)
+        return result
 
 
-def _error(found: Array, wanted: Array, part: slice) -> float:
-    """Return how far a gradient is off, in what is allowed; infinite if it is not a number."""
-    length = float(np.linalg.norm(wanted[part]))
-    error = float(np.linalg.norm(found[part] - wanted[part]))
+def _error(actual: Array, expected: Array, part: slice) -> float:
+    """Return a gradient's error relative to the tolerance; infinite if it is not a number."""
+    length = float(np.linalg.norm(expected[part]))
+    error = float(np.linalg.norm(actual[part] - expected[part]))
     return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
 
 
-def fetched(worker: Worker, what: str) -> Array:
+def read(worker: Worker, what: str) -> Array:
     """Return the weights or the gradient of a worker; waits."""
     buffer = getattr(worker.model, what)
-    found: Array = np.empty(buffer.shape, np.float32)
-    worker.session.download(buffer, found)
+    result: Array = np.empty(buffer.shape, np.float32)
+    worker.session.download(buffer, result)
     worker.session.synchronize()
-    return found
+    return result
 
 
 @dataclass(frozen=True)
-class Course:
-    """What is trained, on which examples, by which rule and at which rate."""
+class Config:
+    """Training configuration: network, examples, rule and rate."""
 
-    task: Task
+    network: Trainable
     data: Data
-    rule: Chosen
+    rule: RuleSpec
     counts: tuple[int, ...]  # examples of a batch that each worker has
     rate: float
     warmup: int = 0  # steps, over which the rate comes to that of all workers
     linear: bool = False  # the rate grows with the workers
     seed: int = 1
-    kept: bool = False  # one batch is made, and copied to the device in each step
+    reuse_batch: bool = False  # make one batch, and copy it to the device in each step
 
     @property
     def workers(self) -> int:
@@ -177,12 +177,12 @@ class Course:
         return step * self.batch + sum(self.counts[:worker])
 
     def part(self, first: int, worker: int) -> tuple[Any, Any]:
-        """Return as many examples as a worker has in a step, from the place `first` on."""
+        """Return a worker's examples of a step, from position `first` on."""
         return self.data.batch(self.data.numbers(first, first + self.counts[worker]))
 
     @property
-    def together(self) -> bool:
-        """Return whether an exchange is one of all workers, for which the early ones wait."""
+    def synchronous(self) -> bool:
+        """Return whether each exchange is one of all workers, for which the early ones wait."""
         return self.rule.name == "bsp" and self.workers > 1
 
     @property
@@ -201,27 +201,27 @@ class Course:
 
 
 class Inputs:
-    """The parts of batches that workers are given: new ones in each step, or the first one kept."""
+    """The workers' parts of batches: new ones in each step, or the first one again."""
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
-        self._kept: dict[int, tuple[Any, Any]] = {}
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._reused: dict[int, tuple[Any, Any]] = {}
 
     def at(self, first: int, worker: int) -> tuple[Any, Any]:
-        """Return a worker's examples for a step, those from the place `first` on."""
-        if not self._course.kept:
-            return self._course.part(first, worker)
-        if worker not in self._kept:
-            self._kept[worker] = self._course.part(self._course.first(0, worker), worker)
-        return self._kept[worker]
+        """Return a worker's examples for a step, from position `first` on."""
+        if not self._config.reuse_batch:
+            return self._config.part(first, worker)
+        if worker not in self._reused:
+            self._reused[worker] = self._config.part(self._config.first(0, worker), worker)
+        return self._reused[worker]
 
 
 @dataclass
 class Account:
     """How stale exchanges of an asynchronous training were, and how many were under way.
 
-    An exchange of easgd is as stale as the meetings of others since the worker's own last one, one
-    of gosgd as the steps that all workers together have begun since the parameters were sent.
+    An exchange of easgd is as stale as the exchanges of others since the worker's last one, one
+    of gosgd as the steps that all workers have begun since the parameters were sent.
     """
 
     exchanges: int = 0
@@ -240,7 +240,7 @@ class Account:
         self.under_way += under_way
 
     def sum_up(self, parts: Sequence[Account]) -> None:
-        """Become the sum of what each worker has counted of the same runs."""
+        """Set all counts to the sums over the workers, of the same runs."""
         self.runs = parts[0].runs
         self.exchanges = sum(part.exchanges for part in parts)
         self.stale = sum(part.stale for part in parts)
@@ -248,7 +248,7 @@ class Account:
 
 
 class Training(Round):
-    """Workers that take steps of a course; an iteration is so many `steps`."""
+    """Workers that take training steps; an iteration is `steps` of them."""
 
     phased = True
     steps = 1
@@ -265,11 +265,11 @@ class Training(Round):
         raise NotImplementedError
 
     def record(self) -> None:
-        """Account for the phases of what is run from now on."""
+        """Reset the phase times."""
         raise NotImplementedError
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's, or the first worker's; waits; raises Diverged."""
+        """Return the center's parameters, or the first worker's; waits; raises Diverged."""
         raise NotImplementedError
 
     def spent(self) -> Sequence[float]:
@@ -281,22 +281,22 @@ class LocalTraining(Training):
     """Workers of one process; with `whole` false they compute gradients, and nothing else."""
 
     def __init__(
-        self, course: Course, team: LocalTeam, initial: Array, clock: Clock, *, whole: bool = True
+        self, config: Config, group: LocalGroup, initial: Array, clock: Clock, *, whole: bool = True
     ) -> None:
-        self._course, self._team, self._clock, self._whole = course, team, clock, whole
+        self._config, self._group, self._clock, self._whole = config, group, clock, whole
         self._initial = initial
-        self._rule: Rule = course.rule.of(course.workers, course.seed)
+        self._rule: Rule = config.rule.of(config.workers, config.seed)
         if whole:
-            team.prepare(course_exchanges(course))
+            group.prepare(config_exchanges(config))
         self._step = 0
-        self._inputs = Inputs(course)
+        self._inputs = Inputs(config)
         self._began = 0.0
         self._steps: list[list[tuple[str, dict[int, Mark]]]] = []  # their parts, by worker
 
     def poison(self) -> None:
-        """Begin anew."""
-        self._rule = self._course.rule.of(self._course.workers, self._course.seed)
-        self._team.begin(self._initial)
+        """Reset to the initial parameters."""
+        self._rule = self._config.rule.of(self._config.workers, self._config.seed)
+        self._group.begin(self._initial)
         self._step = 0
 
     def run(self, steps: int) -> None:
@@ -311,11 +311,11 @@ class LocalTraining(Training):
 
     def finish(self) -> None:
         """Wait for every device."""
-        for worker in self._team.workers:
+        for worker in self._group.workers:
             worker.session.synchronize()
 
     def record(self) -> None:
-        """Tell phases of what is run from now on."""
+        """Reset the phase times."""
         self._steps, self._began = [], self._clock.now()
 
     def phases(self) -> Mapping[str, float]:
@@ -325,14 +325,14 @@ class LocalTraining(Training):
             for step in self._steps
             for phase, marks in step
         ]
-        return phases(parts, self._began, self._course.workers)
+        return phases(parts, self._began, self._config.workers)
 
     def spent(self) -> Sequence[float]:
         """Return the seconds that each worker has computed in lock-step since `record`."""
         steps = [dict(step) for step in self._steps]
         return [
             sum(at(step["compute"][n]) - at(step["transfer"][n]) for step in steps)
-            for n in range(self._course.workers)
+            for n in range(self._config.workers)
         ]
 
     def check(self) -> Check:
@@ -341,95 +341,95 @@ class LocalTraining(Training):
         Raises:
             Diverged: what a worker computes is not a number.
         """
-        workers = list(enumerate(self._team.workers))
+        workers = list(enumerate(self._group.workers))
         for number, worker in workers:
-            look(worker)
+            note_divergence(worker)
             if worker.diverged and self._whole:
-                raise diverged(_words(number, worker))
+                raise diverged(_label(number, worker))
         self.poison()
-        alone = [checked(self._course, *each, self._initial) for each in workers]
-        return reduce(worse, (*alone, *self._exchanged()))
+        gradients = [checked(self._config, *each, self._initial) for each in workers]
+        return reduce(worse, (*gradients, *self._exchanged()))
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's, or the first worker's; waits.
+        """Return the center's parameters, or the first worker's; waits.
 
         Raises:
             Diverged: it is not a number.
         """
-        found = self._team.parameters()
-        if not finite(found):
-            raise diverged(_words(0, self._team.workers[0]))
-        return found
+        result = self._group.parameters()
+        if not finite(result):
+            raise diverged(_label(0, self._group.workers[0]))
+        return result
 
     def _take(self, step: int) -> list[tuple[str, dict[int, Mark]]]:
         """Queue a step; return its parts, each with a mark of every worker that took part."""
-        workers = self._team.workers
-        firsts = [self._course.first(step, number) for number in range(len(workers))]
+        workers = self._group.workers
+        firsts = [self._config.first(step, number) for number in range(len(workers))]
         marks = [self._gradient(number, first) for number, first in enumerate(firsts)]
-        parts = [(phase, {n: own[phase] for n, own in enumerate(marks)}) for phase in PHASES[:3]]
+        parts = [(phase, {n: each[phase] for n, each in enumerate(marks)}) for phase in PHASES[:3]]
         if self._whole:
             parts += self._exchange(self._rule.before(step))
             for worker in workers:
-                worker.update(self._course.rate_at(step))
+                worker.update(self._config.rate_at(step))
             parts.append(("update", self._marked(range(len(workers)))))
             parts += self._exchange(self._rule.after(step))
         return parts
 
     def _gradient(self, number: int, first: int) -> dict[str, Mark]:
         """Queue a worker's gradient of the examples from `first` on; return its phases' ends."""
-        worker, found = self._team.workers[number], {}
+        worker, result = self._group.workers[number], {}
         x, y = self._inputs.at(first, number)
-        found["input"] = worker.session.mark()
+        result["input"] = worker.session.mark()
         worker.model.load(x, y)
-        found["transfer"] = worker.session.mark()
-        worker.model.compute(self._course.share(number))
-        found["compute"] = worker.session.mark()
-        return found
+        result["transfer"] = worker.session.mark()
+        worker.model.compute(self._config.share(number))
+        result["compute"] = worker.session.mark()
+        return result
 
-    def _exchange(self, wanted: Sequence[Exchange]) -> Iterator[tuple[str, dict[int, Mark]]]:
-        for exchange in wanted:
-            self._team.exchange(exchange, self._course.shares)
-            yield EXCHANGE, self._marked(partners(exchange, self._course.workers))
+    def _exchange(self, requested: Sequence[Exchange]) -> Iterator[tuple[str, dict[int, Mark]]]:
+        for exchange in requested:
+            self._group.exchange(exchange, self._config.shares)
+            yield EXCHANGE, self._marked(partners(exchange, self._config.workers))
 
     def _marked(self, numbers: Iterable[int]) -> dict[int, Mark]:
-        return {number: self._team.workers[number].session.mark() for number in numbers}
+        return {number: self._group.workers[number].session.mark() for number in numbers}
 
     def _exchanged(self) -> Iterator[Check]:
-        """Yield whether the mean that all get is the mean, and the same for all."""
-        course, workers = self._course, self._team.workers
-        if not (self._whole and course.together):
+        """Yield the check of a mean over all workers: right, and the same bits for all."""
+        config, workers = self._config, self._group.workers
+        if not (self._whole and config.synchronous):
             return
-        gradients = course.rule.average == "gradients"
-        wanted = self._initial
+        gradients = config.rule.average == "gradients"
+        expected = self._initial
         if gradients:
-            wanted = wanted * 0
+            expected = expected * 0
             for number, worker in enumerate(workers):
-                worker.model.load(*course.probe(number))
-                worker.model.compute(1.0 / course.probes)
-                wanted += fetched(worker, "gradient")
-        self._team.exchange(Mean(course.rule.average), course.shares)
+                worker.model.load(*config.probe(number))
+                worker.model.compute(1.0 / config.probes)
+                expected += read(worker, "gradient")
+        self._group.exchange(Mean(config.rule.average), config.shares)
         what = "gradient" if gradients else "weights"
-        yield same([fetched(worker, what) for worker in workers], wanted)
+        yield same([read(worker, what) for worker in workers], expected)
 
 
-def course_exchanges(course: Course) -> list[Exchange]:
-    """Return an exchange of each kind that a course may come to, with every worker in its place."""
-    n = course.workers
+def config_exchanges(config: Config) -> list[Exchange]:
+    """Return an exchange of each kind that a training may need, for every worker."""
+    n = config.workers
     if n == 1:
         return []
-    if course.rule.name == "bsp":
-        return [Mean(course.rule.average)]
-    if course.rule.kind == "easgd" and not course.rule.asynchronous:
-        return [Meet(worker, course.rule.alpha) for worker in range(n)]
+    if config.rule.name == "bsp":
+        return [Mean(config.rule.average)]
+    if config.rule.kind == "easgd" and not config.rule.asynchronous:
+        return [Elastic(worker, config.rule.alpha) for worker in range(n)]
     return [Push((worker + 1) % n, worker, 0.5) for worker in range(n)]
 
 
-def _words(number: int, worker: Worker) -> str:
+def _label(number: int, worker: Worker) -> str:
     return f"{worker.name} (worker {number}, {worker.session.device.ref})"
 
 
 def at(mark: Mark) -> float:
     """Return the host time at which a mark was reached; waits for it."""
-    found: float | None = mark.session.at(mark)
-    assert found is not None  # a session that runs kernels has a clock
-    return found
+    result: float | None = mark.session.at(mark)
+    assert result is not None  # a session that runs kernels has a clock
+    return result

@@ -1,10 +1,10 @@
-"""Tasks of a training: a network of layers, or a class of the user's own.
+"""Trainable networks: a network of layers, or a class of the user.
 
-A class of one's own has a list of arrays and two methods:
+A user's class has a list of arrays and two methods:
 
     parameters                 a list of float32 arrays; gpumap changes them in place
     batch(numbers)             examples by their numbers, an int64 array: (x, y), whatever they are
-                               but that len(x) is as many as were asked for
+                               but that len(x) is as many as were requested
     gradients(x, y, share)     a list of arrays as `parameters` has: the gradient of `share` times
                                the sum of the losses of these examples
     loss(x, y), accuracy(x, y)     of examples, for --learn; they may be missing
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _METHODS = ("batch", "gradients")
 _INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
 _MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
-_FAILING = (Exception, SystemExit)  # whatever code of the user's comes to; a script may end itself
+_FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
 
 
 class Data(Protocol):
@@ -51,8 +51,8 @@ class Data(Protocol):
         """Return examples by their numbers."""
 
 
-class Task(Protocol):
-    """What is trained: its parameters are one array of float32."""
+class Trainable(Protocol):
+    """A network that can be trained: its parameters are one array of float32."""
 
     name: str
 
@@ -75,7 +75,7 @@ class Task(Protocol):
         """Yield a line for each layer, or array."""
 
     def blocks(self) -> Iterator[slice]:
-        """Yield where the parameters are that belong together."""
+        """Yield the slice of each block of parameters."""
 
     def data(self, count: int, seed: int) -> Data:
         """Return so many examples."""
@@ -93,11 +93,11 @@ class Task(Protocol):
         """Return the share of outputs that are right, on the host; None as above."""
 
 
-class Own:
-    """A class of the user's own, by ``module:Class``."""
+class UserNetwork:
+    """A network by the user's class, ``module:Class``."""
 
     def __init__(self, text: str, name: str | None = None) -> None:
-        """Load it, from the working directory too; `name` is its own, if not the text.
+        """Load it, from the working directory too; `name`: if it is not the text.
 
         Raises:
             QuestionError: it cannot be loaded or made, or lacks something.
@@ -117,25 +117,25 @@ class Own:
         try:
             return self._class()
         except _FAILING as error:
-            raise _refused(self.name, f"cannot be made: {_said(error)}") from error
+            raise _refused(self.name, f"cannot be made: {_error_text(error)}") from error
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
-        """Return the parameters that it is made with.
+        """Return the parameters of a new object.
 
         Raises:
-            QuestionError: they are others each time.
+            QuestionError: they differ each time.
         """
-        found = _flat(_arrays(self.name, self.made()))
-        if found.tobytes() != _flat(self._arrays).tobytes():
-            said = "begins with other parameters each time that it is made"
-            raise _refused(self.name, said)
-        return found
+        result = _flat(_arrays(self.name, self.made()))
+        if result.tobytes() != _flat(self._arrays).tobytes():
+            message = "begins with other parameters each time that it is made"
+            raise _refused(self.name, message)
+        return result
 
     def memory(self, examples: int) -> int:  # noqa: ARG002 - it is elsewhere
         """Return the bytes of the parameters and their gradient."""
         return 2 * ITEM * self.parameters
 
-    def operations(self, examples: int) -> int:  # noqa: ARG002 - nobody knows
+    def operations(self, examples: int) -> int:  # noqa: ARG002 - unknown
         """Return 0: they are not known."""
         return 0
 
@@ -151,13 +151,13 @@ class Own:
             yield slice(start, start + array.size)
             start += array.size
 
-    def data(self, count: int, seed: int) -> OwnData:
+    def data(self, count: int, seed: int) -> UserData:
         """Return examples that the class makes."""
-        return OwnData(self.name, self._first, count, seed)
+        return UserData(self.name, self._first, count, seed)
 
-    def model(self, session: Session, most: int) -> OwnModel:  # noqa: ARG002 - it is elsewhere
+    def model(self, session: Session, most: int) -> UserModel:  # noqa: ARG002 - it is elsewhere
         """Return an object of the class, with its parameters on a session."""
-        return OwnModel(self.name, self.made(), session)
+        return UserModel(self.name, self.made(), session)
 
     def gradient(self, parameters: Array, x: Any, y: Any, share: float) -> Array:
         """Return the gradient by another object of the class."""
@@ -181,37 +181,37 @@ class Own:
         try:
             return float(getattr(other, method)(x, y))
         except _FAILING as error:
-            raise _refused(self.name, f"{method} failed: {_said(error)}") from error
+            raise _refused(self.name, f"{method} failed: {_error_text(error)}") from error
 
 
-class OwnData(Order):
-    """Examples that a class of the user's own makes."""
+class UserData(Order):
+    """Examples that the user's class makes."""
 
-    def __init__(self, name: str, own: Any, count: int, seed: int) -> None:
+    def __init__(self, name: str, net: Any, count: int, seed: int) -> None:
         super().__init__(count, seed)
-        self._name, self._own = name, own
+        self._name, self._net = name, net
 
     def batch(self, numbers: Array) -> tuple[Any, Any]:
         """Return examples by their numbers."""
         try:
-            x, y = self._own.batch(numbers)
+            x, y = self._net.batch(numbers)
             count = len(x)
         except _FAILING as error:
-            raise _refused(self._name, f"batch failed: {_said(error)}") from error
+            raise _refused(self._name, f"batch failed: {_error_text(error)}") from error
         if count != len(numbers):
-            said = f"batch made {count} examples, and {len(numbers)} were requested"
-            raise _refused(self._name, said)
+            message = f"batch made {count} examples, and {len(numbers)} were requested"
+            raise _refused(self._name, message)
         return x, y
 
 
-class OwnModel:
+class UserModel:
     """An object of the user's class: it computes where it likes, and is exchanged on a session."""
 
-    def __init__(self, name: str, own: Any, session: Session) -> None:
+    def __init__(self, name: str, net: Any, session: Session) -> None:
         require(session, "kernels", "training a network")
-        self._name, self._own = name, own
+        self._name, self._net = name, net
         self.session = session
-        size = sum(array.size for array in _arrays(name, own))
+        size = sum(array.size for array in _arrays(name, net))
         self.weights: Buffer = session.empty((size,), "float32")
         self.gradient: Buffer = session.empty((size,), "float32")
         self.examples = 0
@@ -222,7 +222,7 @@ class OwnModel:
         self.session.upload(parameters, self.weights)
 
     def load(self, x: Any, y: Any) -> None:
-        """Keep a batch: the class brings it to where it computes."""
+        """Store a batch: the class copies it to where it computes."""
         self._batch, self.examples = (x, y), len(x)
 
     def compute(self, share: float) -> None:
@@ -230,8 +230,8 @@ class OwnModel:
         flat = np.empty(self.weights.shape, np.float32)
         self.session.download(self.weights, flat)
         self.session.synchronize()
-        _put(self._name, self._own, flat)
-        self.session.upload(_gradients(self._name, self._own, *self._batch, share), self.gradient)
+        _put(self._name, self._net, flat)
+        self.session.upload(_gradients(self._name, self._net, *self._batch, share), self.gradient)
 
 
 def _loaded(text: str) -> Any:
@@ -242,29 +242,29 @@ def _loaded(text: str) -> Any:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = getattr(import_module(module), name)
+        user_class = getattr(import_module(module), name)
     except _FAILING as error:
         raise _refused(
-            text, f"cannot be loaded: {_said(error)}", _missing(error, module)
+            text, f"cannot be loaded: {_error_text(error)}", _missing(error, module)
         ) from error
-    lacking = [method for method in _METHODS if not callable(getattr(found, method, None))]
-    if lacking and callable(getattr(found, "train_iter", None)):
+    lacking = [method for method in _METHODS if not callable(getattr(user_class, method, None))]
+    if lacking and callable(getattr(user_class, "train_iter", None)):
         raise _refused(text, "is Theano-MPI's ModelClass, and not measured", _MODEL_CLASS)
     if lacking:
         raise _refused(text, f"has no method {' and no method '.join(lacking)}")
-    return found
+    return user_class
 
 
-def _arrays(name: str, own: Any) -> list[Array]:
+def _arrays(name: str, net: Any) -> list[Array]:
     try:
-        arrays = getattr(own, "parameters", None)
+        arrays = getattr(net, "parameters", None)
     except _FAILING as error:
-        raise _refused(name, f"parameters failed: {_said(error)}") from error
+        raise _refused(name, f"parameters failed: {_error_text(error)}") from error
     if not isinstance(arrays, list) or not arrays:
         raise _refused(name, "has no list of arrays that is called parameters")
     for number, array in enumerate(arrays):
-        if (said := _no_parameters(array)) is not None:
-            raise _refused(name, f"parameters[{number}] is {said}")
+        if (message := _no_parameters(array)) is not None:
+            raise _refused(name, f"parameters[{number}] is {message}")
     if len({id(array) for array in arrays}) < len(arrays):
         raise _refused(name, "has an array twice among its parameters")
     return arrays
@@ -279,28 +279,28 @@ def _no_parameters(array: Any) -> str | None:
     return None if array.flags.writeable else "read-only, and is to be changed in place"
 
 
-def _gradients(name: str, own: Any, x: Any, y: Any, share: float) -> Array:
-    shapes = [array.shape for array in _arrays(name, own)]
+def _gradients(name: str, net: Any, x: Any, y: Any, share: float) -> Array:
+    shapes = [array.shape for array in _arrays(name, net)]
     try:
-        found = [np.asarray(array) for array in own.gradients(x, y, share)]
+        gradients = [np.asarray(array) for array in net.gradients(x, y, share)]
     except _FAILING as error:
-        raise _refused(name, f"gradients failed: {_said(error)}") from error
-    given = [array.shape for array in found]
+        raise _refused(name, f"gradients failed: {_error_text(error)}") from error
+    given = [array.shape for array in gradients]
     if given != shapes:
         raise _refused(name, f"gradients are of shapes {given}, and its parameters of {shapes}")
-    others = [str(array.dtype) for array in found if array.dtype.kind != "f"]
+    others = [str(array.dtype) for array in gradients if array.dtype.kind != "f"]
     if others:
         raise _refused(name, f"gradients are no floating-point numbers: {others[0]}")
-    return _flat(found)
+    return _flat(gradients)
 
 
 def _flat(arrays: Sequence[Array]) -> Array:
     return np.concatenate([np.asarray(array, np.float32).reshape(-1) for array in arrays])
 
 
-def _put(name: str, own: Any, flat: Array) -> None:
+def _put(name: str, net: Any, flat: Array) -> None:
     """Change the parameters of an object, wherever it has them now."""
-    arrays, start = _arrays(name, own), 0
+    arrays, start = _arrays(name, net), 0
     if sum(array.size for array in arrays) != flat.size:
         raise _refused(name, "has other parameters than it was made with")
     for array in arrays:
@@ -309,7 +309,7 @@ def _put(name: str, own: Any, flat: Array) -> None:
         start = stop
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return an exception as one line: what it says is not ours."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -323,8 +323,8 @@ def _missing(error: BaseException, module: str) -> str:
     return _INTERFACE
 
 
-def _refused(name: str, said: str, fix: str = _INTERFACE) -> QuestionError:
-    return QuestionError(f"{name} {said}", fix)
+def _refused(name: str, message: str, fix: str = _INTERFACE) -> QuestionError:
+    return QuestionError(f"{name} {message}", fix)
 
 
 TOKENS, WIDTH, HEADS, HIDDEN = 16, 64, 4, 256
@@ -332,7 +332,7 @@ _LEAST = 1e-5  # what a layer norm adds to the variance
 
 
 class Transformer:
-    """A transformer block in NumPy, as a network of one's own: `--preset transformer`.
+    """A transformer block in NumPy, as a user's class: `--preset transformer`.
 
     Attention and a multilayer perceptron, each behind a layer norm and beside what goes around it
     (the order of Xiong et al., arXiv:2002.04745; attention as Vaswani et al., arXiv:1706.03762),
@@ -346,8 +346,8 @@ class Transformer:
         shapes = [(d, 3 * d), (d, d), (d, HIDDEN), (HIDDEN, d), (d, 1)]
         qkv, out, up, down, last = (rng.standard_normal(s) * s[0] ** -0.5 for s in shapes)
         ones, zeros = np.ones(d), np.zeros(d)
-        found = [ones, zeros, qkv, out, ones, zeros, up, np.zeros(HIDDEN), down, zeros, last]
-        self.parameters = [np.array(each, np.float32) for each in [*found, np.zeros(1)]]
+        parameters = [ones, zeros, qkv, out, ones, zeros, up, np.zeros(HIDDEN), down, zeros, last]
+        self.parameters = [np.array(each, np.float32) for each in [*parameters, np.zeros(1)]]
         self._plane = rng.standard_normal(d)
 
     def batch(self, numbers: Array) -> tuple[Array, Array]:
@@ -417,8 +417,8 @@ def _norm_back(d: Array, gain: Array, n: Array, scale: Array) -> tuple[Array, Ar
 
 def _split(x: Array, parts: int) -> Array:
     """Return (parts, examples, heads, tokens, numbers of a head)."""
-    found: Array = x.reshape(*x.shape[:2], parts, HEADS, -1).transpose(2, 0, 3, 1, 4)
-    return found
+    result: Array = x.reshape(*x.shape[:2], parts, HEADS, -1).transpose(2, 0, 3, 1, 4)
+    return result
 
 
 def _heads_back(d: Array, attention: Array, heads: Array) -> Array:
@@ -431,5 +431,5 @@ def _heads_back(d: Array, attention: Array, heads: Array) -> Array:
 
 def _product(a: Array, b: Array) -> Array:
     """Return the sum over examples and tokens of a number of one by a number of the other."""
-    found: Array = a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
-    return found
+    result: Array = a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
+    return result

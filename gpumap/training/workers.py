@@ -9,18 +9,18 @@ adam       Kingma & Ba, arXiv:1412.6980, with both corrections in the rate (the 
 Rules:
 
     bsp      every step: the mean of all gradients, or of all parameters (bulk synchronous parallel)
-    easgd    every tau steps each worker and a centre move towards each other by a share alpha of
+    easgd    every tau steps each worker and a center move towards each other by a share alpha of
              what they differ by (Zhang, Choromanska & LeCun, arXiv:1412.6651)
     gosgd    in each step each worker, with probability p, pushes its parameters to a random other
              one, which blends them in by weight; half of its weight goes along (Blot et al.,
              arXiv:1611.09726)
 
-A rule says which exchanges stand before the update of a step and which behind it, as values; who
-has the parameters does them. Every worker draws the same numbers: all know who pushes to whom, and
-in which order, so that no one has to ask.
+A rule returns the exchanges before and after the update of a step, as values; the worker group does
+them. Every worker draws the same random numbers: all know the sender and the receiver of each push,
+and their order, without a message.
 
-In lock-step (`easgd-lockstep`, `gosgd-lockstep`) a worker meets the centre, or takes what is pushed
-to it, at a step that both agree on, and waits for the other one there. As published, `easgd` and
+In lock-step (`easgd-lockstep`, `gosgd-lockstep`) a worker exchanges with the center, or takes a
+push, at a step that both agree on, and waits for the other one there. As published, `easgd` and
 `gosgd` are asynchronous (`gpumap.training.asynchronous`).
 """
 
@@ -56,8 +56,8 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
-    """A worker and the centre move towards each other by `share` of what they differ by."""
+class Elastic:
+    """Elastic averaging: a worker and the center move by `share` of their difference."""
 
     worker: int
     share: float
@@ -72,15 +72,15 @@ class Push:
     share: float
 
 
-Exchange = Mean | Meet | Push
+Exchange = Mean | Elastic | Push
 
 
 def partners(exchange: Exchange, workers: int) -> tuple[int, ...]:
     """Return the workers that take part in an exchange: it begins when the last of them comes."""
     if isinstance(exchange, Mean):
         return tuple(range(workers))
-    if isinstance(exchange, Meet):
-        return (0, exchange.worker) if exchange.worker else (0,)  # the first one has the centre
+    if isinstance(exchange, Elastic):
+        return (0, exchange.worker) if exchange.worker else (0,)  # the first one has the center
     return (exchange.sender, exchange.receiver)
 
 
@@ -88,8 +88,8 @@ RULES = ("bsp", "easgd", "gosgd", "easgd-lockstep", "gosgd-lockstep")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A rule that is selected, with what can be set of each."""
+class RuleSpec:
+    """Options of a rule."""
 
     name: str
     average: Average = "gradients"
@@ -104,7 +104,7 @@ class Chosen:
 
     @property
     def asynchronous(self) -> bool:
-        """Return whether each worker goes at its own pace."""
+        """Return whether workers do not wait for each other."""
         return self.name in ("easgd", "gosgd")
 
     def of(self, workers: int, seed: int) -> Rule:
@@ -118,8 +118,8 @@ class Rule:
     The `weights` are those of gosgd: they sum up to 1.
     """
 
-    def __init__(self, chosen: Chosen, workers: int, seed: int) -> None:
-        self.chosen, self._workers = chosen, workers
+    def __init__(self, spec: RuleSpec, workers: int, seed: int) -> None:
+        self.spec, self._workers = spec, workers
         self.weights = [1.0 / workers] * workers
         self._random = Random(seed)  # noqa: S311 - gossip, not a secret
 
@@ -128,20 +128,20 @@ class Rule:
         return self._means("gradients")
 
     def after(self, step: int) -> Sequence[Exchange]:
-        """Return the exchanges after the update; meetings and pushes in the order of workers."""
-        chosen, workers = self.chosen, range(self._workers)
+        """Return the exchanges after the update, in the order of workers."""
+        spec, workers = self.spec, range(self._workers)
         if self._workers == 1:
             return []
-        if chosen.kind == "easgd":
-            met = workers if (step + 1) % chosen.tau == 0 else ()
-            return [Meet(worker, chosen.alpha) for worker in met]
-        if chosen.kind == "gosgd":
-            pushing = [worker for worker in workers if self._random.random() < chosen.chance]
+        if spec.kind == "easgd":
+            exchanging = workers if (step + 1) % spec.tau == 0 else ()
+            return [Elastic(worker, spec.alpha) for worker in exchanging]
+        if spec.kind == "gosgd":
+            pushing = [worker for worker in workers if self._random.random() < spec.chance]
             return [self._push(sender) for sender in pushing]
         return self._means("parameters")
 
     def _means(self, of: Average) -> Sequence[Exchange]:
-        averaged = self.chosen.name == "bsp" and self.chosen.average == of
+        averaged = self.spec.name == "bsp" and self.spec.average == of
         return [Mean(of)] if averaged and self._workers > 1 else []
 
     def _push(self, sender: int) -> Push:
@@ -169,7 +169,7 @@ class Optimizer:
         self.reset()
 
     def reset(self) -> None:
-        """Queue that all is forgotten."""
+        """Queue the reset of the state."""
         self.steps = 0
         for buffer in self.state:
             self._session.run("fill", buffer, 0.0, size=self._parameters)
@@ -215,114 +215,114 @@ class Model(Protocol):
 
 
 class Worker:
-    """Who trains on one device."""
+    """A model and its optimizer on one device."""
 
     def __init__(self, name: str, model: Model, optimizer: Optimizer) -> None:
         self.name, self.model, self.optimizer = name, model, optimizer
         self.session = model.session
-        self.diverged = False  # what it trains was seen to be no number
+        self.diverged = False  # its parameters are no longer finite
 
     def update(self, rate: float) -> None:
         """Queue a step of the optimizer."""
         self.optimizer.step(self.model.weights, self.model.gradient, rate)
 
 
-class LocalTeam:
-    """Workers between which a rule's exchanges are queued."""
+class LocalGroup:
+    """Worker group of one process: queues a rule's exchanges."""
 
     def __init__(
         self, workers: Sequence[Worker], join: Callable[[Sequence[Buffer]], Summing]
     ) -> None:
-        """Take part; `join` returns what sums up one buffer of each worker, in place."""
+        """Form a group; `join` returns an in-place sum of one buffer of each worker."""
         self.workers = tuple(workers)
         self._join = join
         self._sums: dict[str, Summing] = {}
         self._rooms: dict[int, Buffer] = {}
-        self.centre: Buffer | None = None
+        self.center: Buffer | None = None
 
     def begin(self, parameters: Array) -> None:
-        """Queue that everyone, and the centre, begins with these parameters; nothing is remembered.
+        """Queue the reset of all workers and the center to these parameters.
 
         One array goes to every device: no rank can begin with another one.
         """
         for worker in self.workers:
             worker.model.put(parameters)
             worker.optimizer.reset()
-        if self.centre is not None:
-            self.workers[0].session.upload(parameters, self.centre)
+        if self.center is not None:
+            self.workers[0].session.upload(parameters, self.center)
 
-    def exchange(self, wanted: Exchange, shares: Sequence[float]) -> frozenset[Any]:
+    def exchange(self, requested: Exchange, shares: Sequence[float]) -> frozenset[Any]:
         """Queue an exchange; `shares` of the batch that each worker has. Return how copies go."""
-        if isinstance(wanted, Mean):
-            return self._mean(wanted, shares)
-        if isinstance(wanted, Meet):
-            return self._meet(wanted)
-        return self._push(wanted)
+        if isinstance(requested, Mean):
+            return self._mean(requested, shares)
+        if isinstance(requested, Elastic):
+            return self._exchange_center(requested)
+        return self._push(requested)
 
     def parameters(self) -> Array:
-        """Return what was trained: the centre's parameters, or the first worker's; waits."""
+        """Return the center's parameters, or the first worker's; waits."""
         first = self.workers[0]
-        source = self.centre if self.centre is not None else first.model.weights
-        found: Array = np.empty(source.shape, np.float32)
-        first.session.download(source, found)
+        source = self.center if self.center is not None else first.model.weights
+        result: Array = np.empty(source.shape, np.float32)
+        first.session.download(source, result)
         first.session.synchronize()
-        return found
+        return result
 
-    def prepare(self, wanted: Sequence[Exchange]) -> None:
+    def prepare(self, requested: Sequence[Exchange]) -> None:
         """Take the memory that exchanges need; raises OutOfMemory, Unsupported."""
-        for exchange in wanted:
+        for exchange in requested:
             if isinstance(exchange, Mean):
                 self._sum(exchange)
-            elif isinstance(exchange, Meet):
+            elif isinstance(exchange, Elastic):
                 self.room(0)
-                self._centre()
+                self._center()
             else:
                 self.room(exchange.receiver)
 
-    def _mean(self, wanted: Mean, shares: Sequence[float]) -> frozenset[Any]:
+    def _mean(self, requested: Mean, shares: Sequence[float]) -> frozenset[Any]:
         """Sum up; a gradient is the worker's share of the whole batch's, parameters get theirs."""
-        if wanted.of == "parameters":
+        if requested.of == "parameters":
             for worker, share in zip(self.workers, shares, strict=True):
                 weights = worker.model.weights
                 worker.session.run("scaled", weights, share, weights, size=weights.shape[0])
-        return self._sum(wanted).queue()
+        return self._sum(requested).queue()
 
-    def _sum(self, wanted: Mean) -> Summing:
-        if wanted.of not in self._sums:
+    def _sum(self, requested: Mean) -> Summing:
+        if requested.of not in self._sums:
             models = [worker.model for worker in self.workers]
-            buffers = [m.gradient if wanted.of == "gradients" else m.weights for m in models]
-            self._sums[wanted.of] = self._join(buffers)
-        return self._sums[wanted.of]
+            buffers = [m.gradient if requested.of == "gradients" else m.weights for m in models]
+            self._sums[requested.of] = self._join(buffers)
+        return self._sums[requested.of]
 
-    def _meet(self, wanted: Meet) -> frozenset[Any]:
-        centre, weights = self._centre(), self.workers[wanted.worker].model.weights
-        session, size = self.workers[0].session, centre.shape[0]
-        if wanted.worker == 0:
-            session.run("elastic", weights, centre, wanted.share, size=size)
+    def _exchange_center(self, requested: Elastic) -> frozenset[Any]:
+        center, weights = self._center(), self.workers[requested.worker].model.weights
+        session, size = self.workers[0].session, center.shape[0]
+        if requested.worker == 0:
+            session.run("elastic", weights, center, requested.share, size=size)
             return frozenset()
         room = self.room(0)
         there = send(weights, room)
-        session.run("elastic", room, centre, wanted.share, size=size)
+        session.run("elastic", room, center, requested.share, size=size)
         return frozenset((there, send(room, weights)))
 
-    def _push(self, wanted: Push) -> frozenset[Any]:
-        receiver, room = self.workers[wanted.receiver], self.room(wanted.receiver)
-        route = send(self.workers[wanted.sender].model.weights, room)
+    def _push(self, requested: Push) -> frozenset[Any]:
+        receiver, room = self.workers[requested.receiver], self.room(requested.receiver)
+        route = send(self.workers[requested.sender].model.weights, room)
         weights = receiver.model.weights
-        receiver.session.run("blend", weights, room, wanted.share, size=weights.shape[0])
+        receiver.session.run("blend", weights, room, requested.share, size=weights.shape[0])
         return frozenset((route,))
 
     def room(self, number: int) -> Buffer:
-        """Return where a worker takes in the parameters of another one."""
+        """Return a worker's receive buffer for parameters."""
         if number not in self._rooms:
             worker = self.workers[number]
             self._rooms[number] = worker.session.empty(worker.model.weights.shape, "float32")
         return self._rooms[number]
 
-    def _centre(self) -> Buffer:
-        """Return the centre, on the first worker's device; it begins as that worker is now."""
-        if self.centre is None:
+    def _center(self) -> Buffer:
+        """Return the center, on the first worker's device; a copy of its parameters at first."""
+        if self.center is None:
             first = self.workers[0]
-            self.centre = first.session.empty(first.model.weights.shape, "float32")
-            first.session.copy(first.model.weights, self.centre)
-        return self.centre
+            self.center = first.session.empty(first.model.weights.shape, "float32")
+            first.session.copy(first.model.weights, self.center)
+        return self.center

@@ -10,7 +10,7 @@ from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.app.workers import check_any
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench.allreduce import AllReduce, Params, check_asked, plan
+from gpumap.bench.allreduce import AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import (
     ITEM,
     Job,
@@ -20,9 +20,9 @@ from gpumap.bench.exchanges import (
     _evicting,
     crafted,
     exact,
+    exact_sum,
     parts,
     pooled,
-    summed,
 )
 from gpumap.bench.sizes import Size
 from gpumap.errors import QuestionError
@@ -43,21 +43,21 @@ def test_no_order_of_adding_has_a_rounding(ranks, length, wire):
     every = [crafted(rank, ranks, length, wire).astype(wire) for rank in range(ranks)]
     for order in (every, reversed(every)):
         total = sum(order, start=np.zeros(length, wire))
-        np.testing.assert_array_equal(total.astype("f4"), summed(ranks, length, wire))
+        np.testing.assert_array_equal(total.astype("f4"), exact_sum(ranks, length, wire))
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_each_rank_gives_something_else(ranks):
     """A part that is missing, twice or one place off changes the sum; the first is named."""
-    wanted = summed(ranks, 4099, "float32")
+    expected = exact_sum(ranks, 4099, "float32")
     every = [crafted(rank, ranks, 4099, "float32") for rank in range(ranks)]
     for rank in range(ranks):
-        assert not exact(wanted - every[rank], wanted).passed
-        assert not exact(wanted - every[rank] + every[rank - 1], wanted).passed
-    assert not exact(np.roll(wanted, 1), wanted).passed
-    found = wanted.copy()
+        assert not exact(expected - every[rank], expected).passed
+        assert not exact(expected - every[rank] + every[rank - 1], expected).passed
+    assert not exact(np.roll(expected, 1), expected).passed
+    found = expected.copy()
     found[[7, 9]] = np.nan, 0.0
-    check = exact(found, wanted)
+    check = exact(found, expected)
     assert (check.passed, check.first_bad_offset, check.nbytes) == (False, 7 * ITEM, 4 * 4099)
 
 
@@ -71,7 +71,7 @@ def test_tensors_are_all_of_the_elements(length, tensors):
 
 @pytest.mark.parametrize("tensors", [2, 7])
 def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
-    params = Params((Size(4000),), ("ring",), tensors=tensors, ladder=())
+    params = Params((Size(4000),), ("ring",), tensors=tensors, sweep=())
     _, rows = measured(gpu(0), gpu(1), params=params)
     apart, fused = rows
     assert [row.case.params["fused"] for row in rows] == ["no", "yes"]
@@ -85,7 +85,7 @@ def test_fused_tensors_are_held_against_the_same_ones_apart(tensors):
 ])  # fmt: skip
 def test_bandwidths_follow_from_the_time(operation, factor):
     """S over T, and 2 (N - 1) / N of that or half: what nccl-tests calls algbw and busbw."""
-    params = Params((Size(4000),), ladder=(64, 512), operation=operation)
+    params = Params((Size(4000),), sweep=(64, 512), operation=operation)
     _, rows = measured(gpu(0), gpu(1), gpu(2), params=params)
     named = {row.case.params.get("operation", "allreduce") for row in rows}
     assert ({row.status for row in rows}, named) == ({"ok"}, {operation})
@@ -117,7 +117,7 @@ def test_a_sum_that_is_wrong_has_no_figures(name):
             spoilt[0] = 0.0
             super().upload(spoilt, target, repeat)
 
-    params = Params((Size(400),), (name,), ladder=())
+    params = Params((Size(400),), (name,), sweep=())
     _, (row,) = measured(gpu(0), gpu(1), params=params, kind=Lossy)
     assert (row.status, row.reason.code, row.metrics) == ("failed", "wrong-data", {})
     assert row.reason.text == "byte 0 of 400 is wrong"
@@ -136,7 +136,7 @@ def test_what_is_left_after_many_rounds_is_proved_once_more():
 
 def test_the_plan_takes_at_least_what_is_allocated(counted):
     for tensors in (1, 3):
-        params = Params((Size(40_000), Size(400)), tensors=tensors, ladder=(64, 4096))
+        params = Params((Size(40_000), Size(400)), tensors=tensors, sweep=(64, 4096))
         benchmark, _ = measured(gpu(0), gpu(1), gpu(2), params=params, kind=counted)
         for device, most in counted.highest.items():
             assert most <= benchmark.plan.memory[device]
@@ -150,10 +150,10 @@ def test_the_plan_takes_at_least_what_is_allocated(counted):
 def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
     bindings = world(*(gpu(n) for n in range(count))).bindings
     params = Params((Size(nbytes),), tensors=tensors)
-    assert refusal(QuestionError, check_asked, bindings, params).message == said
-    check_asked(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))  # one each
+    assert refusal(QuestionError, check_request, bindings, params).message == said
+    check_request(world(gpu(0), gpu(1)).bindings, Params((Size(12),), tensors=3))  # one each
     half = Params((Size(400),), tensors=2, operation="all-gather")
-    found = refusal(QuestionError, check_asked, world(gpu(0), gpu(1)).bindings, half)
+    found = refusal(QuestionError, check_request, world(gpu(0), gpu(1)).bindings, half)
     assert found.message == "--tensors is of allreduce, not of all-gather"
 
 
@@ -163,8 +163,8 @@ def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
 ])  # fmt: skip
 def test_an_algorithm_that_was_asked_for_and_is_not_there_has_a_row(ranks, name, said):
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400),)
-    found = plan(bindings, ranks, Params(sizes, (name, *ranks.algorithms), ladder=()))
-    unasked = plan(bindings, ranks, Params(sizes, ladder=()))
+    found = plan(bindings, ranks, Params(sizes, (name, *ranks.algorithms), sweep=()))
+    unasked = plan(bindings, ranks, Params(sizes, sweep=()))
     assert [c.skip.text for c in found.cases if c.skip] == [said]
     assert [c.name for c in found.cases if not c.skip] == list(ranks.algorithms)
     assert [c.name for c in unasked.cases] == list(ranks.algorithms)
@@ -196,7 +196,7 @@ def test_a_pool_is_twice_the_last_cache(monkeypatch, cache, nbytes, count):
 def test_cold_buffers_are_of_cores_at_the_largest_size(monkeypatch, bindings, tensors, cold):
     """Each row says which it has; the memory of the pool, of all algorithms, is counted once."""
     sizes, ranks = (Size(400), Size(400_000), Size(40_000)), LocalRanks(())
-    params = Params(sizes, tensors=tensors, ladder=(64,))
+    params = Params(sizes, tensors=tensors, sweep=(64,))
     monkeypatch.setattr("gpumap.bench.exchanges._evicting", lambda: 64 << 20)
     found = plan(bindings, ranks, params)
     said = [case for case in found.cases if case.params["pattern"] == "alone"]
@@ -215,10 +215,10 @@ def test_cold_buffers_are_taken_in_turn(monkeypatch, name):
     sessions = list(world(gpu(0), gpu(1)).sessions.values())
     ranks, job = LocalRanks(sessions), Job(name, 10, cold=True)
     work = LocalRound(job, sessions, None, ranks._turns(job))
-    for rounds, wanted in ((2, [2, 2, 1]), (2, [4, 2, 2])):
+    for rounds, expected in ((2, [2, 2, 1]), (2, [4, 2, 2])):
         work.queue(rounds=rounds)
         work.finish()
-        for buffers, value in zip(ranks._pool(10), wanted, strict=True):
+        for buffers, value in zip(ranks._pool(10), expected, strict=True):
             for session, buffer in zip(sessions, buffers, strict=True):
                 there = np.empty(10, np.float32)
                 session.download(buffer, there)
@@ -241,7 +241,7 @@ HERE, NCCL = LocalRanks(()), LibraryRanks((), None)
 def test_a_plan_of_skipped_rows_is_refused(ranks, options, said):
     """Nothing measured is no pass: each reason is said once, and with one row it is none."""
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400), Size(4000))
-    params = Params(sizes, ladder=(), **options)
+    params = Params(sizes, sweep=(), **options)
     found = refusal(QuestionError, check_any, plan(bindings, ranks, params))
     assert found.message == f"nothing can be measured: {said}"
     check_any(plan(bindings, HERE, Params(sizes, ("native", "ring"))))

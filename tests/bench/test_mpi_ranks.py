@@ -4,8 +4,8 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.bench.exchanges import Job
-from gpumap.bench.mpi_ranks import Exchanges, Member, MpiRanks
-from gpumap.distributed.ranks import Seat
+from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
+from gpumap.distributed.ranks import RankInfo
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 
@@ -24,8 +24,8 @@ class _Alone:
 
 def lead(opener=None):
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
-    member = Member(comm, opener or (lambda: session), Exchanges())
-    return MpiRanks(member, [Seat(0, "a", "x", 100)], ["a"]), comm, session
+    member = Member(comm, opener or (lambda: session), ExchangeFactory())
+    return MpiRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
 
 
 def lost(*_):
@@ -68,7 +68,7 @@ def test_no_command_follows_one_that_was_broken_off():
     sent = len(comm.sent)
     with pytest.raises(AbsentError):
         work.queue()
-    assert (ranks.telling, len(comm.sent)) == (True, sent)
+    assert (ranks.busy, len(comm.sent)) == (True, sent)
 
 
 def test_a_job_in_float16_has_no_native_sum():

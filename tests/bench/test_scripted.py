@@ -26,7 +26,7 @@ from gpumap.model import Plan, replace
 from gpumap.training.jobs import LocalWorkers, Scaling
 from gpumap.training.jobs import Params as TrainParams
 from gpumap.training.network import Layer, Network
-from gpumap.training.workers import RULES, Chosen
+from gpumap.training.workers import RULES, RuleSpec
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)
@@ -84,13 +84,13 @@ def chain(here):
 
 
 def allreduce(here):
-    params = AllReduceParams((Size(100_000),), tensors=3, ladder=(64, 80_000))
+    params = AllReduceParams((Size(100_000),), tensors=3, sweep=(64, 80_000))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 
 def train(here, params=None):
     in_step = (name for name in RULES if name not in ("easgd", "gosgd"))  # whose pace data change
-    rules = tuple(Chosen(name, tau=2, chance=0.5) for name in in_step)
+    rules = tuple(RuleSpec(name, tau=2, chance=0.5) for name in in_step)
     params = params or TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
@@ -170,7 +170,7 @@ def test_devices_multiply_what_no_host_could_hold():
 @pytest.mark.parametrize("learn", [0, 128])
 def test_what_is_to_be_learned_is_computed(learn):
     here = opened(gpu(0), gpu(1))
-    params = TrainParams((NET,), (Chosen("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
+    params = TrainParams((NET,), (RuleSpec("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
     steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {SCRIPTED if not learn else "float32 reference"} == {row.check.method for row in steps}

@@ -11,26 +11,26 @@ from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.numpy.session import NumpySession
-from gpumap.bench.train import PER, Train, check_asked, counts, divided, moved, plan
+from gpumap.bench.train import PER, Train, check_request, counts, divided, moved, plan
 from gpumap.bench.verify import lighten
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, replace
 from gpumap.training.jobs import LocalWorkers, Params, Scaling
 from gpumap.training.network import Layer, Network, outputs
 from gpumap.training.steps import PHASES
-from gpumap.training.workers import OPTIMIZERS, RULES, Chosen
+from gpumap.training.workers import OPTIMIZERS, RULES, RuleSpec
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = NET
 SIZE = 4 * (9 * 16 + 17)  # bytes of its parameters
 WEAK = Scaling("weak", 24)
-ALL = tuple(Chosen(name) for name in RULES)
+ALL = tuple(RuleSpec(name) for name in RULES)
 EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
 
 
-def asked(*rules, tasks=(TASK,), scaling=WEAK, **others):
+def asked(*rules, networks=(TASK,), scaling=WEAK, **others):
     given_ = {"optimizer": "sgd", "rate": 0.1} | others
-    return Params(tasks, rules or (Chosen("bsp"),), scaling, **given_)
+    return Params(networks, rules or (RuleSpec("bsp"),), scaling, **given_)
 
 
 def training(names, params):
@@ -88,13 +88,13 @@ def test_weak_and_strong_batches(scaling, batches, parts):
     found = planned(3, params)
     assert [case.params["batch"] for case in steps(found)] == batches
     assert {case.params["scaling"] for case in found.cases} == {scaling.how}
-    assert params.course(TASK, ALL[0], 3, whole=True).counts == parts
+    assert params.config(TASK, ALL[0], 3, whole=True).counts == parts
     each = ", ".join(f"{n} {part}" for n, part in zip("abc", parts, strict=True))
     assert f"batch of {sum(parts)}: {each}" in found.about
 
 
 def test_each_case_is_held_against_its_own_on_one_device():
-    found = planned(4, asked(*ALL, tasks=(TASK, replace(NET, name="other"))))
+    found = planned(4, asked(*ALL, networks=(TASK, replace(NET, name="other"))))
     cases = {case.id: case for case in found.cases}
     assert [group.key for group in found.groups] == ["small", "other"]
     alone = [(c.name, c.params["network"]) for c in cases.values() if c.against is None]
@@ -116,22 +116,22 @@ def test_a_round_of_easgd_holds_one_meeting(tau):
 
 
 def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
-    for kept in (False, True):
-        params = asked(kept=kept)
+    for reuse_batch in (False, True):
+        params = asked(reuse_batch=reuse_batch)
         found = {case.name: case.params["input"] for case in planned(1, params).cases}
-        assert found == {"compute": "kept", "step": "kept" if kept else "made"}
-        assert params.course(TASK, ALL[0], 1, whole=False).kept
-        assert params.course(TASK, ALL[0], 1, whole=True).kept is kept
+        assert found == {"compute": "kept", "step": "kept" if reuse_batch else "made"}
+        assert params.config(TASK, ALL[0], 1, whole=False).reuse_batch
+        assert params.config(TASK, ALL[0], 1, whole=True).reuse_batch is reuse_batch
 
 
 @pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
 def test_fewer_examples_than_devices_are_refused(names, batch):
     bindings = world(*(gpu(n) for n in range(names))).bindings
     with pytest.raises(QuestionError, match=f"{batch} examples for {names} devices") as raised:
-        check_asked(bindings, asked(scaling=Scaling("strong", batch)))
+        check_request(bindings, asked(scaling=Scaling("strong", batch)))
     assert f"--batch {names}" in raised.value.diagnostics[0].hint
-    check_asked(bindings, asked(scaling=Scaling("strong", names)))
-    check_asked(bindings, asked(scaling=Scaling("weak", 1)))
+    check_request(bindings, asked(scaling=Scaling("strong", names)))
+    check_request(bindings, asked(scaling=Scaling("weak", 1)))
 
 
 def test_sessions_without_kernels_are_skipped():
@@ -172,7 +172,7 @@ def test_the_phases_of_scripted_devices_are_the_time():
 
 @pytest.mark.parametrize(
     "rule",
-    [Chosen("bsp"), Chosen("easgd-lockstep", tau=1), Chosen("gosgd-lockstep", chance=1.0)],
+    [RuleSpec("bsp"), RuleSpec("easgd-lockstep", tau=1), RuleSpec("gosgd-lockstep", chance=1.0)],
 )
 def test_waiting_for_a_slow_worker_is_no_exchange(rule):
     """It is `sync`, whatever the rule: exchanging takes as long as between equal devices."""
@@ -198,7 +198,7 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     for session in here.sessions.values():
         lighten(session)
     others = {"scaling": Scaling("weak", 1024)} | others
-    params = asked(rule, tasks=(wide,), cases=("step",), **others)
+    params = asked(rule, networks=(wide,), cases=("step",), **others)
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
@@ -208,7 +208,7 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     ("easgd-lockstep", 0.95, 1.15), ("gosgd-lockstep", 0.95, 1.15),
 ])  # fmt: skip
 def test_a_device_half_as_fast_adds_a_half_only_where_no_one_waits(rule, least, most):
-    row, _ = paced(Chosen(rule))
+    row, _ = paced(RuleSpec(rule))
     assert least <= row.metrics["speedup"].value <= most
     assert ("staleness" in row.metrics) == (rule in ("easgd", "gosgd"))
 
@@ -219,7 +219,7 @@ def test_what_easgd_moves_is_comm_and_waiting_is_none():
     Over 32 times the bandwidth it takes a 32nd.
     """
     for bandwidth in (1e10, 32e10):
-        row, wide = paced(Chosen("easgd", tau=5), bandwidth=bandwidth)
+        row, wide = paced(RuleSpec("easgd", tau=5), bandwidth=bandwidth)
         meetings = PER / (2 * 1024 * 5)  # of each worker; a sample may have one more or less
         each = 3 * 4 * wide.parameters / bandwidth + 2 * 2.0**-20
         assert row.metrics["comm"].value == pytest.approx(meetings * each, rel=0.06)
@@ -260,15 +260,15 @@ def test_the_phases_of_cores_are_the_time(cores):
 @pytest.mark.parametrize("names", [1, 2, 3, 5])
 @pytest.mark.parametrize(("rule", "by_hand"), [
     # all but the first one, who has the centre, send and take an array, once in tau steps
-    (Chosen("easgd-lockstep", tau=1), lambda n: 2 * (n - 1)),
-    (Chosen("easgd-lockstep", tau=10), lambda n: 2 * (n - 1) / 10),
+    (RuleSpec("easgd-lockstep", tau=1), lambda n: 2 * (n - 1)),
+    (RuleSpec("easgd-lockstep", tau=10), lambda n: 2 * (n - 1) / 10),
     # at their own pace all do: the center is in host memory
-    (Chosen("easgd", tau=10), lambda n: 2 * n * (n > 1) / 10),
+    (RuleSpec("easgd", tau=10), lambda n: 2 * n * (n > 1) / 10),
     # each pushes an array by chance: what is to be expected of a step
-    (Chosen("gosgd", chance=0.0), lambda _: 0),
-    (Chosen("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
-    (Chosen("gosgd", chance=1.0), lambda n: n * (n > 1)),
-    (Chosen("bsp"), lambda n: 2 * (n - 1)),
+    (RuleSpec("gosgd", chance=0.0), lambda _: 0),
+    (RuleSpec("gosgd", chance=0.01), lambda n: 0.01 * n * (n > 1)),
+    (RuleSpec("gosgd", chance=1.0), lambda n: n * (n > 1)),
+    (RuleSpec("bsp"), lambda n: 2 * (n - 1)),
 ], ids=lambda each: None if callable(each) else str(each))  # fmt: skip
 def test_what_a_rule_moves(rule, by_hand, names):
     """By hand, in arrays; one worker moves nothing."""
@@ -285,7 +285,7 @@ DEEP = Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmo
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("examples", [4, 512])
 @pytest.mark.parametrize(
-    "rules", [*([rule] for rule in ALL), (Chosen("bsp", "parameters"),), ALL],
+    "rules", [*([rule] for rule in ALL), (RuleSpec("bsp", "parameters"),), ALL],
     ids=lambda rules: "+".join(f"{rule.name}-{rule.average}" for rule in rules),
 )  # fmt: skip
 def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, examples, rules):
@@ -304,7 +304,7 @@ def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, ex
     gc.collect()
     monkeypatch.setattr(NumpySession, "empty", counted)
     scaling = Scaling("weak", examples)
-    params = asked(*rules, tasks=(LARGE,), scaling=scaling, optimizer=optimizer, learn=1)
+    params = asked(*rules, networks=(LARGE,), scaling=scaling, optimizer=optimizer, learn=1)
     benchmark = Train(cores.bindings, LocalWorkers(cores.sessions, cores.clock), params)
     rows_on(cores, benchmark, replace(SETTINGS, budget=0.0, blocks=1))
     for binding in cores.bindings:
@@ -313,7 +313,7 @@ def test_the_plan_has_the_memory_that_is_taken(cores, monkeypatch, optimizer, ex
 
 
 def test_what_trained_to_no_number_is_not_learned():
-    params = asked(*ALL, tasks=(DEEP,), rate=1e30, learn=480, cases=("step",))
+    params = asked(*ALL, networks=(DEEP,), rate=1e30, learn=480, cases=("step",))
     found, benchmark = training(2, params)
     benchmark.trained = DEEP.initial(1)
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
@@ -342,7 +342,7 @@ def test_the_last_training_is_what_is_kept():
 def test_a_batch_is_split_as_is_said(split, parts, dropped):
     """Weighted: measured first, so that nobody waits; the remainder is said."""
     scaling = Scaling("strong", 1023)
-    row, _ = paced(Chosen("bsp"), bandwidth=1e15, scaling=scaling, split=split)
+    row, _ = paced(RuleSpec("bsp"), bandwidth=1e15, scaling=scaling, split=split)
     assert row.case.params["split"] == split
     assert row.case.params["batch"] == sum(parts) == 1023 - dropped
     waited = row.metrics["sync"].value / row.metrics["compute"].value

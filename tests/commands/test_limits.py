@@ -4,7 +4,7 @@ import pytest
 from scripts import report, script
 
 from gpumap.bench.registry import every
-from gpumap.judge.selectors import EVERYWHERE, taken_apart
+from gpumap.judge.selectors import EVERYWHERE, split_id
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
@@ -109,7 +109,7 @@ def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, d
     rows = [*found["measurements"], *found["fits"], *found["break_evens"]]
     assert len(rows) > 3
     for row in rows:
-        head, keys = taken_apart(row["id"])
+        head, keys = split_id(row["id"])
         family = known[head]
         assert set(keys) | set(row.get("params", ())) <= {*family.keys, *EVERYWHERE}
         assert set(row["metrics"]) <= set(family.metrics)

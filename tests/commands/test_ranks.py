@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpumap.app.mpi_job import Answer, named, nodes, refuse
+from gpumap.app.mpi_job import Answer, node_names, refuse, unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.distributed.ranks import Seat
+from gpumap.distributed.ranks import RankInfo
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.model import Binding, replace
 
@@ -12,7 +12,7 @@ from gpumap.model import Binding, replace
 def answers(*places):
     """Return what ranks say that have a device of a host: ``("x", 0)``."""
     return [
-        Answer(Seat(rank, "ab"[cuda], host, 100 + rank),
+        Answer(RankInfo(rank, "ab"[cuda], host, 100 + rank),
                Binding("ab"[cuda], device_of(FakeDevice(f"cuda{cuda}"))))
         for rank, (host, cuda) in enumerate(places)
     ]  # fmt: skip
@@ -21,15 +21,15 @@ def answers(*places):
 def test_on_one_node_the_names_are_those_of_the_map():
     """So are the devices; no note is needed."""
     found = answers(("x", 0), ("x", 1))
-    assert list(named(found)) == [answer.binding for answer in found]
-    assert list(nodes([answer.seat for answer in found])) == []
+    assert list(unique_bindings(found)) == [answer.binding for answer in found]
+    assert list(node_names([answer.info for answer in found])) == []
 
 
 def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
     """In the order of the ranks; a note says which host each is."""
     found = answers(("x", 0), ("y", 0), ("x", 1), ("y", 1))
-    bindings = list(named(found))
-    (note,) = nodes([answer.seat for answer in found])
+    bindings = list(unique_bindings(found))
+    (note,) = node_names([answer.info for answer in found])
     assert [b.name for b in bindings] == ["node0/a", "node1/a", "node0/b", "node1/b"]
     assert [b.device.id for b in bindings] == [
         "node0/cuda:0", "node1/cuda:0", "node0/cuda:1", "node1/cuda:1"

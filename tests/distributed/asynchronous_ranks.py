@@ -22,7 +22,7 @@ from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
 from gpumap.training.steps import held_out
-from gpumap.training.workers import Chosen
+from gpumap.training.workers import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
@@ -33,10 +33,10 @@ rank, ranks = comm.Get_rank(), comm.Get_size()
 
 def training(session, workers, seed, rate):
     names = tuple("abcdefgh"[:workers])
-    chosen = Chosen(rule, tau=2, chance=0.02 if mode == "learn" else 0.25)
+    chosen = RuleSpec(rule, tau=2, chance=0.02 if mode == "learn" else 0.25)
     params = Params((NET,), (chosen,), Scaling("weak", EACH), "sgd", rate, linear=True, seed=seed)
     job = job_of(params, Spec("line", rule, names, whole=True))
-    job = replace(job, course=replace(job.course, data=NET.data(COUNT, seed)))
+    job = replace(job, config=replace(job.config, data=NET.data(COUNT, seed)))
     part = comm.Split(0 if rank < workers else 1, rank)
     return RankTraining(job, part, job.worker("a", session) if rank < workers else None), job
 
@@ -60,7 +60,7 @@ def learned(session, workers, seed, rate):
     own.poison()
     own.run(EPOCHS * COUNT // (EACH * workers))
     found = own.parameters()
-    return None if found is None else held_out(job.course, found)
+    return None if found is None else held_out(job.config, found)
 
 
 def learn(session):
@@ -80,7 +80,7 @@ def conserve(session):
     given = np.random.default_rng(rank).integers(-(2**10), 2**10, NET.parameters)
     own._worker.model.put(given.astype(np.float32))
     own._worker.session.synchronize()
-    own._apart.begin()
+    own._asynchronous.begin()
     taken = []
     paced(own, 0.004 * rank, taken)
     weighted = 1.0 if rule == "easgd" else 1 / ranks
@@ -91,12 +91,12 @@ def conserve(session):
     for _ in range(2):
         own.record()
         own.run(100)
-        weights = own._team.weights.fetch().astype(np.float64)
-        now = comm.allreduce(weights * (1.0 if rule == "easgd" else own._apart.weight))
+        weights = own._group.weights.read().astype(np.float64)
+        now = comm.allreduce(weights * (1.0 if rule == "easgd" else own._asynchronous.weight))
         if rule == "easgd":
-            now = now + comm.bcast(own._apart.center)
+            now = now + comm.bcast(own._asynchronous.center)
         assert abs(now - before).max() <= 1e-4 * 2**10, (now, before)
-        assert abs(comm.allreduce(own._apart.weight) - 1.0) < 1e-12
+        assert abs(comm.allreduce(own._asynchronous.weight) - 1.0) < 1e-12
     firsts = sorted(each for every in comm.allgather(taken) for each in every)
     assert firsts == list(range(0, 200 * ranks * EACH, EACH))  # every example once
     steps, account = comm.gather(len(taken)), own.phases()[1]
@@ -112,7 +112,7 @@ def wait(session):
     there = Path(os.environ["TMPDIR"]) / comm.bcast(f"there-{os.getpid()}")
 
     def slowly(first):
-        steps, last = own._apart._steps, time.monotonic() + 20.0
+        steps, last = own._asynchronous._steps, time.monotonic() + 20.0
         while rank < ranks - 1 and steps == 20 and not there.exists() and time.monotonic() < last:
             time.sleep(0.01)  # four ranks on two cores: it may come to its steps late
         if rank == ranks - 1 and steps == 3:

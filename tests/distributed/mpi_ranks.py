@@ -66,7 +66,7 @@ for length in LENGTHS:  # rounded on the wire, in whatever order: near the sum, 
 
 mpi_ranks.pooled = lambda _: 3
 for name in ("native", *ALGORITHMS):  # cold buffers, in turn: each as often as any other
-    makes, job = mpi_ranks.Exchanges(), Job(name, 100, cold=True)
+    makes, job = mpi_ranks.ExchangeFactory(), Job(name, 100, cold=True)
     work = makes.make(job, comm, SimpleNamespace(device=SimpleNamespace(backend="numpy")))
     work.run(5)
     (pool,) = makes._pools.values()

@@ -10,17 +10,17 @@ import tables
 
 import gpumap
 from gpumap import model
-from gpumap.doctor.diagnose import RULES, diagnoses, nothing_asked, pages, table
+from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
 from gpumap.doctor.evidence import (
     Evidence,
+    Gain,
     Gpu,
     Late,
+    MapName,
     Measured,
-    Named,
     Nvidia,
     Script,
     Setting,
-    Together,
 )
 from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
@@ -46,11 +46,13 @@ def known(*names, topology=SMALL, **more):
 
 
 def named(device=GPU, name="a", **more):
-    return Named(name, str(device.ref), device.kind, device.ref.index, device, **more)
+    return MapName(name, str(device.ref), device.kind, device.ref.index, device, **more)
 
 
 def absent(asked="cuda1", index=1):
-    return Named("a", asked, model.Kind.CUDA, index, None, Diagnostic("absent", "it is not there"))
+    return MapName(
+        "a", asked, model.Kind.CUDA, index, None, Diagnostic("absent", "it is not there")
+    )
 
 
 def seconds(value):
@@ -125,7 +127,7 @@ def test_how_a_library_gave_no_answer(code, found):
     """By its code: what uses the processor compiles, and does not hang."""
     probes = (model.Probe("pygpu", usable=False, reason="x", fix="y", code=code),)
     lost = Diagnostic("absent", "it is not there")
-    name = Named("a", "opencl0:0", model.Kind.OPENCL, 0, None, lost)
+    name = MapName("a", "opencl0:0", model.Kind.OPENCL, 0, None, lost)
     assert codes(known(name, probes=probes))[0] == found
 
 
@@ -136,10 +138,10 @@ def test_several_names_that_gain_nothing(cause, code):
     """By the judge's own explanation; a little less than the ideal is noise."""
     two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
     ratio = model.Estimate(1.0, 0.98, 1.02, "1")
-    far = Together(ratio, model.Estimate(2.0, 2.0, 2.0, "1"), model.Explanation(cause, "x"))
+    far = Gain(ratio, model.Estimate(2.0, 2.0, 2.0, "1"), model.Explanation(cause, "x"))
     near = replace(far, speedup=model.Estimate(1.7, 1.6, 1.8, "1"))
-    assert codes(known(*two, together=far)) == ([code] if code else [])
-    assert codes(known(*two, together=near)) == []
+    assert codes(known(*two, gain=far)) == ([code] if code else [])
+    assert codes(known(*two, gain=near)) == []
 
 
 @pytest.mark.parametrize(("device", "host", "outcome"), TABLES["as_fast_as_the_host"])
@@ -218,9 +220,9 @@ def test_cores_that_doctor_chose_need_only_work(failure, nothing):
         known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
     )
     gpu = replace(chosen, probes=(model.Probe("cupy", usable=True, devices=(GPU,)),))
-    assert nothing_asked(chosen, diagnoses(chosen)) is nothing
+    assert only_default_cores(chosen, diagnoses(chosen)) is nothing
     for asked in (replace(chosen, source=model.MapText("a->cpu0", "argument")), gpu):
-        assert not nothing_asked(asked, diagnoses(asked))
+        assert not only_default_cores(asked, diagnoses(asked))
 
 
 def test_codes_are_unique_and_in_order():

@@ -12,7 +12,7 @@ import tables
 
 from gpumap import model
 from gpumap.doctor import interpreter as ask
-from gpumap.doctor.diagnose import diagnosis, seats
+from gpumap.doctor.diagnose import diagnosis, numbering
 from gpumap.doctor.facts import Facts
 from gpumap.doctor.framework_rules import causes
 from gpumap.doctor.interpreter import facts, of_smi
@@ -171,7 +171,7 @@ def test_devices_of_a_framework_are_found_by_uuid():
     device = model.Device("cuda:1", model.Kind.CUDA, ref, "A GPU", "cupy",
                           uuid="GPU-BBBB-2")  # fmt: skip
     told = [{"name": "A GPU", "uuid": "bbbb-2"}, {"name": "A GPU", "uuid": ""}, {"name": "A GPU"}]
-    assert seats(told, visible, [model.Binding("dev0", device)]).split("; ") == [
+    assert numbering(told, visible, [model.Binding("dev0", device)]).split("; ") == [
         "cuda:0 is A GPU GPU-bbbb-2, dev0 of the map",
         "cuda:1 is A GPU GPU-bbbb-2, dev0 of the map",
         "cuda:2 is A GPU (UUID not known)",

@@ -11,7 +11,7 @@ import pytest
 from gpumap.backends.probe import Ended
 from gpumap.doctor import measuring
 from gpumap.doctor.gather import patience
-from gpumap.doctor.measuring import START, Turns
+from gpumap.doctor.measuring import START, ProbeRun
 from gpumap.model import Binding, Device, DeviceRef, Kind
 
 SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
@@ -54,7 +54,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
 
     monkeypatch.setattr(measuring, "time", clock)
     monkeypatch.setattr(measuring, "in_child", child)
-    turns = Turns(bindings, {}, seconds)
+    turns = ProbeRun(bindings, {}, seconds)
     turns.run()
     found = turns.all()
     assert clock.now <= seconds + 0.2

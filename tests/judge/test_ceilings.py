@@ -32,7 +32,7 @@ def rated(value, low=None):
 @pytest.mark.parametrize("value", [1.0, 50.0, 100.0, 100.0 * ceilings.SLACK])
 def test_below_its_ceiling_a_row_tells_its_share(value, limit):
     """And stays as it is; a probe is trusted up to its own noise."""
-    found = ceilings.held(rated(value, value), limit)
+    found = ceilings.with_ceiling(rated(value, value), limit)
     assert (found.status, found.flags) == ("ok", ("unstable",))
     assert found.metrics["rate"].value == value
     assert found.ceiling == model.Ceiling(
@@ -44,7 +44,7 @@ def test_below_its_ceiling_a_row_tells_its_share(value, limit):
 @pytest.mark.parametrize("low", [200.0, None])
 def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
     """Without figures; so has one of too few samples for an interval."""
-    found = ceilings.held(rated(200.0, low), limit)
+    found = ceilings.with_ceiling(rated(200.0, low), limit)
     assert (found.status, found.metrics) == ("failed", {})
     assert found.flags == ("unstable", "over-ceiling")
     assert (found.reason.code, found.ceiling.share) == ("over-ceiling", 2.0)
@@ -55,7 +55,7 @@ def test_above_a_ceiling_of_gpumaps_own_a_row_has_failed(limit, low):
 ])  # fmt: skip
 def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
     """A table or a driver may be wrong; an interval that reaches down to a ceiling is noise."""
-    found = ceilings.held(rated(200.0, low), limit)
+    found = ceilings.with_ceiling(rated(200.0, low), limit)
     assert (found.status, found.reason) == ("ok", None)
     assert found.flags == ("unstable", "over-ceiling")
     assert found.metrics["rate"].value == 200.0
@@ -66,7 +66,7 @@ def test_above_a_reported_ceiling_a_row_is_flagged(limit, low):
             for limit in (("bandwidth", 1.0, "B/s"), ("rate", 0.0, "FLOP/s"))),
 ])  # fmt: skip
 def test_without_a_ceiling_nothing_is_said(limit):
-    assert ceilings.held(rated(5.0), limit) == rated(5.0)
+    assert ceilings.with_ceiling(rated(5.0), limit) == rated(5.0)
 
 
 def devices(*hardware):
@@ -158,10 +158,10 @@ def thin(found):
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
     """Without the time of each device alone there is no ideal either; other rows stay."""
-    assert ceilings.founded([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
-    assert ceilings.founded([thin(ONE), MANY, OTHER]) == [OTHER]
-    assert ceilings.founded([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
-    assert ceilings.founded([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
+    assert ceilings.conclusive([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
+    assert ceilings.conclusive([thin(ONE), MANY, OTHER]) == [OTHER]
+    assert ceilings.conclusive([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
+    assert ceilings.conclusive([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
 
 
 @pytest.mark.parametrize(("found", "counts"), [

@@ -12,9 +12,9 @@ from tables import table
 from gpumap import model
 from gpumap.bench.estimates import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.compare import Against, Terms
+from gpumap.judge.compare import Baseline, Terms
 from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status
-from gpumap.judge.limits import Limit, early, verdicts, word
+from gpumap.judge.limits import Limit, early, verdict_on, verdicts
 from gpumap.model import BreakEven, Case, Work, replace
 from gpumap.model.figures import UNITS
 
@@ -83,7 +83,7 @@ def test_a_gate_measures_what_it_judges(limits, base, kept):
     many = replace(case("many"), against=one.id)
     group = model.Group((one, many, solo), "64", ((0,), (1,), (2,)), first=2)
     before = report(*(row(1.0, of=case(name)) for name in base))
-    against = Against("base.json", before, Terms()) if base else None
+    against = Baseline("base.json", before, Terms()) if base else None
     found = judged(model.Plan((group,)), Gate(tuple(map(Limit.parse, limits)), against=against))
     (left,) = found.groups
     assert " ".join(each.name for each in left.cases) == kept
@@ -199,21 +199,21 @@ def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
 def test_the_whole_interval_decides(operator, below, touching_below, around, touching_above, above):
     """A limit inside of it is inconclusive; an end on the limit is on the side of `=`."""
     intervals = [(1.0, 1.7), (1.0, 1.8), (1.7, 1.9), (1.8, 2.0), (1.9, 2.0)]
-    found = [word(operator, 1.8, figure(sum(i) / 2, *i)) for i in intervals]
+    found = [verdict_on(operator, 1.8, figure(sum(i) / 2, *i)) for i in intervals]
     assert found == [below, touching_below, around, touching_above, above]
 
 
 @given(OPERATORS, FLOATS, st.permutations([math.nan, 1.0, 2.0]))
 def test_what_is_no_number_never_passes(operator, limit, values):
     value, low, high = values
-    assert word(operator, limit, model.Estimate(value, low, high, "1")) == "fail"
-    assert word(operator, limit, model.Estimate(1.0, 2.0, 0.0, "1")) == "fail"
+    assert verdict_on(operator, limit, model.Estimate(value, low, high, "1")) == "fail"
+    assert verdict_on(operator, limit, model.Estimate(1.0, 2.0, 0.0, "1")) == "fail"
 
 
 @pytest.mark.parametrize(("operator", "said"), [("<=", "fail"), (">=", "inconclusive")])
 def test_infinity_never_passes(operator, said):
     """A device that never pays is beyond any limit; a rate in no time is no record."""
-    assert word(operator, 1e6, figure(math.inf)) == said
+    assert verdict_on(operator, 1e6, figure(math.inf)) == said
 
 
 def test_every_row_that_is_selected_has_its_verdict():
@@ -394,8 +394,8 @@ def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     times = [1.0 + noise * (n * 7 % 11 - 5) for n in range(40)]
     base = report(timed("one", times))
     rows = [timed("one", [factor * t for t in times])]
-    assert decided(Gate(against=Against("base", base)), rows) is expected
-    other = Gate(against=Against("base", base, Terms(other_machine=True)))
+    assert decided(Gate(against=Baseline("base", base)), rows) is expected
+    other = Gate(against=Baseline("base", base, Terms(other_machine=True)))
     assert decided(other, rows) is None
 
 

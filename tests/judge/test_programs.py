@@ -43,7 +43,7 @@ def step(count, elapsed, busy, *, start=None, foreign=0.0, shares=(), noise=NOIS
 
 
 def limited(*args, **others):
-    return programs.judged(("x",), (step(1, *ONE), step(*args, **others)))
+    return programs.judge_scaling(("x",), (step(1, *ONE), step(*args, **others)))
 
 
 @pytest.mark.parametrize(("cause", "args", "others"), [
@@ -85,7 +85,7 @@ def test_what_is_lost_is_rest_or_growth(elapsed, busy, count):
 def test_a_count_whose_run_failed_has_no_cause():
     first, last = step(1, *ONE), step(2, 1.0, 2.0)
     failed = model.Scaled(last.names, 2, (), 3)
-    found = programs.judged(("x",), (first, failed))
+    found = programs.judge_scaling(("x",), (first, failed))
     assert (found.cause, found.busy, found.growth) == (None, None, None)
 
 

@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.bench.registry import every
 from gpumap.errors import QuestionError
-from gpumap.judge.selectors import EVERYWHERE, Selector, id_of, taken_apart
+from gpumap.judge.selectors import EVERYWHERE, Selector, id_of, split_id
 from gpumap.model import Measurement
 from gpumap.model.figures import UNITS
 from gpumap.report.diagnostics import render
@@ -66,11 +66,11 @@ def test_a_name_selects_what_runs_on_it_alone(name, texts):
 def test_every_name_is_selected_as_ids_write_it(name):
     """Whatever a map may call a device; ids are taken apart into what they are made of."""
     made = row("dot", "solo", name)
-    what, keys = taken_apart(made.case.id)
+    what, keys = split_id(made.case.id)
     assert (what, set(keys), keys["size"]) == ("dot.solo", {"backend", "names", "size"}, "64")
     for key in ("name", "names"):
         assert Selector.parse(f"dot.solo[{key}={keys['names']}].time").matches(made)
-    assert (taken_apart("x.y[]"), id_of(fit())) == (("x.y", {}), fit().id)
+    assert (split_id("x.y[]"), id_of(fit())) == (("x.y", {}), fit().id)
 
 
 def refused(text):

@@ -70,7 +70,7 @@ def test_a_row_that_a_report_does_not_have_has_no_cell():
 
 def test_what_is_told_is_what_was_asked_for():
     """Times and gains: rates follow. No controls; the ladder where all else is lacking."""
-    told = several_reports.told([dot(), copies()])
+    told = several_reports.key_figures([dot(), copies()])
     assert {line.metric for line in told} == {
         "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
     }  # fmt: skip
@@ -79,7 +79,7 @@ def test_what_is_told_is_what_was_asked_for():
     rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
     report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
     measured = {row.case.id for row in rows if row.status == "ok"}
-    assert {line.id for line in several_reports.told([report])} == measured
+    assert {line.id for line in several_reports.key_figures([report])} == measured
     model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
     (found,) = several_reports.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
     (line,) = several_reports.selected([copies()], model)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from gpumap.judge.transfers import copies_explained, odd_pairs
+from gpumap.judge.transfers import copies_explained, outlier_pairs
 from gpumap.model import Around, Estimate, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone
@@ -207,7 +207,7 @@ def pairs(*rates, devices=None, route="peer", spread=0.001, **more):
 
 
 def odd(rows):
-    found = odd_pairs(rows)
+    found = outlier_pairs(rows)
     return {"->".join(r.case.names): found[r.case.id].text for r in rows if r.case.id in found}
 
 

@@ -5,7 +5,7 @@ from gpumap.distributed.cost import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.judge.headline import headline
 from gpumap.model import replace
-from gpumap.training.published import cell, judged
+from gpumap.training.published import cell, with_models
 from gpumap.training.steps import PHASES
 
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
@@ -330,7 +330,7 @@ def foreseen(names=("a", "b"), text="x"):
         for devices, time in ((1, "10.5"), (2, "5.01+0.5"), (4, "2.50+0.3"), (8, "1.20+0.9"))
     )
     return made(kind="predict", names=names, text=text, prediction=prediction,
-                published=judged(model.Published(text, (text,), cells)))  # fmt: skip
+                published=with_models(model.Published(text, (text,), cells)))  # fmt: skip
 
 
 def diagnosed(names=("a", "b"), text="x"):

@@ -12,7 +12,7 @@ from gpumap.training.asynchronous import AsynchronousTraining, Supply, gossip, r
 from gpumap.training.jobs import LocalWorkers, Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
 from gpumap.training.steps import held_out
-from gpumap.training.workers import Chosen
+from gpumap.training.workers import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 EACH, COUNT, EPOCHS, RATE = 16, 2048, 4, 0.05
@@ -20,10 +20,10 @@ RULES = ("easgd", "gosgd")
 
 
 def job(rule, names, seed=1, rate=RATE, chance=0.25):
-    chosen = Chosen(rule, tau=2, chance=chance)
+    chosen = RuleSpec(rule, tau=2, chance=chance)
     params = Params((NET,), (chosen,), Scaling("weak", EACH), "sgd", rate, linear=True, seed=seed)
     found = job_of(params, Spec("line", rule, tuple(names), whole=True))
-    return replace(found, course=replace(found.course, data=NET.data(COUNT, seed)))
+    return replace(found, config=replace(found.config, data=NET.data(COUNT, seed)))
 
 
 def training(sessions, rule, **others):
@@ -34,8 +34,8 @@ def training(sessions, rule, **others):
 
 def held(made):
     """Return what is conserved: the parameters of all workers, by weight, and of the center."""
-    weights = made.weights if made._center is None else [1.0] * len(made._team.workers)
-    workers = zip(weights, made._team.workers, strict=True)
+    weights = made.weights if made._center is None else [1.0] * len(made._group.workers)
+    workers = zip(weights, made._group.workers, strict=True)
     found = sum(weight * got(worker.model.weights).astype(float) for weight, worker in workers)
     return found + (0.0 if made._center is None else made._center)
 
@@ -50,19 +50,19 @@ def test_what_a_rule_conserves_is_conserved_at_rest(place, rule, workers):
         made = training(sessions, rule, rate=1e-30)
         assert isinstance(made, AsynchronousTraining)
         made.poison()
-        for worker in made._team.workers:
+        for worker in made._group.workers:
             given = rng.integers(-1000, 1000, NET.parameters).astype(np.float32)
             worker.model.put(given)
             worker.session.synchronize()
-        before, apart = held(made), np.ptp([got(w.model.weights) for w in made._team.workers])
+        before, apart = held(made), np.ptp([got(w.model.weights) for w in made._group.workers])
         for _ in range(3):
             made.record()
             made.run(20)
             assert abs(held(made) - before).max() <= 1e-4 * 1000 * workers
             assert sum(made.weights) == pytest.approx(1.0, abs=1e-12)
-            assert not any(mate.inbox for mate in made._mates)
-        assert np.ptp([got(w.model.weights) for w in made._team.workers]) < apart
-        assert sum(mate.steps for mate in made._mates) == 60 * workers
+            assert not any(state.inbox for state in made._states)
+        assert np.ptp([got(w.model.weights) for w in made._group.workers]) < apart
+        assert sum(state.steps for state in made._states) == 60 * workers
         assert made._supply.taken == 60 * workers * EACH
     assert made.account.runs == 3
     assert made.account.exchanges > 0
@@ -73,13 +73,13 @@ def test_one_worker_ends(rule):
     with opened("fake") as (session,):
         made = training([session], rule)
         assert not isinstance(made, AsynchronousTraining)  # there is nobody to exchange with
-        alone = AsynchronousTraining(made._course, made._team, made._initial, session.clock)
+        alone = AsynchronousTraining(made._config, made._group, made._initial, session.clock)
         for each in (made, alone):
             each.poison()
             each.record()
             each.run(7)
             each.finish()
-    assert alone._mates[0].steps == 7
+    assert alone._states[0].steps == 7
     assert alone.weights == [1.0]
     assert alone.account.stale == 0
     if rule == "gosgd":
@@ -103,14 +103,14 @@ def test_several_learn_what_one_worker_learns(rule):
                 made.poison()
                 made.run(EPOCHS * COUNT // (EACH * len(used)))
                 made.finish()
-                found.append(held_out(made._course, made.parameters()))
+                found.append(held_out(made._config, made.parameters()))
             ratios.append(found[0] / found[1])
     assert median(ratios) == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_supply_hands_out_each_example_once():
     """As many at once as are wanted, and towards the end fewer; beyond its end none."""
-    supply = Supply(job("easgd", "abc").course)
+    supply = Supply(job("easgd", "abc").config)
     supply.extend(100)
     parts, left = [], 300
     while (part := supply.take(0, 40))[1]:

@@ -17,10 +17,10 @@ from gpumap.training.workers import (
     RULES,
     SECOND,
     STATES,
-    Chosen,
+    Elastic,
     Mean,
-    Meet,
     Optimizer,
+    RuleSpec,
     scaled,
 )
 
@@ -125,7 +125,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def gossip(workers, chance, seed=1):
-    return Chosen("gosgd", chance=chance).of(workers, seed)
+    return RuleSpec("gosgd", chance=chance).of(workers, seed)
 
 
 def drawn(seed):
@@ -137,8 +137,8 @@ def drawn(seed):
 def test_bsp_takes_one_mean_in_each_step(workers, step):
     """Of gradients before the update, of parameters behind it; alone there is nothing to share."""
     some = workers > 1
-    for_gradients = Chosen("bsp").of(workers, 1)
-    for_parameters = Chosen("bsp", "parameters").of(workers, 1)
+    for_gradients = RuleSpec("bsp").of(workers, 1)
+    for_parameters = RuleSpec("bsp", "parameters").of(workers, 1)
     assert list(for_gradients.before(step)) == [Mean("gradients")] * some
     assert list(for_gradients.after(step)) == []
     assert list(for_parameters.before(step)) == []
@@ -147,15 +147,15 @@ def test_bsp_takes_one_mean_in_each_step(workers, step):
 
 @given(st.integers(2, 8), st.integers(1, 20), st.integers(1, 200))
 def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
-    rule = Chosen("easgd", alpha=0.25, tau=tau).of(workers, 1)
+    rule = RuleSpec("easgd", alpha=0.25, tau=tau).of(workers, 1)
     for step in range(steps):
         assert list(rule.before(step)) == []
-        met = [Meet(worker, 0.25) for worker in range(workers)] if not (step + 1) % tau else []
+        met = [Elastic(worker, 0.25) for worker in range(workers)] if not (step + 1) % tau else []
         assert list(rule.after(step)) == met
 
 
-def met(session, w, centre, share):
-    a, b = sent(session, w), sent(session, centre)
+def met(session, w, center, share):
+    a, b = sent(session, w), sent(session, center)
     session.run("elastic", a, b, share, size=SIZE)
     return got(a), got(b)
 
@@ -163,13 +163,13 @@ def met(session, w, centre, share):
 @pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("alpha", [0.1, 0.3, 0.5, 0.9, 1.0])
 def test_a_meeting_conserves_the_sum(place, alpha):
-    w, centre = drawn(1), drawn(2)
+    w, center = drawn(1), drawn(2)
     with opened(place) as (session,):
-        a, b = met(session, w, centre, alpha)
-    sides = abs(w.astype(float)) + abs(centre.astype(float))
-    off = a.astype(float) + b - w.astype(float) - centre
+        a, b = met(session, w, center, alpha)
+    sides = abs(w.astype(float)) + abs(center.astype(float))
+    off = a.astype(float) + b - w.astype(float) - center
     assert (abs(off) <= 4 * EPS * sides).all()
-    apart = abs(1 - 2 * alpha) * abs(w.astype(float) - centre)
+    apart = abs(1 - 2 * alpha) * abs(w.astype(float) - center)
     assert (abs(abs(a.astype(float) - b) - apart) <= 8 * EPS * sides).all()
 
 
@@ -216,7 +216,7 @@ def test_gossip_makes_all_alike(workers, seed):
 
 @pytest.mark.parametrize("name", RULES)
 def test_one_worker_exchanges_nothing(name):
-    rule = Chosen(name, tau=1, chance=1.0).of(1, 1)
+    rule = RuleSpec(name, tau=1, chance=1.0).of(1, 1)
     assert not any([*rule.before(step), *rule.after(step)] for step in range(200))
 
 
@@ -242,7 +242,7 @@ def test_as_many_push_as_are_expected(workers, chance):
 @pytest.mark.parametrize("name", RULES)
 @given(workers=WORKERS, seed=SEEDS)
 def test_every_worker_draws_the_same(name, workers, seed):
-    chosen = Chosen(name, tau=3, chance=0.4)
+    chosen = RuleSpec(name, tau=3, chance=0.4)
     every = [chosen.of(workers, seed) for _ in range(workers)]
     for step in range(20):
         first, *others = [(list(r.before(step)), list(r.after(step))) for r in every]

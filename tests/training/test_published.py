@@ -8,7 +8,7 @@ from refusals import refusal
 
 from gpumap.errors import SourceError
 from gpumap.training import published
-from gpumap.training.published import cell, chosen, judged, shipped, table
+from gpumap.training.published import cell, select_rows, shipped, table, with_models
 
 TABLES = tables.table(__file__)
 FOUR = ("AlexNet-128b", "VGG16-16b", "VGG16-32b", "ResNet50-64b")
@@ -30,14 +30,14 @@ def test_the_seeds_table_is_reproduced_to_the_printed_digit():
 
 def test_eight_devices_need_a_second_slower_link():
     """Twice as long as predicted: the link between two sockets. A row must be there."""
-    found = chosen(seed(), FOUR)
+    found = select_rows(seed(), FOUR)
     (other,) = found.others
     assert other.devices == 8
     assert (round(other.ratio[0], 2), round(other.ratio[1], 2)) == (1.85, 2.24)
     low, high = other.bandwidth
     assert 3.1e9 < low < high < 3.7e9
     assert all(model.bandwidth > 7e9 for model in found.models)
-    said = refusal(SourceError, chosen, seed(), ["AlexNet"])
+    said = refusal(SourceError, select_rows, seed(), ["AlexNet"])
     assert said.message == "theano-mpi has no row AlexNet"
     assert "AlexNet-128b, GoogLeNet-32b" in said.hint
 
@@ -54,7 +54,7 @@ def test_cells_that_go_by_the_model_are_predicted(fixed, slow):
             exchange = fixed / 100 + 2 * (devices - 1) / devices * size * slow / 100
             seconds = exchange * 64 / devices
             cells.append(cell(name, devices, f"1.5+{seconds:.9f}", 10, 640, round(size * 1e6)))
-    found = judged(published.Published("made", (), tuple(cells)))
+    found = with_models(published.Published("made", (), tuple(cells)))
     assert all(abs(each.miss) < 1e-5 for model in found.models for each in model.exchanged)
     assert len(found.models) == 3
     assert found.others == ()

@@ -8,9 +8,9 @@ import pytest
 from gpumap.errors import QuestionError
 from gpumap.launch.launch_config import is_model_class
 from gpumap.training.model_class import train
-from gpumap.training.workers import Chosen
+from gpumap.training.workers import RuleSpec
 
-BSP = Chosen("bsp", "parameters")
+BSP = RuleSpec("bsp", "parameters")
 CALLS = []
 
 

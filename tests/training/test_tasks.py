@@ -11,7 +11,7 @@ from tables import table
 
 from gpumap.errors import Exit, QuestionError
 from gpumap.training.network import Layer, Network
-from gpumap.training.tasks import Own
+from gpumap.training.tasks import UserNetwork
 
 TABLE = table(__file__)
 FIX = "a network of one's own has parameters, batch and gradients: see README"
@@ -42,7 +42,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mlp(module):
-    return Own(f"{module(MLP)}:Mlp")
+    return UserNetwork(f"{module(MLP)}:Mlp")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
 
 def test_parameters_may_lie_in_any_way(module, sessions):
     """In Fortran's order, with gaps, with no dimension: by what they hold they are in C order."""
-    own = Own(module_class(module, """
+    own = UserNetwork(module_class(module, """
         def __init__(self):
             order = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
             gaps = np.arange(6, 12, dtype=np.float32).repeat(2)[::2]
@@ -99,7 +99,7 @@ def test_parameters_may_lie_in_any_way(module, sessions):
 
 
 def test_parameters_may_be_other_arrays_later(module, sessions):
-    own = Own(module_class(module, """
+    own = UserNetwork(module_class(module, """
         def gradients(self, x, y, share):
             self.parameters = [array + 100 for array in self.parameters]
             return [array - 100 for array in self.parameters]
@@ -117,7 +117,7 @@ def test_a_gradient_may_be_of_another_float_or_a_list(module, sessions):
         def gradients(self, x, y, share):
             return [[[0.5, 0.5, 0.5]] * 2, np.full(2, 0.25, np.float16)]
         """)  # fmt: skip
-    found = Own(text).gradient(Own(text).initial(1), [0], [0], 1.0)
+    found = UserNetwork(text).gradient(UserNetwork(text).initial(1), [0], [0], 1.0)
     assert (found.dtype, found.tolist()) == (np.float32, [0.5] * 6 + [0.25] * 2)
     used(text, sessions[0])
 
@@ -130,7 +130,7 @@ def module_class(module, methods):
 
 
 def used(text, session):
-    own = Own(text)
+    own = UserNetwork(text)
     x, y = own.data(100, 1).batch(np.arange(4))
     parameters = own.initial(1)
     own.gradient(parameters, x, y, 0.25)
@@ -164,7 +164,7 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
 def test_a_module_that_is_wrong_is_refused(module, source, said):
     text = f"{module(source)}:Mine"
     with pytest.raises(QuestionError) as error:
-        Own(text)
+        UserNetwork(text)
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.message.startswith(f"{text} {said}")
     assert diagnostic.hint == FIX
@@ -174,7 +174,7 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     module("")
     with pytest.raises(QuestionError, match=said) as error:
-        Own(text)
+        UserNetwork(text)
     assert error.value.diagnostics[0].hint.startswith(fix)
 
 

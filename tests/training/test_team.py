@@ -10,7 +10,7 @@ from sessions import REAL, got, opened, places, sent, skipped
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.local import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
-from gpumap.training.workers import Chosen, LocalTeam, Mean, Meet, Optimizer, Push, Worker
+from gpumap.training.workers import Elastic, LocalGroup, Mean, Optimizer, Push, RuleSpec, Worker
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5
@@ -42,14 +42,14 @@ def team(sessions, algorithm="ring", optimizer="sgd", most=BATCH):
         Worker(f"w{n}", Replica(NET, s, most), Optimizer(optimizer, s, NET.parameters))
         for n, s in enumerate(sessions)
     ]
-    return LocalTeam(workers, joined(algorithm, sessions))
+    return LocalGroup(workers, joined(algorithm, sessions))
 
 
 def train(crew, rule, examples, counts, steps, rate=RATE):
     """Take steps, each worker with its part of each batch; return the routes of all copies."""
     total, routes = sum(counts), set()
     stops = np.cumsum([0, *counts]).tolist()
-    averaged = rule.chosen.name == "bsp" and rule.chosen.average == "gradients"
+    averaged = rule.spec.name == "bsp" and rule.spec.average == "gradients"
     local = not averaged or len(counts) == 1
     for step in range(steps):
         start = step * total
@@ -99,7 +99,7 @@ def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, aver
     crew = team(four[:workers], algorithm)
     for cuts in (CUTS, UNEVEN):
         crew.begin(begin)
-        rule = Chosen("bsp", average).of(workers, SEED)
+        rule = RuleSpec("bsp", average).of(workers, SEED)
         train(crew, rule, examples, cuts[workers], STEPS)
         first, *others = held(crew)
         assert near(first, exact)
@@ -113,7 +113,7 @@ def test_what_is_remembered_stays_alike(four, optimizer):
     for counts in ((24,), (8, 8, 8)):
         crew = team(four[: len(counts)], optimizer=optimizer)
         crew.begin(NET.initial(SEED))
-        train(crew, Chosen("bsp").of(len(counts), SEED), examples, counts, 10, rate)
+        train(crew, RuleSpec("bsp").of(len(counts), SEED), examples, counts, 10, rate)
         first, *others = held(crew)
         assert all(other.tobytes() == first.tobytes() for other in others)
         found.append(first)
@@ -124,14 +124,14 @@ def test_what_is_remembered_stays_alike(four, optimizer):
 def test_a_team_begins_again(four):
     examples = NET.data(COUNT, SEED)
     crew, found = team(four[:2], optimizer="momentum"), []
-    crew.prepare([Mean("gradients"), Meet(1, 0.5)])
+    crew.prepare([Mean("gradients"), Elastic(1, 0.5)])
     for _ in range(2):
         crew.begin(NET.initial(SEED))
-        assert got(crew.centre).tobytes() == NET.initial(SEED).tobytes()
+        assert got(crew.center).tobytes() == NET.initial(SEED).tobytes()
         for name in ("bsp", "easgd"):
-            rule = Chosen(name, tau=2).of(2, SEED)
+            rule = RuleSpec(name, tau=2).of(2, SEED)
             train(crew, rule, examples, (12, 12), 6, 0.05)
-        found.append([each.tobytes() for each in (*held(crew), got(crew.centre))])
+        found.append([each.tobytes() for each in (*held(crew), got(crew.center))])
     assert found[0] == found[1]
 
 
@@ -139,19 +139,19 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
     """Pushes are one behind the other."""
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
-    centre = np.zeros(NET.parameters, np.float32)
+    center = np.zeros(NET.parameters, np.float32)
     crew = team(four[:3])
-    crew.prepare([Meet(0, 0.25)])
-    crew.begin(centre)
+    crew.prepare([Elastic(0, 0.25)])
+    crew.begin(center)
     for worker, each in zip(crew.workers, values, strict=True):
         worker.model.put(each)
     for number in (2, 0):
-        routes = crew.exchange(Meet(number, 0.25), [1 / 3] * 3)
-        moved = 0.25 * (values[number] - centre)
-        values[number], centre = values[number] - moved, centre + moved
+        routes = crew.exchange(Elastic(number, 0.25), [1 / 3] * 3)
+        moved = 0.25 * (values[number] - center)
+        values[number], center = values[number] - moved, center + moved
         assert bool(routes) == (number > 0)  # its own device needs no copy
     assert [each.tolist() for each in held(crew)] == [each.tolist() for each in values]
-    assert got(crew.centre).tolist() == centre.tolist()
+    assert got(crew.center).tolist() == center.tolist()
     rng = np.random.default_rng(1)
     values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
     crew = team(four[:3])

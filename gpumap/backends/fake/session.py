@@ -252,7 +252,7 @@ class FakeSession(Session):
             self._take(kernel, nbytes / self.script.bandwidth)
             if self._written(written, read, None):
                 natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
-                known.reference(*known.seen(natives, size))
+                known.reference(*known.reference_views(natives, size))
 
         return queue_one
 

@@ -133,7 +133,7 @@ class NumpySession(Session):
         natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
         known.element(arguments, size)  # they fit
         known.constants(arguments, size)
-        return partial(self._queue, partial(known.reference, *known.seen(natives, size)))
+        return partial(self._queue, partial(known.reference, *known.reference_views(natives, size)))
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""

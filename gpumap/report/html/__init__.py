@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.judge.ceilings import few
+from gpumap.judge.ceilings import too_few
 from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
@@ -52,7 +52,7 @@ def doubts(report: Report) -> list[str]:
 
 def _of_rows(report: Report) -> Iterator[str]:
     shown = [] if report.plans else [row for row in rows.shown(report) if row.status == "ok"]
-    if thin := sum(map(few, shown)):
+    if thin := sum(map(too_few, shown)):
         yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
     counts = Counter(flag for row in shown for flag in row.flags)
     for flag, count in counts.most_common():
