@@ -4,8 +4,7 @@ All ranks run the same command line, so that a `Spec` of a few words is enough f
 know its part. A rank waits for its device after every phase; what a phase takes is its own time.
 
 A core's array is the host's own and is exchanged in place; arrays of other devices come to the host
-and go back. Every rank does the exchanges of a step in the same order, so that each message has a
-receiver that waits for it.
+and go back. Every rank exchanges in the same order, so that each message has a receiver.
 """
 
 from __future__ import annotations
