@@ -104,7 +104,7 @@ def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
 
 def begun(gpumap, *arguments):
     """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
-    given = ("--sweep", "width=16,512", "--budget", f"{BUDGET}s", "--output", "json=report.json")
+    given = ("--sweep", "width=16,64", "--budget", f"{BUDGET}s", "--output", "json=report.json")
     process = ranks(gpumap, *given, "--precision", "0.01%", *arguments)  # it takes the budget
     start = time.monotonic()
     found = measuring(process)
