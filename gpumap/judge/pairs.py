@@ -79,8 +79,7 @@ class Row:
         if metric == SPEEDUP:
             return _over(_sums(self.references), seconds) if self.references else {}
         if relative and self.control is not None:
-            by_cpu = _by_cpu(self.row)
-            return by_cpu or _over(seconds, _before(self.row) or _by_block(self.control))
+            return _over(seconds, _before(self.row) or _by_block(self.control))
         return seconds
 
 
@@ -108,9 +107,12 @@ class Pair:
 
         Args:
             level: one-sided error of the interval at either end.
-            relative: to the control product, block by block.
+            relative: to the control product, block by block; by CPU times, if both have them.
         """
-        both = [side.series(self.metric, relative=relative) for side in (self.base, self.new)]
+        sides = self.base, self.new
+        both = [_by_cpu(side.row) for side in sides] if relative else []
+        if not both or not all(both):
+            both = [side.series(self.metric, relative=relative) for side in sides]
         each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
         if each is not None:
             result: Change | None = Change(each.value, each.low, each.high)

@@ -2,6 +2,7 @@
 
 import math
 import random
+from statistics import median
 
 import pytest
 from reports import GOOD, MACHINE, control_row, device, noisy, report, row
@@ -174,9 +175,16 @@ def test_disturbed_samples_count_relative_to_the_control():
     wide = beside(1.0, 0), beside(1.0, 1)
     (pair,) = joined(*wide)[0]
     assert len(pair.base.series("time")) == 8
-    assert len(pair.base.series("time", relative=True)) == 40
+    assert pair.change(0.05, relative=True).value == 0.0  # the same CPU times, all 40 of them
     assert only(*wide).verdict == "pass"
     assert said(beside(1.0, 0), beside(1.1, 1)) == ("regression", "work-slower")
+    # CPU times count only where both runs have them
+    (pair,) = joined(beside(1.0, 0), one())[0]
+    old, new = ([math.log(seconds / 0.002) for seconds in side.series("time").values()]
+                for side in (pair.base, pair.new))  # fmt: skip
+    assert (len(old), len(new)) == (8, 40)
+    changed_by = pair.change(0.05, relative=True)
+    assert changed_by.value == pytest.approx(median(new) - median(old), abs=1e-9)
 
 
 def test_every_group_has_its_own_control():
