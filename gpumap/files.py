@@ -227,7 +227,7 @@ def _unreadable(path: Path, what: str) -> str:
 
 
 def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
-    # O_NONBLOCK: the open itself would wait on a FIFO that nobody writes to
+    # O_NONBLOCK: the open itself would wait on a FIFO without a writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         state = os.fstat(descriptor)

@@ -140,7 +140,7 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
         return
     from gpumap.report.diagnostics import render
 
-    with suppress(OSError):  # a stderr that nobody reads costs no one the result
+    with suppress(OSError):  # a closed stderr must not lose the result
         program.stderr.write(render(every, text, columns(program.stderr)))
         program.stderr.flush()
 

@@ -71,7 +71,7 @@ class Progress:
 
         spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
         stderr, line = self._program.stderr, f"gpumap: {self.doing}, {spent}"
-        with suppress(OSError, ValueError):  # a stderr that nobody reads costs no one the result
+        with suppress(OSError, ValueError):  # a closed stderr must not lose the result
             stderr.write("".join(f"{part}\n" for part in fitted([line], columns(stderr))))
             stderr.flush()
 

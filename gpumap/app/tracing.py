@@ -150,7 +150,7 @@ def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
         try:
             draft.traces += (_traced(number, context, contexts[0]),)
             if not context.closed:
-                context.synchronize()  # raises what went wrong where nobody looked
+                context.synchronize()  # raises errors that were not checked yet
         except GpumapError as error:
             for each in error.diagnostics:
                 said = f"context {number}: {each.message}"

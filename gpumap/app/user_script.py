@@ -171,7 +171,7 @@ def _told(error: BaseException) -> BaseException:
         _print(error)
     except (SystemExit, KeyboardInterrupt) as other:
         return other
-    except BaseException:  # noqa: BLE001 - nobody reads stderr; a hook raised what is no Exception
+    except BaseException:  # noqa: BLE001 - stderr is closed, or a hook raised no Exception
         return error
     return error
 

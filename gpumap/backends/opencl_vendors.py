@@ -99,7 +99,7 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     try:
         for name, text in files.items():
             (made / name).write_text(text, encoding="utf-8")
-        if place.is_symlink() or place.exists():  # somebody was at it
+        if place.is_symlink() or place.exists():  # another process made it
             raise SourceError(f"{place} is not as gpumap wrote it; remove it")
         made.rename(place)
     except OSError:

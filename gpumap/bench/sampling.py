@@ -36,7 +36,7 @@ _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
 _PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
-BESIDE = 4.0  # times a control's own time, for which it stands beside what follows
+BESIDE = 4.0  # times a control's own time, for which it counts as the control of what follows
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 BACKEND = "GPUMAP_BACKEND"
-recorded: list[Context] | None = None  # a list, while somebody wants to see what a program opens
+recorded: list[Context] | None = None  # a list, while the contexts of a program are recorded
 defaults: list[str] | None = None  # likewise, the maps that were chosen because none was given
 
 

@@ -64,7 +64,7 @@ class Seen(NamedTuple):
     threads: dict[int, Spent]  # those that live
     children: tuple[int, ...]
     waited: int  # ticks of the children that it has waited for
-    ended: bool  # and nobody has waited for it yet
+    ended: bool  # and was not waited for yet
 
 
 class Client(NamedTuple):

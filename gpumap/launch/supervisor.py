@@ -36,7 +36,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Why = Literal["done", "failed", "timeout", "interrupted", "closed"]
 _AGAIN = 0.02  # seconds until one looks again for what is left
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
-_DRAINED = 0.5  # seconds without a byte, when nobody is left who could write one
+_DRAINED = 0.5  # seconds without a byte, when no writer is left
 _SIGNALLED = 128
 _STREAMS = (1, 2)
 _LONGEST = 3600.0  # seconds of a wait: poll cannot take those of a month
@@ -122,7 +122,7 @@ class Run:
         self._deadline: float | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
-        self._hurried = False  # whether it must end also where nobody reads its output
+        self._hurried = False  # whether it must end also where its output has no reader
         self._asked = False  # whether what was left was asked to end
         self._clear = False  # whether nothing is left
 
@@ -199,7 +199,7 @@ class Run:
             return False
         waiting = self._streams or any(sink.waiting for sink in self._sinks)
         late = self._kill_at is not None and time.monotonic() > self._kill_at + self._grace
-        return not waiting or (late and self._hurried)  # nobody reads what waits
+        return not waiting or (late and self._hurried)  # the output has no reader
 
     def _once(self) -> None:
         """Wait for the next thing to happen, and act."""

@@ -233,7 +233,7 @@ class Group(Struct, frozen=True):
     """
 
     cases: tuple[Case, ...]
-    key: str = ""  # what its control stands beside
+    key: str = ""  # what its control is measured with
     order: tuple[tuple[int, ...], ...] = ()
     shortest: float = SHORTEST  # seconds of a sample, at least
     extra: bool = False  # it has what time the others leave

@@ -243,7 +243,7 @@ def _device(ref: DeviceRef, platform: Any, native: Any, host: Host) -> Device:
     cores = _cores(platform, native, ref.part, host) if cpu else ()
     hardware = {thread.hardware for thread in host.topology.cpus if thread.index in cores}
     if ref.part is not None and len(cores) > 1:
-        hardware = set()  # it is on one of them, and nobody knows which: figures will tell
+        hardware = set()  # on one of them, not known on which
     return Device(
         id=id_,
         kind=Kind.OPENCL,
