@@ -11,9 +11,6 @@ from gpumap.commands.options import COMMS, benchmark_options, setting
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
 
-_BUDGET = 20.0  # seconds
-_MOST_TENSORS = 10_000
-
 
 @click.command()
 @setting(
@@ -41,7 +38,7 @@ _MOST_TENSORS = 10_000
 )
 @setting(
     "--tensors",
-    type=click.IntRange(1, _MOST_TENSORS),
+    type=click.IntRange(1, 10_000),
     default=1,
     show_default=True,
     help="Exchange the bytes in so many tensors, one by one and fused into one buffer.",
@@ -58,7 +55,7 @@ _MOST_TENSORS = 10_000
     help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
     "processes that MPI has started. [default: mpi where it has, else local]",
 )
-@benchmark_options(_BUDGET, "allreduce")
+@benchmark_options(20.0, "allreduce")
 def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.
 

@@ -11,8 +11,6 @@ from gpumap.commands.options import benchmark_options, reference_option, setting
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
 
-_BUDGET = 20.0  # seconds
-
 
 @click.command()
 @setting(
@@ -33,7 +31,7 @@ _BUDGET = 20.0  # seconds
     help="Only these: separate, fused, host, solo, many, op, cold.",
 )
 @reference_option
-@benchmark_options(_BUDGET, "chain", "control")
+@benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:
     """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
 

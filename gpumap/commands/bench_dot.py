@@ -11,8 +11,6 @@ from gpumap.commands.options import benchmark_options, reference_option, setting
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
 
-_BUDGET = 8.0  # seconds
-
 
 @click.command()
 @setting(
@@ -33,7 +31,7 @@ _BUDGET = 8.0  # seconds
     help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
 )
 @reference_option
-@benchmark_options(_BUDGET, "dot", "control")
+@benchmark_options(8.0, "dot", "control")
 def dot(request: Request, **options: Any) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
 

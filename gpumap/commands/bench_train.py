@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request
 
-_BUDGET = 60.0  # seconds
 _MOST = 1 << 24  # examples of a batch
 _STEPS = 10_000_000
 
@@ -133,7 +132,7 @@ _STEPS = 10_000_000
     help="local: the devices of this process; nccl: the same, exchanging by NCCL; mpi: processes "
     "that MPI has started. [default: mpi where it has, else local]",
 )
-@benchmark_options(_BUDGET, "train")
+@benchmark_options(60.0, "train")
 def train(request: Request, *, comm: str | None, checkpoint: Path | None, **options: Any) -> None:
     """Measure training on 1, 2, 4 ... devices: examples per second, and where the time goes.
 
