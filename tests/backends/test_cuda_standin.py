@@ -78,7 +78,7 @@ def test_the_conformance_suite(folder):
     """All of it on two devices: streams of the first run at once, those of the other late."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
                "no:xdist", "--full", "-k", "cupy and not pyopencl",
-               "tests/backends/test_conformance.py"]  # fmt: skip
+               "tests/backends/conformance"]  # fmt: skip
     done = ran(command, environment(folder, devices=2, eager="0"))
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
