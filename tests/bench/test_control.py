@@ -138,9 +138,3 @@ def test_a_control_that_was_preempted_counts_by_its_own_thread():
     _, (row,), (control,) = measured(gpu(0), kind=Halved, params=ALONE)
     halves = [second / 2 for second in control.samples.seconds]
     assert list(row.samples.control) == pytest.approx(halves, rel=0.05)
-
-
-def test_a_control_whose_matrices_arrive_wrong_has_failed():
-    _, _, controls = measured(gpu(0, fault="wrong-product"))
-    assert {("failed", "wrong-data")} == {(row.status, row.reason.code) for row in controls}
-    assert all(row.metrics == {} for row in controls)

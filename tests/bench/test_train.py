@@ -93,19 +93,6 @@ def test_weak_and_strong_batches(scaling, batches, parts):
     assert f"batch of {sum(parts)}: {each}" in found.about
 
 
-def test_each_case_is_held_against_its_own_on_one_device():
-    found = planned(4, asked(*ALL, networks=(TASK, replace(NET, name="other"))))
-    cases = {case.id: case for case in found.cases}
-    assert [group.key for group in found.groups] == ["small", "other"]
-    alone = [(c.name, c.params["network"]) for c in cases.values() if c.against is None]
-    assert len(alone) == len(set(alone)) == 4  # no rule exchanges anything there
-    for case in cases.values():
-        assert (case.against is None) == (len(case.names) == 1)
-        if other := cases.get(case.against):
-            assert (other.name, other.names) == (case.name, ("a",))
-            assert other.params["network"] == case.params["network"]
-
-
 @pytest.mark.parametrize("tau", [1, 7, 10])
 def test_a_round_of_easgd_holds_one_meeting(tau):
     found = steps(planned(2, asked(*(replace(rule, tau=tau) for rule in ALL))))
@@ -145,21 +132,6 @@ def test_sessions_without_kernels_are_skipped():
     assert all(case.against is None for case in found.cases if case.skip)
 
 
-@pytest.mark.parametrize("scaling", [WEAK, Scaling("strong", 48)])
-def test_a_speed_up_is_that_of_examples(scaling):
-    by_id = {row.case.id: row for row in measured(2, asked(*ALL, scaling=scaling))}
-    for row in by_id.values():
-        rate = row.metrics["examples_per_s"].value
-        assert row.status == "ok"
-        assert rate == pytest.approx(PER / per_phase(row) / row.metrics["time"].value)
-        if row.case.against is None:
-            assert not {"speedup", "efficiency"} & set(row.metrics)
-            continue
-        gain = rate / by_id[row.case.against].metrics["examples_per_s"].value
-        assert row.metrics["speedup"].value == pytest.approx(gain)
-        assert row.metrics["efficiency"].value == pytest.approx(gain / 2)
-
-
 def test_the_phases_of_scripted_devices_are_the_time():
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
@@ -168,24 +140,6 @@ def test_the_phases_of_scripted_devices_are_the_time():
             assert row.metrics["comm"].value == 0.0
         elif row.case.params["rule"] != "gosgd-lockstep":  # who pushes by chance may not
             assert row.metrics["comm"].value > 0.0
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [RuleSpec("bsp"), RuleSpec("easgd-lockstep", tau=1), RuleSpec("gosgd-lockstep", chance=1.0)],
-)
-def test_waiting_for_a_slow_worker_is_no_exchange(rule):
-    """It is `sync`, whatever the rule: exchanging takes as long as between equal devices."""
-    params = asked(rule, cases=("step",))
-    equal, unequal = (measured(2, params, slow=slow)[-1] for slow in (1, 64))
-    assert len(equal.case.names) == 2
-    assert unequal.metrics["comm"].value == pytest.approx(equal.metrics["comm"].value, rel=0.01)
-    grown, waited = (
-        unequal.metrics[name].value - equal.metrics[name].value for name in ("time", "sync")
-    )
-    assert grown > 0.0
-    # the mean of both; input overlaps
-    assert waited == pytest.approx(grown * per_phase(unequal) / 2, rel=0.1)
 
 
 def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):

@@ -164,19 +164,6 @@ def test_a_program_that_only_looks_has_used_nothing(counting, program, driver):
     assert sum(d.counts.kernels for process in processes for d in process.devices) == 0
 
 
-CLPEAK = 20_002  # kernels of its latency test: 20,000, and two before
-
-
-@pytest.mark.skipif(shutil.which("clpeak") is None, reason="no clpeak: apt-get install clpeak")
-@pytest.mark.parametrize("driver", EVERY)
-def test_clpeak(counting, driver):
-    done, (process,) = counting.run(["clpeak", "--kernel-latency"], driver, POCL_DEVICES="basic")
-    assert "Kernel launch latency" in done.stdout
-    counts = counted(process)
-    assert counts["kernels"] == counts["finishes"] + 1
-    assert counts["kernels"] == CLPEAK
-
-
 PYGPU = """
 import numpy, pygpu
 context = pygpu.init("opencl0:0")

@@ -167,15 +167,6 @@ def test_a_process_that_is_not_shown(counting, tmp_path):
     assert sight(1, counting.folder) == "privileges"
 
 
-def test_a_program_in_the_middle_of_loading(counting, program):
-    """Its last sight counts, as a loader loads drivers before layers."""
-    with started([program, "wait"], counting.env("system")) as pid:
-        end = time.monotonic() + 20
-        while sight(pid, counting.folder) != "counted" and time.monotonic() < end:
-            time.sleep(0.05)
-        assert sight(pid, counting.folder) == "counted"
-
-
 def test_every_code_has_a_meaning():
     assert set(MEANING) == set(Sight.__args__)
     assert set(MEANING) > UNUSED

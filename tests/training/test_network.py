@@ -163,24 +163,6 @@ def test_a_replica_agrees_with_the_reference(place, hidden, widths):
 
 
 @pytest.mark.parametrize("place", places())
-@pytest.mark.parametrize("counts", [(7, 4, 0), (1, 10), (0, 0, 11)])
-def test_replicas_of_parts_sum_up_to_the_batch(place, counts):
-    net = network("relu", (5, 4, 3, 1))
-    parameters, x, y = drawn(net, 11, np.float32)
-    exact, bound = bounded(net, parameters, x, y, 1 / 11)
-    total = np.zeros_like(exact)
-    with opened(place) as (session,):
-        replica = Replica(net, session, 11)
-        replica.put(parameters)
-        for start, stop in pairwise(np.cumsum([0, *counts]).tolist()):
-            session.run("fill", replica.gradient, np.nan, size=net.parameters)
-            replica.load(x[start:stop], y[start:stop])
-            replica.compute(1 / 11)
-            total += got(replica.gradient)
-    assert (abs(total - exact) <= bound).all()
-
-
-@pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("hidden", ["relu", "tanh"])
 def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden):
     """The larger one is no number anywhere; the smaller one is as if it had been the first."""
@@ -229,22 +211,6 @@ def test_operations_are_those_of_each_product(widths, examples):
     assert (net.operations(examples), net.parameters) == (counted, at)
 
 
-@pytest.mark.parametrize("widths", [(20, 16, 12, 3), (5, 9), (3, 1, 8, 2)])
-@pytest.mark.parametrize("most", [1, 7, 64])
-def test_the_memory_that_is_told_is_what_is_taken(monkeypatch, widths, most):
-    net, taken = network(widths=widths), []
-    with opened("numpy") as (session,):
-        given_ = session.empty
-
-        def empty(shape, dtype):
-            taken.append(given_(shape, dtype))
-            return taken[-1]
-
-        monkeypatch.setattr(session, "empty", empty)
-        Replica(net, session, most)
-    assert sum(buffer.nbytes for buffer in taken) == net.memory(most)
-
-
 def test_parameters_to_begin_with_are_seeded():
     net = network(widths=(50, 40, 30))
     one, same, other = net.initial(1), net.initial(1), net.initial(2)
@@ -272,15 +238,6 @@ def test_an_example_is_a_function_of_seed_and_number(seed, inputs, numbers):
         alone_x, alone_y = net.data(99, seed).batch(np.array([number]))
         assert alone_x.tobytes() == x[row].tobytes()
         assert alone_y.tobytes() == y[row].tobytes()
-
-
-def test_a_target_does_not_depend_on_the_batch():
-    """Many at once or each alone, whose products add in another order."""
-    examples = line(300, 2).data(10, 1)
-    x, y = examples.batch(np.arange(500))
-    alone = np.concatenate([examples.batch(np.array([n]))[1] for n in range(500)])
-    assert x.shape == (500, 300)
-    assert alone.tobytes() == y.tobytes()
 
 
 def test_a_side_is_the_exact_one():
@@ -345,16 +302,6 @@ def test_each_epoch_holds_every_number_once(seed, count, epoch):
     examples = line().data(count, seed)
     found = examples.numbers(epoch * count, (epoch + 1) * count)
     assert sorted(found.tolist()) == list(range(count))
-
-
-@given(st.integers(1, 20), st.integers(0, 60), st.lists(st.integers(0, 30), max_size=6))
-def test_places_may_be_asked_for_in_parts(count, start, lengths):
-    examples = line().data(count, 1)
-    stop, found = start, []
-    for length in lengths:
-        found += examples.numbers(stop, stop + length).tolist()
-        stop += length
-    assert line().data(count, 1).numbers(start, stop).tolist() == found
 
 
 NETWORKS = table(__file__)

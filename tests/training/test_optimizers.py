@@ -18,7 +18,6 @@ from gpumap.training.workers import (
     SECOND,
     STATES,
     Elastic,
-    Mean,
     Optimizer,
     RuleSpec,
     scaled,
@@ -131,18 +130,6 @@ def gossip(workers, chance, seed=1):
 def drawn(seed):
     rng = np.random.default_rng(seed)
     return (rng.normal(0, 1, SIZE) * 10.0 ** rng.integers(-3, 3, SIZE)).astype(np.float32)
-
-
-@given(WORKERS, st.integers(0, 1000))
-def test_bsp_takes_one_mean_in_each_step(workers, step):
-    """Of gradients before the update, of parameters behind it; alone there is nothing to share."""
-    some = workers > 1
-    for_gradients = RuleSpec("bsp").of(workers, 1)
-    for_parameters = RuleSpec("bsp", "parameters").of(workers, 1)
-    assert list(for_gradients.before(step)) == [Mean("gradients")] * some
-    assert list(for_gradients.after(step)) == []
-    assert list(for_parameters.before(step)) == []
-    assert list(for_parameters.after(step)) == [Mean("parameters")] * some
 
 
 @given(st.integers(2, 8), st.integers(1, 20), st.integers(1, 200))

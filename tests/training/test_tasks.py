@@ -176,14 +176,3 @@ def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     with pytest.raises(QuestionError, match=said) as error:
         UserNetwork(text)
     assert error.value.diagnostics[0].hint.startswith(fix)
-
-
-def test_what_a_class_says_does_no_harm(gpumap):
-    """Through the command line: one line, without its control characters, and no traceback."""
-    wrong = "    def gradients(self, x, y, share): raise ValueError('a\\n\\x1b[2J\\u202eb')\n"
-    (gpumap.folder / "mine.py").write_text(f"{SIMPLE}\nclass Odd(Mine):\n{wrong}")
-    answer = gpumap("bench", "train", "--network", "mine:Odd", "--map", "a->cpu0", "--quiet")
-    assert answer.code == Exit.QUESTION
-    assert answer.err == (
-        f"error: mine:Odd gradients failed: ValueError: a \\x1b[2J\\u202eb\n  fix: {FIX}\n"
-    )
