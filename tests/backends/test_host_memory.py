@@ -1,6 +1,5 @@
 """Host memory that a device uses itself: arrays of it, and the way back from an array."""
 
-
 import numpy as np
 import pytest
 

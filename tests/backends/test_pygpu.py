@@ -7,7 +7,7 @@ import pytest
 
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.pygpu import PygpuBackend
-from gpumap.errors import AbsentError, OutOfMemory, Unsupported
+from gpumap.errors import AbsentError
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind
 
@@ -30,24 +30,6 @@ def test_opencl_devices_come_without_parts_and_without_identity(usable):
     probe = PygpuBackend(Host(env, read())).probe()
     assert not probe.usable
     assert "crash" not in probe.reason
-
-
-def test_what_it_lacks_is_said_and_never_emulated(usable):
-    """Events, kernels, float16 and pinned memory; a buffer above all bounds is out of memory."""
-    backend, probe = usable
-    with backend.open(probe.devices[0], Clock()) as session:
-        half = session.empty((2, 2), "float16")
-        assert session.features == {"float64"}
-        assert session.seconds(session.mark(), session.mark()) is None
-        for use in (
-            lambda: session.gemm(half, half, half),
-            lambda: session.host((2,), "float32", "pinned"),
-            lambda: session.run("fill", half, 0.0, size=4),
-        ):
-            with pytest.raises(Unsupported):
-                use()
-        with pytest.raises(OutOfMemory, match=r"buffer size|memory"):
-            session.empty((1 << 50,), "uint8")
 
 
 def test_a_device_that_is_gone(usable):

@@ -3,12 +3,10 @@
 import here
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from worlds import copies_on, gpu, world
 
 from gpumap.backends import load
-from gpumap.bench.calls import LARGEST, WORKLOADS, DeviceCall, Placed, Problem, lane, limit
+from gpumap.bench.calls import WORKLOADS, DeviceCall, Placed, Problem, lane, limit
 from gpumap.errors import WrongDataError
 from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work, replace
 
@@ -28,16 +26,6 @@ def test_the_affine_layer_is_that_of_theano_users():
     assert np.array_equal(problem.x, same.x)
     assert not np.array_equal(problem.x, other.x)
     assert not problem.check(problem.x @ problem.w).passed
-
-
-@EVERY
-@given(rows=st.integers(1, 1 << 20))
-def test_bytes_tell_the_rows(workload, rows):
-    """There and back; the ladder grows, and no size of it is above the largest."""
-    sizes = [workload.nbytes(rows) for rows in workload.ladder]
-    assert sizes == sorted(sizes)
-    assert sizes[-1] <= LARGEST
-    assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)
 
 
 @EVERY

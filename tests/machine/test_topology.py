@@ -85,19 +85,6 @@ def test_a_system_that_cannot_pin(desktop, monkeypatch):
     assert read(desktop.root).pinnable is False
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"-1", b"9" * 6000, b"0-99999999999"])
-def test_garbage(desktop, content):
-    """Whatever stands in the files about a processor, it is still there."""
-    for name in ("physical_package_id", "core_id", "thread_siblings_list"):
-        desktop.file(f"{CPU}/cpu8/topology/{name}", content)
-    desktop.file("sys/devices/system/node/node0/cpulist", b"\x00,-1,x")
-    desktop.file("sys/devices/system/node/nodeX/cpulist", "8")
-    desktop.file("proc/meminfo", content).file("proc/self/cgroup", content)
-    cpu = next(c for c in read(desktop.root).cpus if c.index == 8)
-    assert (cpu.package, cpu.core, cpu.numa_node) == (None, None, None)
-    assert 8 in cpu.siblings
-
-
 def test_files_of_older_and_newer_kernels(sketch):
     """The newer file about siblings is preferred; without MemAvailable free memory is available."""
     sketch.file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 40 kB\nrubbish\nCached:")

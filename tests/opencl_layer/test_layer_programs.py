@@ -154,38 +154,9 @@ def test_one_of_two_named_parts_is_not_used(counting):
 @pytest.mark.parametrize("driver", EVERY)
 def test_a_program_that_only_looks_has_used_nothing(counting, program, driver):
     """Its loader has loaded the layer, so that this is certain."""
-    done, (process,) = counting.run([program, "look"], driver)
+    _, (process,) = counting.run([program, "look"], driver)
     assert process.complete
     assert process.devices == ()
-    if shutil.which("clinfo") is None:
-        pytest.skip("no clinfo: apt-get install clinfo")
-    done, processes = counting.run(["clinfo"], driver)
-    assert done.returncode == 0
-    assert sum(d.counts.kernels for process in processes for d in process.devices) == 0
-
-
-PYGPU = """
-import numpy, pygpu
-context = pygpu.init("opencl0:0")
-data = numpy.arange(3000, dtype="float32")
-there = pygpu.gpuarray.array(data, context=context)
-assert (numpy.asarray(there) == data).all()
-"""
-
-
-@pytest.mark.parametrize("driver", EVERY)
-def test_pygpu(counting, driver):
-    """Theano's own library, by the system's loader, in the Python of the distribution."""
-    python = "/usr/bin/python3"
-    tried = subprocess.run(
-        ["sh", "-c", f"{python} -c 'import pygpu'"], capture_output=True, check=False
-    )
-    if tried.returncode:
-        pytest.skip(f"no pygpu: {tried.stderr.decode()[-80:]}")
-    done, (process,) = counting.run([python, "-c", PYGPU], driver)
-    assert done.returncode == 0, done.stderr
-    (device,) = process.devices
-    assert (device.counts.write_bytes, device.counts.read_bytes) == (12000, 12000)
 
 
 def test_the_users_own_layer_stays(counting, program, tmp_path):

@@ -265,16 +265,8 @@ def test_another_seed_or_number_is_another_example():
     other, _ = net.data(10, 2).batch(np.arange(200))
     assert len(np.unique(x)) > 0.999 * x.size
     assert len(np.intersect1d(x, other)) < 0.001 * x.size
-    seeds = (
-        0,
-        1,
-        2**63 - 1,
-        2**63,
-        2**63 + 1,
-        2**64 - 1,
-        10**30,
-        10**30 + 1,
-    )  # no float tells these apart
+    # no float tells these apart
+    seeds = (0, 1, *(2**63 + n for n in (-1, 0, 1)), 2**64 - 1, 10**30, 10**30 + 1)
     firsts = {net.data(10, seed).batch(np.arange(1))[0].tobytes() for seed in seeds}
     assert len(firsts) == len(seeds)
     net = line()
@@ -283,18 +275,6 @@ def test_another_seed_or_number_is_another_example():
     assert len({*orders, tuple(range(100))}) == 6
     assert tuple(same.numbers(200, 300).tolist()) == orders[2]
     assert tuple(other.numbers(0, 100).tolist()) not in orders
-
-
-def test_examples_are_of_32_bits_and_uniform():
-    x, y = line().data(10, 1).batch(np.arange(5000))
-    assert (x.dtype, y.dtype) == (np.float32, np.float32)
-    assert (x.shape, y.shape) == ((5000, 11), (5000, 3))
-    none, nothing = line().data(10, 1).batch(np.arange(0))
-    assert (none.shape, nothing.shape) == ((0, 11), (0, 3))
-    assert x.min() >= 0
-    assert x.max() < 1
-    assert x.mean() == pytest.approx(0.5, abs=4 * (1 / 12 / x.size) ** 0.5)
-    assert x.var() == pytest.approx(1 / 12, rel=0.02)
 
 
 @given(SEEDS, st.integers(1, 50), st.integers(0, 4))
