@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from gpumap.backends.pyopencl.launch import Launch
-from gpumap.kernels.table import text
+from gpumap.kernels.definitions import text
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Product
