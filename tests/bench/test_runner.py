@@ -31,10 +31,10 @@ class _Ordered(Dot):
         work = super().round(case)
         queue = work.queue
 
-        def queue_and_note(spans=None, rounds=1):
+        def queue_and_note(events=None, rounds=1):
             for _ in range(rounds):
                 self.queued.append(case.id)
-            queue(spans, rounds)
+            queue(events, rounds)
 
         work.queue = queue_and_note
         return work
@@ -354,7 +354,7 @@ def slow(names=1):
 
 
 def copies(here):
-    return copies_on(here, 400, cases=("h2d", "d2h"), ladder=(64, 512, 4096))
+    return copies_on(here, 400, cases=("h2d", "d2h"), sweep=(64, 512, 4096))
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
