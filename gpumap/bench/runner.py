@@ -240,7 +240,7 @@ class Runner:
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width, stage.known = found.width, found.settled
+                width = found.width
                 if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return
