@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.base import Benchmark
 from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
-from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
+from gpumap.bench.verified_copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 

@@ -18,7 +18,7 @@ from gpumap.bench.verify import judged, worse
 from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.kernels import training
+from gpumap.kernels.definitions import blend, elastic, scaled
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import AsynchronousRank
@@ -389,7 +389,7 @@ class MpiGroup:
         staging = self._staging(requested)
         array = staging.read()
         if requested.of == "parameters":
-            training.scaled(array, share, array)
+            scaled(array, share, array)
         self._sum(requested).run()
         staging.put()
 
@@ -416,12 +416,12 @@ class MpiGroup:
         """Serve a worker's exchange with the center, which rank 0 has."""
         assert self._center is not None  # it was prepared
         if requested.worker == 0:
-            training.elastic(self.weights.read(), self._center, requested.share)
+            elastic(self.weights.read(), self._center, requested.share)
             self.weights.put()
             return
         received = self.room()
         self._comm.Recv(received, requested.worker)
-        training.elastic(received, self._center, requested.share)
+        elastic(received, self._center, requested.share)
         self._comm.Send(received, requested.worker)
 
     def _push(self, requested: Push) -> None:
@@ -430,7 +430,7 @@ class MpiGroup:
         elif self._rank == requested.receiver:
             received = self.room()
             self._comm.Recv(received, requested.sender)
-            training.blend(self.weights.read(), received, requested.share)
+            blend(self.weights.read(), received, requested.share)
             self.weights.put()
 
     def room(self) -> Array:

@@ -17,11 +17,11 @@ from tables import table
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
-from gpumap.bench.copies import Ends, HostCopy
 from gpumap.bench.products import Pair, Product
+from gpumap.bench.verified_copies import Ends, HostCopy
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
-from gpumap.kernels.table import KERNELS
+from gpumap.kernels.definitions import KERNELS
 
 EACH = 3  # devices of one backend: the first, the last, and a part where there are some
 SEED = 7

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from worlds import gpu, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench import copies as module
-from gpumap.bench.copies import Counter, Ends, HostCopy, PairCopy
-from gpumap.kernels.table import KERNELS
+from gpumap.bench import verified_copies as module
+from gpumap.bench.verified_copies import Counter, Ends, HostCopy, PairCopy
+from gpumap.kernels.definitions import KERNELS
 
 N = 5000
 SIZES = (1, 2, 64, 255, N)

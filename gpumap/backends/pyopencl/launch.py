@@ -22,13 +22,13 @@ import pyopencl as cl
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Dtype
-from gpumap.kernels.table import GROUP, text
+from gpumap.kernels.definitions import GROUP, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Feature, Product
-    from gpumap.kernels.table import Kernel
+    from gpumap.kernels.definitions import Kernel
 
 
 REGISTERS = (64, 32, 16)  # bytes of the vectors that processors have

@@ -174,7 +174,7 @@ class PyopenclSession(Session):
                 self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        """Queue a kernel of `gpumap.kernels.definitions` over `size` elements."""
         for launch in self._launches(kernel, arguments, size):
             self._queue_launch(launch)
 
