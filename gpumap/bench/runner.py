@@ -27,7 +27,7 @@ from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.bottlenecks import explained
 from gpumap.judge.ceilings import possible, with_ceiling
 from gpumap.judge.pairs import EARLY
-from gpumap.machine.link_state import link_states
+from gpumap.machine.state import link_states
 from gpumap.model import (
     UNDISTURBED,
     Around,
