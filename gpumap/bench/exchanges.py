@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
-from gpumap.distributed.local import exchange
+from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
 from gpumap.machine.topology import largest_cache
 from gpumap.machine.tree import Tree
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Events
-    from gpumap.distributed.local import Exchange
+    from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding, Check
 
     _Turn = tuple[tuple[Buffer, ...], Exchange]  # a buffer of each session, and theirs

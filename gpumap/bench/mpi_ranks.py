@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
 from gpumap.bench.verify import worse
-from gpumap.distributed.mpi import exchange
+from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Reason
@@ -78,7 +78,7 @@ class RankExchange:
         exchanged = self._tensors if self._whole is None else [self._whole]
         wire = None if job.wire == "float32" else job.wire
         self._exchanges = [
-            exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
+            mpi_exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
         ]
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1

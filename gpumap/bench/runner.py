@@ -27,7 +27,7 @@ from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.bottlenecks import explained
 from gpumap.judge.ceilings import possible, with_ceiling
 from gpumap.judge.pairs import EARLY
-from gpumap.machine.link_state import link_states
+from gpumap.machine.state import link_states
 from gpumap.model import (
     UNDISTURBED,
     Around,
@@ -240,7 +240,7 @@ class Runner:
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width, stage.known = found.width, found.settled
+                width = found.width
                 if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.bench.verify import judged, worse
-from gpumap.distributed.mpi import exchange
+from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.kernels.definitions import blend, elastic, scaled
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Round
     from gpumap.bench.mpi_ranks import MpiRanks
-    from gpumap.distributed.mpi import MpiExchange, NativeExchange
+    from gpumap.distributed.transports import MpiExchange, NativeExchange
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.steps import Account
@@ -399,7 +399,7 @@ class MpiGroup:
     def _sum(self, requested: Mean) -> MpiExchange | NativeExchange:
         if requested.of not in self._sums:
             array = self._staging(requested).array
-            self._sums[requested.of] = exchange(self._algorithm, self._comm, array)
+            self._sums[requested.of] = mpi_exchange(self._algorithm, self._comm, array)
         return self._sums[requested.of]
 
     def _exchange_center(self, requested: Elastic) -> None:

@@ -10,7 +10,7 @@ from tables import table
 from worlds import gpu, world
 
 from gpumap.backends.base import Clock
-from gpumap.backends.fake.clock import FakeClock
+from gpumap.backends.fake.script import FakeClock
 from gpumap.bench.base import DeviceInterval, Events, Round, Sample
 from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up

@@ -32,8 +32,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import behind
-from gpumap.backends.pyopencl.gemm import product_of
-from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of
+from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of, product_of
 from gpumap.backends.pyopencl.memory import (
     Moments,
     PyopenclBuffer,
