@@ -134,8 +134,8 @@ class _Examination:
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
+        from gpumap.doctor.evidence import UnreadProgram, read
         from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import UnreadProgram, read
 
         source = self._draft.source
         given = source if source and source.origin != "default" else None

@@ -37,7 +37,7 @@ from gpumap.machine.process_control import with_memory
 from gpumap.machine.topology import read
 from gpumap.machine.tree import Tree
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
-from gpumap.opencl_layer.inside import Inside
+from gpumap.opencl_layer import Inside
 from gpumap.resolve import default_map, resolve
 from gpumap.text import label
 

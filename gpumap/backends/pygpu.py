@@ -20,8 +20,7 @@ from gpumap.backends.base import (
     kernel_named,
     require,
 )
-from gpumap.backends.cuda_reasons import Cuda
-from gpumap.backends.foreign import BLAS, foreign, words
+from gpumap.backends.foreign import BLAS, Cuda, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.machine.tree import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace

@@ -29,9 +29,8 @@ from gpumap.errors import (
     QuestionError,
     SourceError,
 )
-from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
-from gpumap.machine.state import others
+from gpumap.machine.state import link_states, others
 from gpumap.machine.tree import Tree
 from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed

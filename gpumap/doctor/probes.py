@@ -34,7 +34,7 @@ from gpumap.model import Binding, Estimate, Example, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.model import Check, Shares
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
@@ -125,7 +125,7 @@ class Probes:
         scripted = (
             self.binding.device.backend == "fake"
         )  # its clock costs time that it does not show
-        workload = replace(WORKLOADS["affine"], ladder=_SWEEP[:-1] if scripted else _SWEEP)
+        workload = replace(WORKLOADS["affine"], sweep=_SWEEP[:-1] if scripted else _SWEEP)
         search = Search(self._world(), self.binding, workload, end)
         search.run([rows * _BYTES for rows in ROWS.values()])
         if search.reason is not None:
@@ -225,7 +225,7 @@ class ChainCall(Round):
         self._job.poison()
         self._staging.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `rounds` times."""
         for _ in range(rounds):
             self._placed.upload()

@@ -14,9 +14,9 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.distributed.mpi import load
+from gpumap.distributed.transports import load
 from gpumap.dtypes import Array, np
-from gpumap.kernels import training
+from gpumap.kernels.definitions import blend, elastic
 from gpumap.training.asynchronous import Supply, gossip, receiver
 from gpumap.training.steps import Account
 
@@ -173,7 +173,7 @@ class AsynchronousRank:
         with self._lock:
             self._comm.Send(np.array([self._missed(rank), 0], np.int64), rank, _ANSWER)
             self._comm.Recv(received, rank, _CENTER)
-            training.elastic(received, self.center, self._config.rule.alpha)
+            elastic(received, self.center, self._config.rule.alpha)
             self._comm.Send(received, rank, _CENTER)
 
     def _missed(self, rank: int) -> int:
@@ -191,7 +191,7 @@ class AsynchronousRank:
             with self._lock:
                 spend("sync")
                 missed = self._missed(0)
-                training.elastic(array, self.center, self._config.rule.alpha)
+                elastic(array, self.center, self._config.rule.alpha)
         else:
             answer = np.empty(2, np.int64)
             self._comm.Send(np.array([_CENTER_REQUEST], np.int64), 0, _REQUEST)
@@ -231,7 +231,7 @@ class AsynchronousRank:
         self.weight += weight
         weights = self._group.weights
         received = self._inbox[_HEAD:].view(np.float32)
-        training.blend(weights.read(), received, weight / self.weight)
+        blend(weights.read(), received, weight / self.weight)
         weights.put()
         self._blended += 1
         each = self._config.counts[self._rank]

@@ -11,8 +11,8 @@ SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-def params(*sizes, cases=CASES, ladder=()):
-    return Params(sizes or (SMALL,), cases, 1, ladder)
+def params(*sizes, cases=CASES, sweep=()):
+    return Params(sizes or (SMALL,), cases, 1, sweep)
 
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
@@ -70,7 +70,7 @@ def test_pairs_are_of_devices(numbers, pairs):
 
 @pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
 def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
-    wanted = params(SMALL, Size(4096), cases=("d2d",), ladder=(64,))
+    wanted = params(SMALL, Size(4096), cases=("d2d",), sweep=(64,))
     _, benchmark = made(*map(gpu, range(count)), params=wanted)
     found = [case.params for case in benchmark.plan.cases]
     assert len(found) == count * (count - 1) * sizes * modes
@@ -79,10 +79,10 @@ def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(c
     assert len({each["mode"] for each in found}) == modes
 
 
-def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
+def test_the_budget_thins_the_sweep_and_does_not_shorten_it():
     """One group of every size, of each device's first name; what spans most is made ready first."""
-    ladder = (1 << 17, 4096, 64, 32768, 512)
-    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), ladder=ladder))
+    sweep = (1 << 17, 4096, 64, 32768, 512)
+    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), sweep=sweep))
     *_, group = benchmark.plan.groups
     sizes = [case.params["bytes"] for case in group.cases]
     ready = list(dict.fromkeys(sizes[place] for (place,) in group.order))
@@ -108,15 +108,15 @@ def test_the_memory_that_is_needed():
     assert Plan((), memory, 4097) == needs(here.bindings, wanted)
     memory = {"cuda:0": 12 * 4097, "cuda:1": 8 * 4097, "host": 20 * 4097}
     assert Plan((), memory, 4097) == needs(here.bindings, wanted, here.sessions)
-    ladder = params(cases=("h2d",), ladder=(64, 4096))
-    assert needs(here.bindings, ladder, here.sessions).memory["cuda:1"] == 4 * 4097 + 2 * 65
+    sweep = params(cases=("h2d",), sweep=(64, 4096))
+    assert needs(here.bindings, sweep, here.sessions).memory["cuda:1"] == 4 * 4097 + 2 * 65
 
 
 @pytest.mark.parametrize("features", [(), ("pinned",), ("kernels", "pinned", "mapped")])
-@pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
-def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
+@pytest.mark.parametrize("sweep", [(), (64, 512, 4096)])
+def test_no_more_memory_is_taken_than_was_said(counted, features, sweep):
     scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, Size(4096))
-    here, benchmark = made(*scripts, params=params(*wanted, ladder=ladder), kind=counted)
+    here, benchmark = made(*scripts, params=params(*wanted, sweep=sweep), kind=counted)
     run(here, benchmark)
     assert counted.highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in counted.highest.items():
@@ -165,7 +165,7 @@ def test_each_way_of_each_name_has_bytes_of_its_own():
     """Right bytes of another copy prove nothing of this one."""
     _, benchmark = made(gpu(0), gpu(1))
     benchmark.begin(benchmark.plan.groups[0])
-    cuts = [benchmark._cut(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
+    cuts = [benchmark._slice(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
     assert len({bytes(cut.source) for cut in cuts}) == len(cuts)
 
 
@@ -181,6 +181,6 @@ def test_copies_both_ways_have_a_queue_for_each():
     _, benchmark = made(gpu(0))
     benchmark.begin(benchmark.plan.groups[0])
     rounds = benchmark.round(case_of(benchmark, "bidir"))._rounds
-    there, back = (each._ends[0].session for each in rounds)
+    there, back = (each._slices[0].session for each in rounds)
     assert there is not back
     assert there.device == back.device

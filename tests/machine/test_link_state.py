@@ -3,7 +3,7 @@
 import pytest
 from tables import table
 
-from gpumap.machine.link_state import bridges, link_states, options, translated
+from gpumap.machine.state import bridges, link_states, options, translated
 from gpumap.machine.tree import Tree
 from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 

@@ -32,8 +32,7 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.fake.clock import Engine, FakeClock, Unevenness
-from gpumap.backends.fake.script import FakeDevice, features
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevenness, features
 from gpumap.backends.host_memory import hollow_array
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError

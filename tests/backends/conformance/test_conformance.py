@@ -27,8 +27,8 @@ from contract import (
 from sessions import backend
 
 from gpumap.app.checking import round_trip
-from gpumap.bench.copies import Ends, HostCopy
 from gpumap.bench.products import Pair, Product
+from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 
 SPECIAL = pytest.mark.parametrize("memory", ["pinned", "mapped"])
@@ -347,7 +347,9 @@ class Faulty:
 @pytest.mark.parametrize(("fault", "direction"), [("upload", "h2d"), ("download", "d2h")])
 def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
     faulty = Faulty(session)
-    work = HostCopy([Ends("a", faulty, 5000, "pageable", (1, 0)).cut(5000)], direction, sync=True)
+    work = HostCopy(
+        [Buffers("a", faulty, 5000, "pageable", (1, 0)).part(5000)], direction, sync=True
+    )
     assert verified(work).passed
     faulty.fault = fault
     assert not verified(work).passed
