@@ -17,12 +17,10 @@ from gpumap.bench.exchanges import (
     LibraryRanks,
     LocalRanks,
     LocalRound,
-    _evicting,
     crafted,
     exact,
     exact_sum,
     parts,
-    pooled,
 )
 from gpumap.bench.sizes import Size
 from gpumap.errors import QuestionError
@@ -146,20 +144,6 @@ def test_what_cannot_be_exchanged_is_said(count, nbytes, tensors, said):
 def core(number):
     ref = DeviceRef(Kind.CPU, number)
     return Binding("ab"[number], Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy"))
-
-
-@pytest.mark.parametrize(("cache", "nbytes", "count"), [
-    (32 << 20, 400, 0), (32 << 20, (16 << 10) - 4, 0),  # latency alone
-    (32 << 20, 16 << 10, 4096), (32 << 20, 400_000, 168), (32 << 20, (64 << 20) - 4, 2),
-    (32 << 20, 64 << 20, 0),  # evicts itself
-    (1 << 20, 1 << 20, 32), (1 << 50, 1 << 20, 2048), (None, 1 << 20, 256),
-])  # fmt: skip
-def test_a_pool_is_twice_the_last_cache(monkeypatch, cache, nbytes, count):
-    """A cache that is not known, or that nobody builds, has a size to go by."""
-    monkeypatch.setattr("gpumap.bench.exchanges.largest_cache", lambda _: cache)
-    _evicting.cache_clear()
-    assert pooled(nbytes) == count
-    _evicting.cache_clear()
 
 
 @pytest.mark.parametrize(("bindings", "tensors", "cold"), [

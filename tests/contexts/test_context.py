@@ -78,15 +78,6 @@ def test_a_transfer_is_a_copy_at_the_target(context):
         assert [name for name, *_ in moved(shared)] == ["upload"]
 
 
-def test_products_of_two_devices_overlap(context):
-    big = numbers(512, 512)
-    arrays = [context.shared(big, target=name) for name in ("dev0", "dev1")]
-    for array in arrays:
-        gpumap.dot(array, array)
-    first, second = (event for event in context.trace if event.name == "dot")
-    assert max(first.start, second.start) < min(first.stop, second.stop)
-
-
 def test_strict_finds_every_implicit_transfer(strict):
     """From the host, from another device; explicit ones are what it wants, numbers are none."""
     a, b = (strict.shared(numbers(4, 4), target=name) for name in ("dev0", "dev1"))
@@ -194,16 +185,6 @@ def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
     with pytest.raises(error) as caught:
         gpumap.open(map_, **{"backend": "fake"} | more)
     assert "\x1b" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("variable", "argument", "backend"),
-    [("fake", None, "fake"), ("fake", "numpy", "numpy"), ("", None, "numpy")],
-)
-def test_the_environment_may_name_the_backend(monkeypatch, variable, argument, backend):
-    monkeypatch.setenv("GPUMAP_BACKEND", variable)
-    with gpumap.open("a->cpu0", backend=argument) as context:
-        assert context.bindings[0].device.backend == backend
 
 
 def line_here():

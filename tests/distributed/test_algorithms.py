@@ -142,14 +142,6 @@ def test_rounding_is_the_same_on_every_rank(name, ranks, segment, data):
     assert all(other == first for other in others)
 
 
-def test_the_tree_of_four_is_theano_mpis():
-    """1 to 0 and 3 to 2; 0 and 2 exchange; 0 to 1 and 2 to 3."""
-    steps = schedule("tree", 4, 7).steps
-    pairs = [[(t.sender, t.receiver, t.add) for t in step.transfers] for step in steps]
-    up, across = [(1, 0, True), (3, 2, True)], [(0, 2, True), (2, 0, True)]
-    assert pairs == [up, across, [(0, 1, False), (2, 3, False)]]
-
-
 def test_a_segmented_ring_can_be_double_buffered():
     """With segments a step needs those of a whole round ago; without, the one before."""
     whole, segmented = schedule("ring", 4, 64), schedule("ring", 4, 64, 4)

@@ -193,15 +193,6 @@ def beside(host, *, op=None, high=0.9):
     return explained(rows)
 
 
-@pytest.mark.parametrize("op", [None, "exp"])
-def test_where_the_host_is_faster_the_row_says_so(op):
-    """With both times."""
-    row, host = beside(1e-3, op=op)
-    assert row.explanation.cause == "host-faster"
-    assert {n: f.value for n, f in row.explanation.figures.items()} == {"host": 1e-3, "time": 2e-3}
-    assert host.explanation is None
-
-
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is compared with; neither they make the host faster."""

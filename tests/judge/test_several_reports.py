@@ -58,13 +58,6 @@ def test_a_row_that_a_report_does_not_have_has_no_cell():
     assert {line.cells[2] for line in found} == {several_reports.Cell("failed", None, None)}
 
 
-@given(st.permutations(range(4)))
-def test_runs_are_in_the_order_in_which_they_started(order):
-    moments = [f"2026-11-2{n}T20:12:03.123Z" for n in order]
-    reports = [replace(dot(), started=moment) for moment in moments]
-    assert [moments[place] for place in several_reports.in_time(reports)] == sorted(moments)
-
-
 @pytest.mark.parametrize(("digits", "elsewhere", "changed"), [
     ("a", (False,), (False,)), ("aaa", (False, False, False), (False, False, False)),
     ("aba", (False, True, False), (False, True, True)),

@@ -1,6 +1,5 @@
 import os
 import platform
-import threading
 
 import psutil
 import pytest
@@ -83,31 +82,6 @@ def test_an_empty_tree(sketch):
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     assert read(desktop.root).pinnable is False
-
-
-def test_files_of_older_and_newer_kernels(sketch):
-    """The newer file about siblings is preferred; without MemAvailable free memory is available."""
-    sketch.file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 40 kB\nrubbish\nCached:")
-    sketch.status("4").file(f"{CPU}/online", "0-7")
-    sketch.file(f"{CPU}/cpu4/topology/core_cpus_list", "5")
-    sketch.file(f"{CPU}/cpu4/topology/thread_siblings_list", "0-7")
-    found = read(sketch.root)
-    assert found.cpus == (Cpu(4, None, None, (4, 5), None),)  # always its own sibling
-    assert found.memory_available == 40 * 1024
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
-def test_a_pinned_worker_sees_the_whole_process():
-    seen = []
-
-    def work():
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        seen.append(read().cpus)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    worker.join()
-    assert seen == [read().cpus]
 
 
 GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"

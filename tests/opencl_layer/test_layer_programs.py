@@ -84,12 +84,6 @@ def test_khronos_own_loader_loads_the_layer(counting, program):
     assert same(process, told(done)[0])
 
 
-@pytest.mark.parametrize("driver", EVERY)
-def test_threads_lose_no_count(counting, program, driver):
-    done, (process,) = counting.run([program, "threads"], driver, times=True)
-    assert same(process, told(done)[0])
-
-
 def test_a_fork_has_counts_of_its_own(counting, program):
     """PoCL's threads are gone in a fork; its device without threads works there."""
     done, processes = counting.run([program, "fork"], "system", POCL_DEVICES="basic")
