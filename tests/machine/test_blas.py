@@ -40,6 +40,15 @@ def test_the_machine_code_is_what_it_is_meant_to_be(tmp_path, nbytes, itemsize, 
     )
 
 
+def test_a_double_takes_twice_the_room(wide):
+    """So its rate is half: the loop really counts what it does, whatever the machine's speed."""
+    for _ in range(50):  # a clock may change, or other work come, between the two
+        ratio = peak(4) / peak(8)
+        if 1.8 < ratio < 2.2:
+            return
+    pytest.fail(f"float32 over float64 is {ratio:.2f} on {wide.name}")
+
+
 def test_elsewhere_it_is_not_known(monkeypatch, wide):
     """Nor where SELinux answers the mapping with a refusal."""
     del wide
