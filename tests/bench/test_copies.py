@@ -162,11 +162,13 @@ class Late(FakeSession):
 
     def __init__(self, *given):
         super().__init__(*given)
-        self.queued = []
+        self.queued, self.fetched = [], []  # and the bytes of each copy to the host
         for name in ("upload", "download", "copy", "gemm", "run"):
             setattr(self, name, partial(self._later, name))
 
     def _later(self, name, *arguments, **others):
+        if name == "download":
+            self.fetched.append(arguments[1].nbytes)
         self.queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
         return "peer"
 
@@ -186,3 +188,17 @@ def test_every_case_is_right_though_its_device_is_late(benchmark, features):
     rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
     assert any(row.status == "ok" for row in rows)
+
+
+def test_what_a_late_device_counts_is_waited_for():
+    """An upload is proved there: an answer that had not come would send all bytes to the host."""
+    session = world(gpu(0), kind=Late).sessions["a"]
+    buffers = Buffers("a", session, 5000, "pageable", (1, 0))
+    work = HostCopy([buffers.part(5000)], "h2d", sync=True)
+    assert buffers.proved
+    work.poison()
+    assert session.fetched == [5001, 4, 1]  # what was uploaded, a count, and the last byte
+    work.queue()
+    work.finish()
+    assert work.check().passed
+    assert session.fetched == [5001, 4, 1, 4]
