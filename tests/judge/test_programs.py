@@ -218,17 +218,6 @@ def test_every_event_is_counted_once(events):
     assert len({(g.name, g.device, g.kind, g.implicit) for g in found.ran}) == len(found.ran)
 
 
-@given(EVENTS, st.integers(1, 5))
-def test_shares_are_shares(events, later):
-    """Of the time from first to last event: when a program begins does not matter."""
-    found = programs.summary(trace(*events))
-    moved = [changed(e, start=e.start + later, stop=e.stop + later) for e in events]
-    shares = [each.share for each in found.busy] + [found.overlap]
-    assert all(0.0 <= share <= 1.0 for share in shares if share is not None)
-    assert all(each.seconds <= (found.span or 0.0) for each in found.busy)
-    assert programs.summary(trace(*moved)) == found
-
-
 NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 
 
