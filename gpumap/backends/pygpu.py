@@ -22,7 +22,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.foreign import NO_BLAS, Cuda, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
