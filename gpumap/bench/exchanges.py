@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding, Check
 
@@ -272,7 +272,7 @@ class LocalRound(Round):
             session.synchronize()
         self._since = 0
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `rounds` times."""
         for _ in range(rounds):
             if self._turns:

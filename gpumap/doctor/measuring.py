@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
 
     Tree = dict[str, Any]
-    from gpumap.bench.base import Seen
+    from gpumap.bench.base import Snapshot
     from gpumap.model import Measurement, Plan
 
 _PILOT = 512  # size of the pilot's product
@@ -60,7 +60,7 @@ class _NoObserver:
     def planned(self, plan: Plan) -> None:
         """Ignore the plan."""
 
-    def block(self, seen: Seen) -> None:
+    def block(self, snapshot: Snapshot) -> None:
         """Ignore a block."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

@@ -34,7 +34,7 @@ from gpumap.model import Binding, Estimate, Example, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.model import Check
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
@@ -124,7 +124,7 @@ class Probes:
     def _affine(self, end: float) -> None:
         # a scripted clock costs time that it does not show
         scripted = self.binding.device.backend == "fake"
-        workload = replace(WORKLOADS["affine"], ladder=_SWEEP[:-1] if scripted else _SWEEP)
+        workload = replace(WORKLOADS["affine"], sweep=_SWEEP[:-1] if scripted else _SWEEP)
         sessions = {self.binding.name: self.session}
         settings = Settings(self.seconds, self.seconds)
         world = World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
@@ -219,7 +219,7 @@ class ChainCall(Round):
         self._job.poison()
         self._staging.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `rounds` times."""
         for _ in range(rounds):
             self._placed.upload()

@@ -116,8 +116,8 @@ def again(here):
     return opened
 
 
-def copies_on(here, *sizes, cases=CASES, ladder=()):
-    params = TransferParams(tuple(map(Size, sizes)), cases, ladder=ladder)
+def copies_on(here, *sizes, cases=CASES, sweep=()):
+    params = TransferParams(tuple(map(Size, sizes)), cases, sweep=sweep)
     return Transfer(here.bindings, here.sessions, params, again(here))
 
 
