@@ -23,8 +23,7 @@ from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
 from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
-from gpumap.machine.topology import largest_cache
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, largest_cache
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
