@@ -24,7 +24,7 @@ from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.sizes import KEYS, Size, size_text
 from gpumap.distributed.algorithms import OPERATIONS
 from gpumap.distributed.cost import bus_factor
 from gpumap.errors import QuestionError
@@ -240,7 +240,7 @@ def _title(case: Case) -> str:
     params = case.params
     wire = "" if params["wire"] == "float32" else f", {params['wire']} on the wire"
     tensors = f" in {params['tensors']} tensors" if "tensors" in params else ""
-    return f"{_operation(case)} {told(params)}, float32{tensors}{wire}, {params['comm']}"
+    return f"{_operation(case)} {size_text(params)}, float32{tensors}{wire}, {params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:

@@ -244,7 +244,7 @@ class ChainFigures:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
 
 
-def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
+def check_request(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
     """Refuse what a map cannot be asked for.
 
     Raises:
