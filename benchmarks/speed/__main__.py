@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import around, children
 from benchmarks.contest import ROUNDS, Result, count, table
-from benchmarks.speed import growth, opencl, own
+from benchmarks.speed import growth, opencl, own, training
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
@@ -45,6 +45,7 @@ CONTESTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "chain": (own.chain, "pyopencl"),
     "names": (own.names, ""),
     "measuring": (own.measuring, "numpy:cpu0"),
+    "train": (training.train, "numpy:cpu0"),
     "hyperfine": (own.hyperfine, ""),
     "start": (own.start, ""),
 }
