@@ -4,26 +4,6 @@ import pytest
 from scripts import report, script
 
 TWO = "a->cuda0;b->cuda1"
-WRONG = {
-    "--size": ("0", "-1", "abc", "1e9"), "--cases": ("two", ""), "--dtype": ("int8", "float32,x"),
-    "--budget": ("0", "-1"), "--timeout": ("abc",), "--precision": ("2",), "--seed": ("-1",),
-    "--format": ("pdf",),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("words", [
-    *(("dot", option, value) for option, values in WRONG.items() for value in values),
-    ("dott",), ("",),  # no such benchmark
-    ("dot", "--map", "a->cuda0", "--cases", "many"),  # it was asked for, and would be skipped
-    ("chain", "--map", "a->cuda0", "--cases", "many"), ("chain", "--rows", "ten"),
-    *(("chain", "--map", TWO, *words) for words in (
-        ("--rows", "1"), ("--rows", "99999999999"), ("--dtype", "float16"), ("--cases", "both"))),
-], ids=" ".join)  # fmt: skip
-def test_what_cannot_be_measured_at_all_is_named(gpumap, words):
-    """On stderr only; nothing was looked for."""
-    answer = gpumap.fake(script())("bench", *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert words[-1].partition(",")[0] in answer.err
 
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])

@@ -359,13 +359,6 @@ def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, na
     assert (answer.code, answer.out, (pair.folder / "commands.log").exists()) == (2, "", False)
 
 
-@pytest.mark.parametrize(
-    "option", ["--confirm", "--allow-missing", "--other-machine", "--threshold=1%"]
-)
-def test_terms_without_a_base_are_refused(gpumap, option):
-    assert dot(gpumap.fake(script({})), option).code == 2
-
-
 def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
     """As soon as the devices are known; where that is wished all the same, it is measured."""
     saved(gpumap.fake(script()), "base.json", map_="a->cuda1")

@@ -128,27 +128,6 @@ def test_a_command_without_a_map_has_the_default_one(gpumap):
     assert (answer.code, report["map"]["source"]) == (0, "default")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (["trace", "--"], "no command is given"),
-        (["trace", TWO, "b->cpu0", "--", "true"], "unexpected extra argument (b->cpu0)"),
-        (["trace", "--perfetto", "x", "--", "true"], "--perfetto is of a SCRIPT"),
-        (["trace", "--expect-used", "x.py"], "--expect-used is of a COMMAND"),
-        (["trace"], "Missing argument"),
-        (["trace", "dev0=>cpu0", "--", "true"], 'no "->"'),
-        (["trace", "", "--", "true"], "the map is empty"),
-        (["trace", TWO], "no script is given, and no command"),
-        (["trace", TWO, "true"], 'put "--" before a command'),
-        (["trace", TWO, "--expect-used", "x.py"], "write options before the map"),
-    ],
-)
-def test_a_wrong_question_starts_nothing(gpumap, line, said):
-    answer = gpumap(*line)
-    assert (answer.code, answer.out) == (2, "")
-    assert said in answer.err
-
-
 def test_words_after_a_script_are_its_own(gpumap):
     (gpumap.folder / "s.py").write_text("import sys; print(sys.argv[1:])")
     answer = gpumap("trace", "s.py", "--", "true")
