@@ -3,7 +3,7 @@
 import pytest
 from saved_reports import few, written
 
-from benchmarks.figures import pieces, wrong
+from benchmarks.figures import wrong
 
 
 def edited(metric, figure, row=3):
@@ -33,11 +33,3 @@ def test_what_is_said_of_few_samples_is_found():
     row["explanation"] = {"cause": "cpu-contention"}
     assert len(list(wrong(tree))) == 2
     assert len(list(wrong(tree | {"status": "ok"}))) == 3
-
-
-@pytest.mark.parametrize(("every", "count"), [
-    ([{"a"}, {"b"}], 2), ([{"a"}, {"a"}], 1), ([{"a"}, {"b"}, {"a", "b"}, {"c"}], 2),
-])  # fmt: skip
-def test_pieces_of_hardware(every, count):
-    """Those that share something, directly or through others, are one."""
-    assert pieces(every) == count

@@ -13,9 +13,7 @@ from shell import LIMIT, Shell, until
 from tables import table
 
 from gpumap.app import remeasure as again
-from gpumap.app.program import ENDING
 from gpumap.cli import group
-from gpumap.errors import QuestionError
 
 TABLE = table(__file__)
 TWO = "a->cuda0;b->cuda1"
@@ -244,25 +242,6 @@ def test_a_report_of_another_command_is_not_run(pair, argv, why):
     assert any(why in note["message"] for note in report(answer)["map"]["notes"])
 
 
-def test_only_options_that_measure_are_repeated():
-    with group.make_context("gpumap", ["bench"], resilient_parsing=True) as context:
-        bench = group.get_command(context, "bench")
-        command = bench.get_command(context, "dot")
-    options = {text: p for p in command.params for text in (*p.opts, *p.secondary_opts)}
-    given = [
-        "--size", "64", "--output", "x", "--output=json=y", "--quiet", "--limit", "--size",
-        "--format=json", "--base=b", "--confirm", "--allow-missing", "--other-machine",
-        "--threshold", "1%", "--inconclusive", "pass", "--if-absent=skip", "--map", "a->cpu0",
-        "--map-file=m", "a->cpu0", "--require-idle", "--budget=1s", "--seed",
-    ]  # fmt: skip
-    assert list(again._kept(given, options)) == [
-        "--size", "64", "--require-idle", "--budget=1s", "--seed",
-    ]  # fmt: skip
-    assert list(again._kept(["--", "-a->cpu0"], options)) == []
-    with pytest.raises(QuestionError):
-        list(again._kept(["--", "x", "y"], options))
-
-
 def test_every_option_that_judges_or_writes_is_left_away():
     """A new option of these groups must not slip by."""
     with group.make_context("gpumap", ["bench"], resilient_parsing=True) as context:
@@ -290,26 +269,6 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
     out, _ = process.communicate(timeout=LIMIT)
     found = json.loads(out)
     assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
-
-
-def test_an_ignored_interrupt_is_heard_while_the_fresh_run_is_waited_for():
-    """A run that ends ignores it, so that its report is written; but this may take long."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
-    try:
-        with pytest.raises(KeyboardInterrupt), again.interruptible():
-            signal.raise_signal(signal.SIGINT)
-        assert {signal.getsignal(number) for number in ENDING} == {signal.SIG_IGN}
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("limit", ["soon", None, -1, 0, 1e30, True, [3]])
-def test_a_time_limit_that_is_none_is_not_believed(limit):
-    """A report may be edited."""
-    made = type("Report", (), {"settings": {"timeout_s": limit}})
-    expected = 1 if limit is True else again._LIMIT
-    assert again._limit(made) == expected + again.GRACE
 
 
 @pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [
