@@ -169,7 +169,8 @@ def test_run_ends_with_a_table_on_stderr(gpumap, option):
 
 def test_the_code_of_a_process_that_fails_is_that_of_the_run(gpumap):
     answer = gpumap("run", "--watch", "--expect-used", "a->cpu0", "--", "sh", "-c", "exit 9")
-    assert answer.code == 9
+    quiet = gpumap("run", "--watch", "--quiet", "a->cpu0", "--", "sh", "-c", "echo x")
+    assert (answer.code, quiet.code, quiet.out, quiet.err) == (9, 0, "[a] x\n", "")
 
 
 def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
@@ -182,11 +183,6 @@ def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
     assert found["cpu_s"] > 0.0
     assert [(use["name"], use["sources"]) for use in found["uses"]] == [("dev0", ["proc"])]
     assert "\nuse of devices in " in gpumap("report", "r.json", "-v").out
-
-
-def test_quiet_leaves_the_code_alone(gpumap):
-    answer = gpumap("run", "--watch", "--quiet", "a->cpu0", "--", "sh", "-c", "echo x")
-    assert (answer.code, answer.out, answer.err) == (0, "[a] x\n", "")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

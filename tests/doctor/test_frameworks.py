@@ -70,16 +70,6 @@ def test_recorded_wheels_on_a_machine_without_a_gpu(tmp_path, name):
     assert (first.code, first.certain) == (row["code"], True)
 
 
-@pytest.mark.parametrize("name", TREES)
-def test_metadata_alone_tells_what_is_installed_wrongly(tmp_path, name):
-    """Without a word of the library: of a sound environment nothing is certain."""
-    row = TREES[name]
-    found = ask.Interpreter("p", {"python": row["python"]}, written(tmp_path, row["tree"]))
-    facts_ = Facts(ask.metadata(found, row["framework"]), row["framework"])
-    certain = [each.code for each in causes(facts_) if each.certain]
-    assert certain[:1] == ([row["code"]] if row["code"] in ("GM512", "GM517") else [])
-
-
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_library_that_is_no_help_gets_an_answer_in_time(gpumap, planted, name):
     site, python = planted

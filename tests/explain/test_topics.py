@@ -9,12 +9,14 @@ from typing import get_args, get_type_hints
 
 import pytest
 from report_schema import SCHEMA
+from shell import on_a_terminal
 from surface import commands
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
+from gpumap.doctor.diagnose import pages
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, ceilings, programs, transfers
@@ -237,3 +239,20 @@ def test_a_word_finds_every_topic_of_its_name(word, found):
 def test_a_word_that_is_almost_a_topic(word, first):
     """No guess is better than a wild one; a long word takes no longer."""
     assert nearest(word)[:1] == first
+
+
+def test_json_of_all_topics(gpumap):
+    """Without a topic it holds all of them, whole."""
+    answer = gpumap("explain", GPUMAP_FORMAT="json")
+    found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
+    assert found == [(t.kind, t.name, t.text) for t in (*table(), *pages())]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_the_list_fits_every_terminal(gpumap, columns):
+    """Each line in its width but for names that are longer; every name is there."""
+    code, text = on_a_terminal(gpumap, "explain", columns=columns, NO_COLOR="1")
+    lines = text.splitlines()
+    assert code == 0
+    assert [line for line in lines if len(line) > max(columns, 30)] == []
+    assert {typed(topic) for topic in table()} <= {word for line in lines for word in line.split()}
