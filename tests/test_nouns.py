@@ -7,7 +7,7 @@ import pytest
 from gpumap import model
 
 FOLDER = Path(model.__file__).parent
-OTHERS = ("__init__", "shape", "trees", "types")  # how nouns become JSON, and of which types
+OTHERS = ("__init__", "shape", "trees")  # how nouns become JSON, and of which types
 FILES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in OTHERS)
 
 

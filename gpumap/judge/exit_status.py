@@ -270,7 +270,7 @@ def _value_text(verdict: Verdict) -> str:
     if verdict.value is None:
         return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
     bounds = [bound for bound in (verdict.low, verdict.high) if bound is not None]
-    from gpumap.model.figures import UNITS
+    from gpumap.model.maps import UNITS
 
     value, *interval = units.together((verdict.value, *bounds), UNITS[verdict.metric])
     shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"

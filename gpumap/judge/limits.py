@@ -28,7 +28,7 @@ from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.ceilings import out_of_time, undecided
 from gpumap.judge.selectors import Selector, id_of, scan, split_id
 from gpumap.model import BreakEven, Measurement, Verdict, replace
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

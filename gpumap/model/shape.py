@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 from msgspec import Meta, Struct, defstruct
 
 from gpumap import model
-from gpumap.model import types
-from gpumap.model.types import (
+from gpumap.model import trees
+from gpumap.model.trees import (
     Code,
     Count,
     Digits,
@@ -70,7 +70,7 @@ def of(
     types_: dict[str, Any] = {}
     renamed = dict(rename or {})
     for noun in nouns:
-        types_ |= get_type_hints(noun, localns=_Names(vars(types)), include_extras=True)
+        types_ |= get_type_hints(noun, localns=_Names(vars(trees)), include_extras=True)
         fields = getattr(noun, "__struct_fields__", ())
         renamed |= zip(fields, getattr(noun, "__struct_encode_fields__", ()), strict=True)
     for key, type_ in differ.items():

@@ -14,9 +14,8 @@ from gpumap import model
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import shape
-from gpumap.model.figures import COMPUTED, METRICS
-from gpumap.model.trees import SCHEMA_VERSION, Figure
-from gpumap.model.types import Id
+from gpumap.model.maps import COMPUTED, METRICS
+from gpumap.model.trees import SCHEMA_VERSION, Figure, Id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
