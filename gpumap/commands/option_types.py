@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpumap.judge.limits import Limit
-    from gpumap.judge.selectors import Selector
+    from gpumap.judge.selectors import Limit, Selector
 
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
@@ -116,7 +115,7 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Limit:
         """Return what is asked; fail with the place of what cannot be, before anything runs."""
-        from gpumap.judge.limits import Limit
+        from gpumap.judge.selectors import Limit
 
         if isinstance(value, Limit):
             return value

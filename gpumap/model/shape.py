@@ -1,6 +1,6 @@
 """A report as it is in JSON: shapes of its nouns, and what JSON holds in another form than they.
 
-`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. Types and sentences
+`gpumap.saved` makes the published JSON Schema of it, and of the nouns. Types and sentences
 are the nouns' (`of`); fields have the names that nouns have: `trees.copied` takes them over by
 name, in both directions. What the schema demands and the reader tells in words of its own is
 `extra_json_schema`. Keys that no class here has are passed over by the reader: within a version,

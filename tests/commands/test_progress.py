@@ -7,9 +7,8 @@ import pytest
 from shell import on_a_terminal
 from tables import table
 
-from gpumap.app.output import Output
+from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
-from gpumap.app.progress import Progress
 from gpumap.bench.base import Seen, Settings
 from gpumap.launch.watching import Watch
 from gpumap.model import Case, Group, Plan, Work, replace

@@ -14,7 +14,7 @@ from gpumap.bench.estimates import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Baseline, Terms
 from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status
-from gpumap.judge.limits import Limit, early, verdict_on, verdicts
+from gpumap.judge.selectors import Limit, early, verdict_on, verdicts
 from gpumap.model import BreakEven, Case, Work, replace
 from gpumap.model.maps import UNITS
 
