@@ -253,7 +253,7 @@ class ExchangeBenchmark(WorkersBenchmark):
         sessions = [devices.sessions[b.name] for b in bindings] if devices else []
         if not nccl:
             return LocalRanks(sessions)
-        from gpumap.backends.cupy.nccl import Nccl
+        from gpumap.backends.cupy import Nccl
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 

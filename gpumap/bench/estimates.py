@@ -271,11 +271,11 @@ _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
     """Return a model for whatever has a size sweep: rows that differ in their bytes alone."""
-    ladders: defaultdict[str, list[Measurement]] = defaultdict(list)
+    sweeps: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         if row.case.params.get("pattern") == "ladder" and row.samples:
-            ladders[fit_id(row.case)].append(row)
-    found = (_fit(id_, ladder, confidence, seed) for id_, ladder in ladders.items())
+            sweeps[fit_id(row.case)].append(row)
+    found = (_fit(id_, sweep, confidence, seed) for id_, sweep in sweeps.items())
     return tuple(fit for fit in found if fit is not None)
 
 
@@ -287,11 +287,11 @@ def fit_id(case: Case) -> str:
     return alone.id
 
 
-def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
+def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
     from gpumap.fit import FITS, fitted, intervals
 
     good = sorted(
-        (row for row in ladder if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
+        (row for row in sweep if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
     )
     used = [row for row in good if row.case.params["bytes"] != HELD_BACK]
     blocks = set.intersection(*(set(_blocks(row)) for row in used)) if used else set()

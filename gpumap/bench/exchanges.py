@@ -21,18 +21,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
-from gpumap.distributed.local import exchange
+from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
-from gpumap.machine.topology import largest_cache
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, largest_cache
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Spans
-    from gpumap.distributed.local import Exchange
+    from gpumap.bench.base import Events
+    from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding, Check
 
     _Turn = tuple[tuple[Buffer, ...], Exchange]  # a buffer of each session, and theirs
@@ -273,7 +272,7 @@ class LocalRound(Round):
             session.synchronize()
         self._since = 0
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `rounds` times."""
         for _ in range(rounds):
             if self._turns:

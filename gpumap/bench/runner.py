@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.bench import stopping
-from gpumap.bench.base import Seen, Taken, wrong
+from gpumap.bench.base import Sample, Snapshot, wrong
 from gpumap.bench.registry import find, is_control
 from gpumap.bench.sampling import (
     BESIDE,
@@ -27,7 +27,7 @@ from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.bottlenecks import explained
 from gpumap.judge.ceilings import possible, with_ceiling
 from gpumap.judge.pairs import EARLY
-from gpumap.machine.link_state import link_states
+from gpumap.machine.state import link_states
 from gpumap.model import (
     UNDISTURBED,
     Around,
@@ -235,12 +235,12 @@ class Runner:
             self._throttling.look()
             share = _share(self._now() - start, end - start)
             look = looks[0] if looks else 1.0
-            self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
+            self._observer.block(Snapshot(group, share, block + 1, look, width, self._taken(block)))
             gone = max(share, (block + 1) / self._settings.blocks)
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width, stage.known = found.width, found.settled
+                width = found.width
                 if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return
@@ -273,7 +273,7 @@ class Runner:
         )
         return [possible(row) for row in rows]
 
-    def _taken(self, block: int) -> dict[str, Taken]:
+    def _taken(self, block: int) -> dict[str, Sample]:
         found = {id_: series.taken.get(block) for id_, series in self._series.items()}
         return {id_: taken for id_, taken in found.items() if taken is not None}
 

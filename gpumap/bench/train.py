@@ -24,7 +24,6 @@ from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.train_headline import headline
 from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
@@ -410,5 +409,5 @@ SPEC = BenchmarkSpec(
     follows=("rate",),
     how=("network", "rule", "algorithm"),
     work="split",
-    headline=headline,
+    headline=train_table.headline,
 )  # fmt: skip

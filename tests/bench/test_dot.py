@@ -212,7 +212,7 @@ def test_every_product_of_a_round_is_checked(name):
     work.poison()
     work.queue()
     second = work._products[1]
-    (second.pair.landing if "fetch" in name else second.out.native)[3, 3] += 1000
+    (second.pair.destination if "fetch" in name else second.out.native)[3, 3] += 1000
     assert not work.check().passed
 
 
