@@ -11,20 +11,12 @@ from gpumap.commands.options import benchmark_options, reference_option, setting
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
 
-_BUDGET = 8.0  # seconds
-
 
 @click.command()
-@setting(
-    "--size",
-    default="1024",
-    show_default=True,
-    help="Square sizes: 1024, or 256,1024, or 256:4096:x2.",
-)
+@setting("--size", default="1024", help="Square sizes: 1024, or 256,1024, or 256:4096:x2.")
 @setting(
     "--dtype",
     default="float32",
-    show_default=True,
     help="The type of the elements: float32, float64, float16 (fp16), bfloat16 (bf16) or tf32.",
 )
 @setting(
@@ -33,7 +25,7 @@ _BUDGET = 8.0  # seconds
     help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
 )
 @reference_option
-@benchmark_options(_BUDGET, "dot", "control")
+@benchmark_options(8.0, "dot", "control")
 def dot(request: Request, **options: Any) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
 

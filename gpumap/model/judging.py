@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Device, Reason
-from gpumap.model.figures import Estimate
+from gpumap.model.maps import Estimate
 from gpumap.model.measuring import Line, Shares
-from gpumap.model.types import (
+from gpumap.model.trees import (
     Above,
     Code,
     Computed,
@@ -34,7 +34,7 @@ VerdictWord = Literal[
     "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
 ]  # fmt: skip
 VerdictReason = Literal[
-    "work-slower", "device-slower", "device-unclear", "few-samples", "wide-interval",
+    "work-slower", "device-slower", "device-unclear", "cpu-times", "few-samples", "wide-interval",
     "unverified", "other-check", "other-reference", "impossible",
 ]  # fmt: skip
 

@@ -13,7 +13,6 @@ from standin import ROOT
 from benchmarks.children import Done
 from benchmarks.contest import figure
 from benchmarks.gpu import judge, record, steps
-from benchmarks.gpu.markdown import markdown
 
 NAN = float("nan")
 
@@ -237,7 +236,7 @@ def held(**more):
 
 def test_markdown_shows_what_the_record_holds():
     """Device, driver, command, verdict, figures with their intervals, and what is missing."""
-    text = markdown(held())
+    text = record.markdown(held())
     for line in (
         "# GPU &lt;b>, 2026-01-02",
         "**passed**: all steps ran; 1 passed; 60 s.",
@@ -250,8 +249,8 @@ def test_markdown_shows_what_the_record_holds():
         assert line in text.splitlines()
     assert "0.250 &lt; 1 (float64 reference) | 2 | ok |" in text
     # nobody may take scripted figures for measured ones, or a part for the whole
-    assert ("imulated" in text, "Simulated" in markdown(held(simulated=True))) == (False, True)
-    cut = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
+    assert ("imulated" in text, "Simulated" in record.markdown(held(simulated=True))) == (False, True)
+    cut = record.markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
     assert "**incomplete**: 0 of 2 steps; none; unknown time." in cut
     without = {"value": 1.0, "high": 2.0, "low": None, "unit": "s"}  # an end: it is no figure
     known = [figure(found) for found in (without, without | {"high": None}, None)]

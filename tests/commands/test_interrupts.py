@@ -69,7 +69,7 @@ def command(text, signal, **names):
 
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize(
-    "module", ["gpumap.cli", "click", "gpumap.commands.check", "gpumap.app.recording"]
+    "module", ["gpumap.cli", "click", "gpumap.commands.map", "gpumap.app.recording"]
 )
 def test_a_signal_while_gpumap_is_imported(signal, module):
     """Exit 130 without a word, whichever it is."""

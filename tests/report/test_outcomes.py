@@ -8,7 +8,7 @@ from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Acceptance
 from gpumap.report import outcomes, plain
-from gpumap.report.judged import tables
+from gpumap.report.outcomes import judged as tables
 
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])

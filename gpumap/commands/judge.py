@@ -1,0 +1,120 @@
+"""Section Judge of the help: `compare`, `report` and `explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from gpumap.app.showing import FORMATS
+from gpumap.commands.option_types import FileType, SelectorType
+from gpumap.commands.options import (
+    chosen_format,
+    edited_option,
+    json_option,
+    output_options,
+    setting,
+    terms_options,
+)
+
+if TYPE_CHECKING:
+    from gpumap.app.program import Program
+
+
+_OF_REPORTS = {
+    "base": "BASE", "new": "NEW", "accept": "--accept", "accept_edited": "--accept-edited",
+    "confirm": "--confirm", "other_machine": "--other-machine",
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("base", type=FileType(), required=False)
+@click.argument("new", type=FileType(), required=False)
+@click.option("--ab", nargs=2, metavar="'CMD A' 'CMD B'",
+              help="Run two commands, interleaved sample by sample, and judge B against A. Each is "
+              "[VAR=VALUE ...] [PYTHON -m] gpumap bench ...")  # fmt: skip
+@click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
+@edited_option
+@terms_options
+@setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
+         help="pass: inconclusive results exit 0, with a warning.")  # fmt: skip
+@output_options
+@click.pass_obj
+def compare(program: Program, /, **options: Any) -> None:
+    """Judge the saved report NEW against the saved report BASE, or one command against another.
+
+    Rows are joined by id. Each time, through its control, and each speed-up is a regression (exit
+    1), an improvement, the same or inconclusive (exit 5), by its interval against --threshold. A
+    row that only one report has is exit 1, and reports that cannot be compared are exit 2.
+    """
+    from gpumap.app.comparison import CompareRequest, compare_reports
+
+    for name, word in _OF_REPORTS.items():
+        source = click.get_current_context().get_parameter_source(name)
+        if options["ab"] is not None and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--ab measures both sides itself; omit {word}")
+        if options["ab"] is None and name in ("base", "new") and options[name] is None:
+            raise click.MissingParameter(param_hint=f"'{word}'", param_type="argument")
+    if options["ab"] is None:
+        compare_reports(program, CompareRequest(**options))
+    else:
+        from gpumap.app.interleaved import compare_commands
+
+        compare_commands(program, CompareRequest(**options))
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, type=FileType())
+@setting(
+    "--over-time",
+    metavar="SELECTOR",
+    type=SelectorType(),
+    help="Follow a figure through the reports in the order of their runs: dot.many.speedup, or "
+    "dot.many[size=1024].speedup.",
+)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of reports instead.")
+@edited_option
+@output_options
+@click.pass_obj
+def report(program: Program, /, **options: Any) -> None:
+    """Show saved reports again: one in any format, several side by side.
+
+    A FILE is JSON that --output has written. Several become one table, rows joined by id, each
+    figure with its ratio to the first report; verdicts are for `gpumap compare`. The exit code is
+    0 if they could be shown, whatever theirs was, and 2 if not.
+    """
+    from gpumap.app.showing import ReportRequest, show_reports
+
+    show_reports(program, ReportRequest(**options))
+
+
+def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the topics that begin so, for a shell."""
+    from gpumap.app.showing import begun_by
+
+    return [CompletionItem(name, help=line) for name, line in begun_by(begun).items()]
+
+
+@click.command()
+@click.argument("words", metavar="[TOPIC]...", nargs=-1, shell_complete=_completed)
+@setting(
+    "--format",
+    "format_",
+    type=click.Choice(["auto", *FORMATS]),
+    default="auto",
+    help="The form of the text on stdout.",
+)
+@json_option
+@click.pass_obj
+def explain(program: Program, *, words: tuple[str, ...], format_: str, json: bool) -> None:
+    """Say what a word of a report means, and what to do about it.
+
+    A topic is a metric, a cause, a flag, a mark, a status, an exit code, a column, a code, or a
+    cause that `doctor` names, such as GM102; GM2 has all of the second group. Without one, all
+    topics are listed.
+    """
+    from gpumap.app.showing import explain_words
+
+    explain_words(program, words, chosen_format(format_, json=json))

@@ -1,0 +1,184 @@
+"""Section Measure of the help, without `bench`: `transfer-cost`, `predict`, `scale`, `selftest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from gpumap.commands.option_types import BytesType, DurationType, FileType, QuantityType
+from gpumap.commands.options import (
+    backend_option,
+    benchmark_options,
+    inconclusive_option,
+    map_argument,
+    map_texts,
+    output_options,
+    setting,
+    sweep_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpumap.app.benchmark import Request
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+
+
+@click.command("transfer-cost")
+@setting(
+    "--sizes",
+    default="small,large",
+    help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between. Or sweep: the "
+    "sizes of the model.",
+)
+@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d, affine, product.")
+@sweep_option
+@benchmark_options(15.0, "transfer", "control")
+def transfer_cost(request: Request, **options: Any) -> None:
+    """Measure copies between the host and the devices, and model what they cost.
+
+    Every byte is verified. small and large are 10 x 10 and 10000 x 10 float32 values. The model is
+    time = latency + bytes / bandwidth, from sizes of its own.
+    """
+    from gpumap.app.local_benchmarks import Copies, measure_copies
+
+    measure_copies(request, Copies(**options))
+
+
+@click.command()
+@setting(
+    "--latency",
+    metavar="TIME",
+    type=QuantityType("s"),
+    help="What a message takes whatever its size: 5us.",
+)
+@setting(
+    "--bandwidth",
+    metavar="RATE",
+    type=QuantityType("B/s"),
+    help="Bytes a second that a link moves each way: 10GB/s.",
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=FileType(),
+    help="Take both from a report that transfer-cost has written.",
+)
+@setting(
+    "--link",
+    metavar="SELECTOR",
+    default="transfer.d2d[mode=sync]",
+    help="The model in that report; of several the slowest.",
+)
+@setting(
+    "--bytes",
+    "nbytes",
+    metavar="SIZE",
+    type=BytesType(),
+    help="What each device exchanges in a step: 100MB.",
+)
+@setting(
+    "--network",
+    metavar="NAME",
+    help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
+)
+@setting(
+    "--dtype",
+    metavar="TYPE",
+    help="Type of the parameters: float32 (default), float16 or bfloat16.",
+)
+@setting(
+    "--compute",
+    metavar="TIME",
+    type=QuantityType("s"),
+    help="A step on one device, without an exchange: 300ms.",
+)
+@setting("--batch", metavar="N", type=click.IntRange(1, 10**12), help="Examples of that step.")
+@setting(
+    "--scaling",
+    type=click.Choice(["strong", "weak"]),
+    help="strong (default): the devices share that step; weak: each does as much.",
+)
+@setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
+@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, alltoall, tree, host.")
+@click.option(
+    "--from",
+    "table",
+    metavar="TABLE",
+    type=FileType(),
+    help="Show a published table instead: a CSV file, or theano-mpi.",
+)
+@setting("--rows", metavar="NAMES", help="Of that table only these: AlexNet-128b,VGG16-16b.")
+@output_options
+@click.pass_context
+def predict(
+    ctx: click.Context, /, *, table: Path | None, rows: str | None, output: Output, **asked: Any
+) -> None:
+    """Predict what more devices would give, from what links cost; nothing is measured.
+
+    A step is computed on each device and its results are exchanged. Latency and bandwidth are given
+    or measured, bytes are given or a network's. --from shows a table that was published instead,
+    with speed-ups computed anew from its cells and a model of its exchanges.
+    """
+    from gpumap.app.prediction import PredictRequest, predict_step
+
+    typed = [
+        n for n in (*asked, "rows") if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE
+    ]
+    predict_step(ctx.obj, PredictRequest(table, rows, asked, tuple(typed)), output)
+
+
+@click.command()
+@map_argument
+@map_texts
+@backend_option("Drive the devices with this backend, in the program too.")
+@setting(
+    "--expect",
+    metavar="SPEEDUP",
+    type=click.FloatRange(0.0, min_open=True),
+    help="Exit code 1 where all names are not at least this many times as fast as one.",
+)
+@inconclusive_option
+@setting("--timeout", type=DurationType(), help="End a run after this time; it has failed.")
+@setting(
+    "--budget",
+    type=DurationType(),
+    default="60s",
+    help="Time for all runs. One turn is always taken; six make an interval.",
+)
+@output_options
+@click.pass_obj  # fmt: skip
+def scale(program: Program, /, **options: Any) -> None:
+    """Run a program on one name, on two and so on; say how much faster it is, and what limits it.
+
+    gpumap scale [MAP] [OPTIONS] -- COMMAND ARG... runs COMMAND as one process with the devices and
+    cores of the first name of the map, of the first two, and so on (of more than 8 names: 1, 2, 4,
+    8 ... and all), in turns. Each run must end with exit code 0. The process has its names in
+    GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the
+    cores it may run on are those of its names, as `gpumap run` sets them. It reads nothing from
+    stdin, and what it prints is not shown.
+
+    The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
+    failed (128 and its number for a signal), and 124 after --timeout.
+    """
+    from gpumap.app import watched_programs
+
+    watched_programs.scale(program, watched_programs.ScaleRequest(**options))
+
+
+@click.command()
+@benchmark_options(60.0, "selftest", base=False)
+def selftest(request: Request) -> None:
+    """Test gpumap on this machine: round trips of data, and false alarms.
+
+    4 KiB go to each device of the map and back, verified, then to one device of each other usable
+    backend, unless --backend names one. On each device of the map the same product is measured as
+    A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
+    inconclusive, noise hides a change of 5 % (exit 5).
+    """
+    from gpumap.app.local_benchmarks import test_machine
+
+    test_machine(request)
