@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpumap.fit import Curve
     from gpumap.model import Binding, Check, Measurement, Shares
 
+_PLAIN = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 6  # all values together are an interval of 95 % of their median
 _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
@@ -136,16 +137,11 @@ def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | N
         for row in rows
         if row.status == "ok"
         and row.samples
-        and _of_sweep(row.case, name, direction)
+        and (row.case.name, row.case.names) == (direction, (name,))
+        and _PLAIN.items() <= row.case.params.items()
         and not too_few(row)
     }
     return curve(sorted(found), [found[size] for size in sorted(found)])
-
-
-def _of_sweep(case: Case, name: str, direction: str) -> bool:
-    plain = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
-    same = all(case.params.get(key) == value for key, value in plain.items())
-    return same and (case.name, case.names) == (direction, (name,))
 
 
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:

@@ -301,7 +301,9 @@ def _sweep_cases(
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    wanted = _modelled(direction, memory, params)
+                    # a break-even is predicted from both directions of pageable memory
+                    predicts = memory == "pageable" and bool(params.workloads)
+                    wanted = direction in params.cases or predicts
                     for binding in one_of_each(bindings) if wanted else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:
@@ -338,11 +340,6 @@ def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     order = (*steps[::2], HELD_BACK, *between[-2::-1], *between[-1:])
     places = sorted(range(len(sweep)), key=lambda place: order.index(sizes[place]))
     return tuple((place,) for place in places)
-
-
-def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
-    """Return whether a size sweep is needed: a break-even is predicted from both pageable ones."""
-    return direction in params.cases or (memory == "pageable" and bool(params.workloads))
 
 
 def _few(bindings: Sequence[Binding]) -> bool:
