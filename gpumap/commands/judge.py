@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from gpumap.app.showing import FORMATS
 from gpumap.commands.option_types import FileType, SelectorType
 from gpumap.commands.options import (
     chosen_format,
@@ -17,7 +18,6 @@ from gpumap.commands.options import (
     setting,
     terms_options,
 )
-from gpumap.report.topics import FORMATS
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program

@@ -106,8 +106,7 @@ BytesType = partial(UnitType, "nbytes")
 class _ParsedType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return what a text asks for; fail with the place of what cannot be."""
-        from gpumap.judge.limits import Limit
-        from gpumap.judge.selectors import EXAMPLE, Selector
+        from gpumap.judge.selectors import EXAMPLE, Limit, Selector
 
         kind = Limit if isinstance(self, LimitType) else Selector
         if isinstance(value, kind):

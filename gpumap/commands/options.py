@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.judge.compare import Baseline
     from gpumap.judge.exit_status import Gate
-    from gpumap.judge.limits import Limit
+    from gpumap.judge.selectors import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
 
