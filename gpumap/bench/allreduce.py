@@ -25,8 +25,7 @@ from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
-from gpumap.distributed.algorithms import OPERATIONS
-from gpumap.distributed.cost import bus_factor
+from gpumap.distributed.algorithms import OPERATIONS, bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import too_few
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported

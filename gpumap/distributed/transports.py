@@ -377,11 +377,7 @@ class NativeExchange:
 
 
 def mpi_exchange(
-    algorithm: str,
-    comm: Any,
-    array: Array,
-    wire: str | None = None,
-    operation: str = "allreduce",
+    algorithm: str, comm: Any, array: Array, wire: str | None = None, operation: str = "allreduce"
 ) -> MpiExchange | NativeExchange:
     """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
     if algorithm == "native":

@@ -21,14 +21,7 @@ from gpumap.backends import DEFAULTS
 from gpumap.backends.probe import answer, in_child
 from gpumap.config import default_device
 from gpumap.doctor.evidence import Evidence, Gpu, MapName, Nvidia, Setting
-from gpumap.errors import (
-    AbsentError,
-    Diagnostic,
-    GpumapError,
-    MapError,
-    QuestionError,
-    SourceError,
-)
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, QuestionError, SourceError
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree

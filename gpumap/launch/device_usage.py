@@ -421,9 +421,7 @@ class Devices:
 
 
 def _engines(
-    before: Mapping[tuple[str, int], Client],
-    now: Mapping[tuple[str, int], Client],
-    passed: float,
+    before: Mapping[tuple[str, int], Client], now: Mapping[tuple[str, int], Client], passed: float
 ) -> float:
     """Return the share of time in which the busiest engine worked."""
     shares: dict[bytes, float] = {}
