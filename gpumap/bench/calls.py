@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +96,13 @@ class HostCall(Call):
         self._clock = clock
         self._cores = cores
         self._operations = problem.workload.operations(problem.size)
+        self._compute = partial(problem.compute, self.destination)
 
     def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
         """Call `rounds` times."""
         with self._cores.all():
             for _ in range(rounds):
                 self._clock.compute(self._compute, self._operations)
-
-    def _compute(self) -> None:
-        self.problem.compute(self.destination)
 
 
 class Placed:
@@ -197,7 +196,9 @@ def shares(placed: Placed, host: HostCall, calls: int, clock: Clock) -> Shares:
     """
     destination = host.destination
     jobs = (placed.upload, placed.compute, lambda: placed.download(destination))
-    timed = _by_marks if _tells(placed.session) else _by_waiting
+    marks = placed.session.mark(), placed.session.mark()
+    placed.session.synchronize()
+    timed = _by_marks if _between(placed.session, *marks) is not None else _by_waiting
     parts, start = [0.0, 0.0, 0.0], clock.now()
     for _ in range(calls):
         for number, seconds in enumerate(timed(jobs, placed.session, clock)):
@@ -212,13 +213,6 @@ def _shares(calls: int, total: float, host: float, parts: Sequence[float]) -> Sh
     upload, compute, download = (part / whole for part in parts)
     overhead = max(1.0 - upload - compute - download, 0.0)
     return model.Shares(calls, total, host, upload, compute, download, overhead)
-
-
-def _tells(session: Session) -> bool:
-    """Return whether a session can tell when its queue came to a mark."""
-    marks = session.mark(), session.mark()
-    session.synchronize()
-    return _between(session, *marks) is not None
 
 
 def _by_marks(jobs: Jobs, session: Session, clock: Clock) -> list[float]:  # noqa: ARG001 - as below

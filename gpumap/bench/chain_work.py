@@ -128,7 +128,11 @@ class Data:
     def _true(self, op: str, rows: slice) -> tuple[Array, Any]:
         """Return the true answer of some rows, and what its rounding is measured against."""
         if op in ("chain", "gemm"):
-            return self._layer(rows, whole=op == "chain")
+            x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
+            scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
+            if op == "gemm":
+                return x @ w, scale
+            return np.maximum(x @ w + self.b, 0.0), 1.0 + scale + abs(self.b)
         wide = self.given(op)[rows].astype(np.float64)
         if op == "bias":
             return wide + self.b, abs(wide) + abs(self.b.astype(np.float64))
@@ -138,14 +142,6 @@ class Data:
             return np.exp(wide), np.exp(wide)
         log = np.log(wide)
         return log, np.where(log == 0.0, 1.0, abs(log))
-
-    def _layer(self, rows: slice, *, whole: bool) -> tuple[Array, Array]:
-        """Return x.w, or relu(x.w + b)."""
-        x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
-        scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
-        if not whole:
-            return x @ w, scale
-        return np.maximum(x @ w + self.b, 0.0), 1.0 + scale + abs(self.b)
 
 
 class Placed:

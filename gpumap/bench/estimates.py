@@ -301,7 +301,10 @@ def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -
     samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
     model = fitted(sizes, np.median(samples, axis=0))
     row = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
-    held = None if row is None else _held(row, model.seconds(HELD_BACK))
+    held = None
+    if row is not None:
+        measured = median(_blocks(row).values())
+        held = HeldBack(HELD_BACK, model.seconds(HELD_BACK), measured)
     good_for = model.fits and (held is None or abs(held.miss) <= FITS)
     return Fit(
         id_,
@@ -314,13 +317,6 @@ def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -
         intervals(sizes, samples, model, confidence, seed) if good_for else {},
         model.lines,
     )
-
-
-def _held(row: Measurement, predicted: float) -> HeldBack:
-    from statistics import median
-
-    assert row.samples is not None
-    return HeldBack(HELD_BACK, predicted, median(row.samples.seconds))
 
 
 def _blocks(row: Measurement) -> dict[int, float]:

@@ -364,12 +364,10 @@ class SelfTest(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time and rate of A and of B, and B's false speed-up."""
-        figures: dict[str, dict[str, Estimate]] = {}
-        for case in group.cases:
-            if case.id in samples:
-                figures[case.id] = time_and_rate(case, samples[case.id], confidence)
-        for case in group.cases:
-            if case.against in figures and case.id in figures:
+        cases = [case for case in group.cases if case.id in samples]
+        figures = {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
+        for case in cases:
+            if case.against in figures:
                 a, b = by_block(samples[case.against]), by_block(samples[case.id])
                 if (gain := ratio(a, b, confidence)) is not None:
                     figures[case.id]["speedup"] = gain

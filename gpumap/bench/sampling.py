@@ -19,11 +19,10 @@ from gpumap.model import SHORTEST, SampleMark, Samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Clock
+    from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import DeviceInterval
     from gpumap.model import Binding, Report
 
-    Job = Callable[[], None]
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
 
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
@@ -278,8 +277,9 @@ def patience(budget: float) -> float:
 
 def times(
     bindings: Iterable[Binding],
+    sessions: Mapping[str, Session],
     clock: Clock,
-    prepare: Callable[[Binding], Job],
+    prepare: Callable[[Session], Callable[[], None]],
     most: float = BUSY,
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
@@ -289,8 +289,9 @@ def times(
 
     Args:
         bindings: names and devices.
+        sessions: by name.
         clock: the clock of the devices.
-        prepare: puts the work on the device of a name, and returns what does it and waits for it.
+        prepare: puts the work on a device, and returns what queues it.
         most: seconds of looks at a device, but for the first few.
 
     Returns:
@@ -298,18 +299,20 @@ def times(
         device that fails has none: its own rows will say what is wrong with it.
     """
     bindings = tuple(bindings)
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, tuple[Callable[[], None], Session]] = {}
     seen: dict[str, list[float]] = {}
     for binding in one_of_each(bindings):
         with suppress(DeviceError):
-            job = prepare(binding)
+            job, session = prepare(sessions[binding.name]), sessions[binding.name]
             job()  # the first one compiles
-            jobs[binding.device.id], seen[binding.device.id] = job, []
+            session.synchronize()
+            jobs[binding.device.id], seen[binding.device.id] = (job, session), []
     while waiting := [id_ for id_ in jobs if not _enough(seen[id_], most)]:
         for id_ in waiting:
             try:
-                start = clock.now()
-                jobs[id_]()
+                (job, session), start = jobs[id_], clock.now()
+                job()
+                session.synchronize()
                 seen[id_].append(clock.now() - start)
             except DeviceError:
                 del jobs[id_], seen[id_]

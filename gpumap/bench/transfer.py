@@ -25,7 +25,7 @@ from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.sizes import KEYS, Size, size_text
 from gpumap.bench.transfer_headline import headline
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.verify import one_of_each, played
@@ -301,7 +301,9 @@ def _sweep_cases(
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    wanted = _modelled(direction, memory, params)
+                    # a break-even is predicted from both directions of pageable memory
+                    predicts = memory == "pageable" and bool(params.workloads)
+                    wanted = direction in params.cases or predicts
                     for binding in one_of_each(bindings) if wanted else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:
@@ -338,11 +340,6 @@ def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     order = (*steps[::2], HELD_BACK, *between[-2::-1], *between[-1:])
     places = sorted(range(len(sweep)), key=lambda place: order.index(sizes[place]))
     return tuple((place,) for place in places)
-
-
-def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
-    """Return whether a size sweep is needed: a break-even is predicted from both pageable ones."""
-    return direction in params.cases or (memory == "pageable" and bool(params.workloads))
 
 
 def _few(bindings: Sequence[Binding]) -> bool:
@@ -415,7 +412,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),
-    title=lambda case: f"transfer {told(case.params)}",
+    title=lambda case: f"transfer {size_text(case.params)}",
     remarks=_remarks,
     side_by_side=True,
     charts=("speedup",),

@@ -10,7 +10,7 @@ from worlds import SETTINGS, copies_on, dot_on, gpu, noting, rows_on, world
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.fake.session import FakeSession
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params
 from gpumap.bench.verified_copies import BothWays, Buffers, HostCopy, PairCopy
 from gpumap.machine import topology

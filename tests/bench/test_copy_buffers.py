@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import gpu, world
 
-from gpumap.backends.fake.session import FakeSession
+from gpumap.backends.fake import FakeSession
 from gpumap.bench import verified_copies as module
 from gpumap.bench.verified_copies import Buffers, Counter, HostCopy, PairCopy
 from gpumap.kernels.definitions import KERNELS

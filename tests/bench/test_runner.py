@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from worlds import RATE, SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_on, world
 
-from gpumap.backends.fake.session import FakeSession
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported

@@ -7,9 +7,8 @@ import pytest
 from shell import on_a_terminal
 from tables import table
 
-from gpumap.app.output import Output
+from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
-from gpumap.app.progress import Progress
 from gpumap.bench.base import Settings, Snapshot
 from gpumap.launch.watching import Watch
 from gpumap.model import Case, Group, Plan, Work, replace
@@ -84,14 +83,6 @@ def test_a_terminal_hears_at_once_what_is_done(argv, command):
     assert not clock.asked.is_set()
 
 
-def test_a_log_is_told_by_a_thread_that_the_run_outlives():
-    """Whatever the main thread waits for; at once there is nothing."""
-    log, clock = io.StringIO(), Clock(0)
-    with watched(clock, log, Output()):
-        assert clock.asked.wait(60)
-    assert log.getvalue() == ""
-
-
 @pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
 @pytest.mark.parametrize(
     ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
@@ -101,12 +92,6 @@ def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
     with watched(clock, stream, output, settings) as progress, progress.bar():
         progress.planned(Plan((GROUP,)))
     assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
-
-
-def test_a_log_that_is_gone_ends_no_run():
-    log = io.StringIO()
-    log.close()
-    watched(Clock(95), log).beat()
 
 
 @pytest.mark.parametrize(("encoding", "drawn"), [("utf-8", True), ("ascii", False)])

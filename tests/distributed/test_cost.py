@@ -4,11 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.cost import MODELS, Link, bus_factor, seconds
+from gpumap.distributed.algorithms import (
+    ALGORITHMS,
+    MODELS,
+    Link,
+    bus_factor,
+    schedule,
+    seconds,
+)
 from gpumap.model import Line
 
-LINK = Link.of(2.0**-10, 2.0**20)  # seconds, bytes per second
+LINK = Link((Line(2.0**-10, 2.0**-20),))  # seconds, bytes per second
 
 
 def of_schedule(plan):
