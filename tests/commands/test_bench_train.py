@@ -43,7 +43,7 @@ def parameters(path):
 
 
 @pytest.mark.parametrize(("latency", "said"), [
-    (2.0**-10, "  a second device pays for none of these networks\n"),
+    (2.0**-10, "  a second device breaks even for none of these networks\n"),
     (2.0**-13, "  a second device breaks even at mlp-64: "),
 ])  # fmt: skip
 def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latency, said):
