@@ -144,5 +144,5 @@ def test_what_a_network_prints_is_no_part_of_the_report(gpumap):
     """It goes to stderr, so that what reads stdout finds the report alone."""
     words = ("--network", "mine:Loud", "--batch-per-device", "8")
     answer = train(own(gpumap), *words, map_="a->cpu0", budget="1s")
-    assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
+    assert (answer.code, json.loads(answer.out)["kind"]) == (0, "bench")
     assert "here I am" in answer.err
