@@ -27,7 +27,7 @@ from gpumap.machine.topology import read
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve
 from gpumap.training.network import PRESETS, Network, Replica
-from gpumap.training.workers import EPSILON, FIRST, SECOND, Optimizer
+from gpumap.training.worker_groups import EPSILON, FIRST, SECOND, Optimizer
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Session

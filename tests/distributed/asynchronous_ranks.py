@@ -22,7 +22,7 @@ from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
 from gpumap.training.steps import held_out
-from gpumap.training.workers import RuleSpec
+from gpumap.training.worker_groups import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
