@@ -82,7 +82,7 @@ OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_ven
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
 # two ranks and more, by mpirun
-MPI = tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,ranks job_check)
+MPI = tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
 	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
@@ -112,7 +112,7 @@ expected: $(VENV)/.installed
 # examples/, pairs of signals, and ranks that train and fail.
 LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
-	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train train_faults signals)
+	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)
 long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from gpumap.contexts.array import Array
     from gpumap.contexts.context import Context
-    from gpumap.contexts.opening import dot
-    from gpumap.contexts.opening import open_ as open  # noqa: A004 - it is read as gpumap.open
     from gpumap.distributed.algorithms import split
     from gpumap.errors import (
         AbsentError,
@@ -40,7 +38,8 @@ if TYPE_CHECKING:
     )
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report, TraceEvent
     from gpumap.parse import parse_map
-    from gpumap.running import BSP, EASGD, GOSGD, check, devices, doctor, run_benchmark
+    from gpumap.running import BSP, EASGD, GOSGD, check, devices, doctor, dot, run_benchmark
+    from gpumap.running import open_ as open  # noqa: A004 - it is read as gpumap.open
     from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, scaled_rate
 
 __all__ = [
@@ -100,8 +99,8 @@ _PLACES = {
     "checkpoint": "training.loop",
     "devices": "running",
     "doctor": "running",
-    "dot": "contexts.opening",
-    "open": "contexts.opening",
+    "dot": "running",
+    "open": "running",
     "parse_map": "parse",
     "rank": "training.loop",
     "ranks": "training.loop",

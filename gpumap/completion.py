@@ -37,7 +37,7 @@ WORDS = {
     "--dtype": "gpumap.bench.dot:DTYPES",
     "chain --dtype": "gpumap.bench.chain:DTYPES",
     "predict --dtype": "gpumap.training.network:WIDTHS",
-    "--algorithm": "gpumap.distributed.cost:MODELS",
+    "--algorithm": "gpumap.distributed.algorithms:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
     "--wire": "gpumap.bench.allreduce:WIRES",
     "predict --network": "gpumap.training.network:PARAMETERS",

@@ -2,7 +2,7 @@
 
 from jsonschema import Draft202012Validator
 
-from gpumap.saved.schema import published
+from gpumap.saved import published
 
 SCHEMA = published()
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -20,7 +20,7 @@ from gpumap.errors import Exit, GpumapError
 from gpumap.explain import KINDS, table
 from gpumap.judge.selectors import EVERYWHERE
 from gpumap.machine import fingerprint
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 from gpumap.report import FORMATS, SUFFIXES
 from gpumap.report.csv import FIGURE, RECORD
 

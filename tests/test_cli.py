@@ -38,12 +38,6 @@ def test_help_is_a_command_too(gpumap, words):
     assert gpumap("help", *words.split()) == expected
 
 
-@pytest.mark.parametrize("words", ["chek", "bench dott", "check x", "bench dot x"])
-def test_help_of_no_command(gpumap, words):
-    answer = gpumap("help", *words.split())
-    assert (answer.code, answer.out) == (2, "")
-
-
 def test_the_version(gpumap):
     assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
 
@@ -71,27 +65,6 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
     answer = gpumap(first, *arguments, *rest, GPUMAP_FORMAT="plain")
     assert answer.code == code
     assert code or json.loads(answer.out)
-
-
-@pytest.mark.parametrize("map_", [("--", "-a->cpu0"), ("--map=-a->cpu0",)])
-def test_a_map_may_begin_with_a_dash(gpumap, map_):
-    assert Answer(0, WELL_FORMED, "") == gpumap("check", "--syntax-only", *map_)
-
-
-@pytest.fixture(params=["script", "module"])
-def entry(request, gpumap):
-    module = [sys.executable, "-P", "-m", "gpumap"]
-    return [gpumap.command] if request.param == "script" else module
-
-
-@pytest.mark.parametrize(("arguments", "code"), [
-    (SYNTAX, 0),
-    (("check", "--backend", "fake", "--needs", "b", "a->cpu0"), 1),
-    (("check", "a"), 2), (("check", "--backend", "fake", "a->cuda7"), 3),
-])  # fmt: skip
-def test_exit_codes(gpumap, entry, arguments, code):
-    """The console script and `python -m gpumap` end in the same code."""
-    assert code == gpumap.run([*entry, *arguments]).code
 
 
 def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):

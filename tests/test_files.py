@@ -92,12 +92,6 @@ def test_what_is_no_text_is_named_and_never_waited_for(tmp_path, make, message):
     assert unread(path) == message
 
 
-def test_a_path_below_a_file_is_said(tmp_path):
-    """A path through something that is no folder is a question of the path."""
-    (tmp_path / "file").touch()
-    assert unread(tmp_path / "file" / "x") == "a part of its path is no folder"
-
-
 @pytest.mark.parametrize(
     "action", [lambda p: read_text(p, "map file"), lambda p: write_atomic(p, "")]
 )
@@ -270,8 +264,8 @@ def test_a_slow_reader_of_a_fifo_gets_everything(tmp_path):
 def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
     """`--output /dev/stdout` adds to what stdout is, a file as well as a pipe."""
     program = (
-        "import pathlib; from gpumap.files import write_atomic; print('first', flush=True);"
-        "write_atomic(pathlib.Path('/dev/stdout'), 'second')"
+        "import pathlib; from gpumap.files import empty, write_atomic; print('first', flush=True);"
+        "out = pathlib.Path('/dev/stdout'); empty(out); write_atomic(out, 'second')"
     )
     path = tmp_path / "out"
     with path.open("w") as file:
@@ -279,14 +273,6 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
         done = subprocess.run([sys.executable, "-c", program], stdout=stdout, check=True)
     assert (path.read_bytes() if kind == "file" else done.stdout) == b"first\nsecond"
     assert [path] == list(tmp_path.iterdir())
-
-
-def test_the_file_behind_standard_output_is_added_to(capfd):
-    """What is already open as stdout keeps what was written to it before: it is not emptied."""
-    os.write(1, b"first\n")
-    empty(Path("/dev/stdout"))
-    write_atomic(Path("/dev/stdout"), "second")
-    assert capfd.readouterr().out == "first\nsecond"
 
 
 def test_a_file_is_emptied_in_its_place(tmp_path):

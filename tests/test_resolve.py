@@ -7,7 +7,7 @@ from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, default_map, resolve, resolve_all, shared_hardware
+from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -53,14 +53,6 @@ def absent(text, inventory):
     with pytest.raises(AbsentError) as error:
         resolve(parse_map(text), inventory)
     return error.value.diagnostics
-
-
-def test_each_name_is_its_device(fake):
-    """Names stay in the order of the map, whatever the order of the devices."""
-    inventory = fake("cuda0", "cuda1", "opencl0:0", "opencl0:0.1", "cpu0", "cpu")
-    wanted = [("e", "cpu"), ("a", "opencl0:0.1"), ("b", "cuda1"), ("c", "opencl0:0"), ("d", "cpu0")]
-    assert wanted == bound(";".join(f"{name}->{ref}" for name, ref in wanted), inventory)
-    assert bound("a->cuda", fake("cpu0", "cuda0", "cuda1")) == [("a", "cuda0")]  # the first
 
 
 @pytest.mark.parametrize(
@@ -156,15 +148,6 @@ def test_the_hint_lists_what_is_there(fake, ref, hint):
     assert part.hint == "write opencl0:0, the only one"  # which has no parts
 
 
-@pytest.mark.parametrize(("text", "devices", "message"), [
-    ("a->cpu5", ["cuda0"], "a: no backend can drive cpu5: fake: it finds no cpu device"),
-    ("[x]->cuda0", [], "[x]: no backend can drive cuda0: fake: its script lists no device"),
-])  # fmt: skip
-def test_a_backend_without_a_device_of_the_kind_says_so(fake, text, devices, message):
-    (found,) = absent(text, fake(*devices))
-    assert (found.code, found.message, found.hint) == ("absent", message, None)
-
-
 class Finding:
     kinds = frozenset({Kind.CUDA, Kind.OPENCL})
 
@@ -252,25 +235,6 @@ def test_a_backend_that_drives_another_kind():
     assert inventory.probe("numpy") is inventory.of(Kind.CPU)[0]
     with pytest.raises(QuestionError, match='no backend is called "x\\\\x1b"'):
         Inventory(Host({}, FOUR), "x\x1b")
-
-
-def test_hardware_groups(fake):
-    """One warning for each group of names, with all that the group shares."""
-    inventory = fake(
-        {"ref": "cuda0", "hardware": ["card 0", "bus"]},
-        {"ref": "cuda1", "hardware": ["card 0", "bus"]},
-        {"ref": "cuda2", "hardware": ["bus"]},
-        {"ref": "cuda3", "hardware": ["card 3"]},
-    )
-    resolution = resolve(parse_map("a->cuda0;b->cuda1;c->cuda2;d->cuda3"), inventory)
-    assert shared_hardware(resolution.bindings) == {
-        ("a", "b", "c"): ["bus"],
-        ("a", "b"): ["card 0"],
-    }
-    assert [(n.code, n.severity) for n in resolution.notes] == [("shared-hardware", "warning")] * 2
-    assert [n.message.partition(":")[0] for n in resolution.notes] == [
-        "a, b, c share hardware (bus)", "a, b share hardware (card 0)",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "machine", "said"), [

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_schema import VALIDATOR
-from saved_reports import COMMANDS, FORMATS, few, signed, written
+from saved_reports import COMMANDS, FORMATS, signed, written
 from tables import table
 
 from gpumap import saved, stats
@@ -88,17 +88,6 @@ def test_a_report_comes_back_as_it_was(name, full, tmp_path):
     assert (found.exit_code, found.argv[: len(COMMANDS[name])]) == (run.code, COMMANDS[name])
 
 
-LINK = {"max_generation": 5, "max_width": 16, "width": 8}
-
-
-@pytest.mark.parametrize(("name", "path", "value"), [
-    ("dot", ("tool", "version"), "0.0.7rc1"),  # of another gpumap: it is not made this one's
-    ("devices", ("devices", 0, "link"), LINK),
-])  # fmt: skip
-def test_what_other_runs_write_comes_back(tmp_path, name, path, value):
-    again(tmp_path, edited(written(name).tree, path, value))
-
-
 def test_devices_of_two_kinds_have_two_backends(tmp_path):
     tree = written("dot").tree
     tree["map"]["text"] = "a->cuda0;b->cpu1"
@@ -165,22 +154,6 @@ def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, rate):
     assert repr(found.measurements[0].metrics["fetch"].high) == repr(rate)
 
 
-@pytest.mark.parametrize("n", [1, 5])
-def test_a_row_of_too_few_samples_comes_back(tmp_path, n):
-    """Without an interval."""
-    tree = few(written("dot").tree, n)
-    found = again(tmp_path, tree)
-    assert {f.has_interval for row in found.measurements for f in row.metrics.values()} == {False}
-
-
-def test_a_refused_ratio_comes_back(tmp_path):
-    """As impossible, with the flag that says so, in a run that is inconclusive."""
-    tree = edited(written("dot").tree, (*GAINS, "speedup"), NO_RATIO)
-    tree["measurements"][ROW[1]]["flags"].append("impossible")
-    tree["status"] = "inconclusive"
-    assert again(tmp_path, tree).measurements[ROW[1]].metrics["speedup"].impossible
-
-
 def _figure(value, unit):
     finite = math.isfinite(value)
     ends = dict.fromkeys(("value", "low", "high"), value if finite else None)
@@ -188,11 +161,7 @@ def _figure(value, unit):
 
 
 ROW = ("measurements", 3)  # of `many`
-TIME = (*ROW, "metrics", "time")
 PHASED = ("measurements", 0, "phases_s")  # of a training
-NO_FIGURE = {"value": None, "low": None, "high": None, "unit": "s"}
-NO_RATIO = NO_FIGURE | {"unit": "1", "nonfinite": "impossible"}
-GAINS = (*ROW, "metrics")
 
 
 def more(old):

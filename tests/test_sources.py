@@ -244,15 +244,6 @@ def test_a_theanorc_that_is_named_and_missing_is_noted(tmp_path):
     assert find(tmp_path, env | {"THEANORC": ""}) is None
 
 
-def test_the_environment_is_only_what_is_passed(tmp_path, monkeypatch):
-    """os.environ is never read."""
-    (tmp_path / ".theanorc").write_text("[global]\ncontexts = a->cpu0\n")
-    monkeypatch.setenv("GPUMAP_CONTEXTS", "b->cpu0")
-    monkeypatch.setenv("THEANO_FLAGS", "contexts=c->cpu0")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert (find(tmp_path), find(tmp_path, {"THEANORC": "~/.theanorc"})) == (None, None)
-
-
 PIECES = st.sampled_from(
     ["contexts", "=", "->", ";", ",", "#", "'", '"', "\\", " ", "\n", "[global]", "%(contexts)s",
      "%(x)s", "%", "dev0", "cuda0", "[", "]", ":", "x = 1", "\ncontexts = ", "\x1b", "\0",

@@ -144,7 +144,6 @@ def test_no_shortened_name_is_wider_than_a_cell(names):
 
 
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
-LINK = ("--latency", "1us", "--bandwidth", "1GB/s")
 MAP = "a->cuda0;b->cuda1"
 MISSPELLED = table(__file__, "spelling")
 
@@ -180,17 +179,6 @@ def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
     found = report(gpumap.fake(script())(*words))
     assert dtype in DTYPES
     assert {row["params"]["dtype"] for row in asked(found)} == {dtype}
-
-
-@pytest.mark.parametrize("words", [
-    ("bench", "chain", MAP, "--dtype", "half", "--dry-run"),
-    ("predict", "--network", "vgg16", "--dtype", "double", *LINK),
-    ("bench", "allreduce", MAP, "--wire", "bf16", "--dry-run"),
-    ("bench", "dot", MAP, "--dtype", "half,fp32", "--dry-run"),
-])  # fmt: skip
-def test_a_name_of_a_type_that_is_not_taken_is_refused(gpumap, words):
-    """An option that takes some types has the names of those alone, and takes one."""
-    assert gpumap.fake(script())(*words).code == 2
 
 
 def test_a_known_word_is_no_other_name():

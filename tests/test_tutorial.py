@@ -1,10 +1,9 @@
 """docs/tutorial.md, as a new user follows it: every line in its order, in one folder.
 
-What it installs is here already, and what is measured has a budget that is too short for a
-verdict; everything else is what a reader types. The files that it shows are written as it says.
+What it installs is here already, and its cores are scripted; everything else is what a reader
+types. The files that it shows are written as it says.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -17,20 +16,11 @@ from written import ROOT, blocks, command_lines
 
 PAGE = ROOT / "docs" / "tutorial.md"
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install", ". .venv/bin/activate", "mkdir gate")
-OPEN = (0, 1, 5)  # how a verdict may end that had no time to measure
-ENDS = {  # the lines that do not end in 0 whatever the machine is, in their order
-    'gpumap check "dev0->cpu0;dev1->cpu4096"': [(3,)],
-    "gpumap compare base.json new.json --threshold 10%": [OPEN],
-    "sh gate.sh": [(0, 1), (1,), (0, 1)],  # two cores; two names on one, strictly and not
-    "gpumap bench dot --size 512 --cases many --output slow.json": [(1, 5)],
-    "gpumap compare base.json slow.json --threshold 10%": [OPEN],
-}
-EXACT = {  # the same where nothing is uncertain
-    'gpumap check "dev0->cpu0;dev1->cpu4096"': [(3,)],
-    "gpumap compare base.json new.json --threshold 10%": [(0,)],
-    "sh gate.sh": [(0,), (1,), (1,)],
-    "gpumap bench dot --size 512 --cases many --output slow.json": [(1,)],
-    "gpumap compare base.json slow.json --threshold 10%": [(1,)],
+ENDS = {  # the lines that do not end in 0, in their order
+    'gpumap check "dev0->cpu0;dev1->cpu4096"': [3],
+    "sh gate.sh": [0, 1, 1],
+    "gpumap bench dot --size 512 --cases many --output slow.json": [1],
+    "gpumap compare base.json slow.json --threshold 10%": [1],
 }
 _FILE = re.compile(r"`([\w.]+)`:$")
 
@@ -46,10 +36,11 @@ def steps():
     return found
 
 
-def follow(gpumap, steps, ends, budget, neighbour):
-    """Do every step in its order; each line ends as it must, by default in 0."""
-    gpumap.env.update(PATH=f"{BIN}:{gpumap.env['PATH']}", GPUMAP_BUDGET=budget)
-    left = {line: list(codes) for line, codes in ends.items()}
+def test_the_tutorial_works_word_for_word(gpumap, steps):
+    """On scripted cores the gate is green, red with two names on one, red with a neighbour."""
+    gpumap.fake(script({"ref": "cpu0"}, {"ref": "cpu1"}, rate=4 * RATE))
+    gpumap.env.update(PATH=f"{BIN}:{gpumap.env['PATH']}", GPUMAP_BUDGET="15s")  # of its clock
+    left = {line: list(codes) for line, codes in ENDS.items()}
     for kind, *rest in steps:
         if kind == "write":
             (gpumap.folder / rest[0]).write_text(rest[1])
@@ -57,34 +48,13 @@ def follow(gpumap, steps, ends, budget, neighbour):
         line = rest[0].partition("; echo")[0]
         if line.startswith(INSTALLS) or line == "kill %1":
             continue
-        if line.endswith("&"):
-            line = neighbour(line.removesuffix("&"))
-        codes = left[line].pop(0) if line in left else (0,)
+        if line.endswith("&"):  # the neighbour: here a core that is slower
+            gpumap.fake(script({"ref": "cpu0", "rate": 4 * RATE}, {"ref": "cpu1", "rate": RATE}))
+            continue
         answer = gpumap.run(["bash", "-c", line])
-        assert answer.code in codes, f"{line}: {answer.code}\n{answer.err}"
+        assert answer.code == (left[line].pop(0) if line in left else 0), answer.err
         assert "Traceback" not in answer.err
     assert [codes for codes in left.values() if codes] == []  # each was met
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it needs two cores, and says so")
-def test_the_tutorial_works_word_for_word(gpumap, steps):
-    """From an empty folder to its end, on the cores that are there."""
-
-    def for_a_moment(line):  # its own time limit ends it
-        return line.replace("120s", "1s") + "|| test $? = 124"
-
-    follow(gpumap, steps, ENDS, "0.3s", for_a_moment)
-
-
-def test_the_gate_is_green_then_red_then_red(gpumap, steps):
-    """On scripted cores, exactly as the tutorial tells it: free, two names on one, a neighbour."""
-    gpumap.fake(script({"ref": "cpu0"}, {"ref": "cpu1"}, rate=4 * RATE))
-
-    def slower(line):
-        gpumap.fake(script({"ref": "cpu0", "rate": 4 * RATE}, {"ref": "cpu1", "rate": RATE}))
-        return f"{line.split()[0]} --version"
-
-    follow(gpumap, steps, EXACT, "15s", slower)  # of the clock in the script
 
 
 def test_every_line_of_gpumap_is_among_the_steps(steps):

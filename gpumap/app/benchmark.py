@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.progress import Progress
+from gpumap.app.output import Progress
 from gpumap.app.recording import Measured, Recording
 from gpumap.bench.sizes import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError

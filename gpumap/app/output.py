@@ -1,21 +1,29 @@
-"""Where a report and what is said beside it go: stdout, stderr and files."""
+"""Reports to stdout and files, messages and progress to stderr.
+
+Progress is a bar on a terminal, at once, and a line every 30 s in a log.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import TextIO
 
     from gpumap.app.program import Program
+    from gpumap.bench.base import Settings, Snapshot
     from gpumap.errors import Diagnostic
-    from gpumap.model import Report
+    from gpumap.launch.watching import Watch
+    from gpumap.model import Binding, Group, Measurement, Plan, Report, Utilisation
     from gpumap.report import Style
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
@@ -196,3 +204,171 @@ def _format(asked: str, program: Program) -> str:
 
     rank, _ = rank_of(program)  # what mpirun makes a terminal for it may be a file of the user's
     return "rich" if rank is None else "plain"
+
+
+_WIDE = 10.0  # a half width of ten times the median tells nothing more
+_NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is told
+_NAMED = 4  # devices whose shares a line has room for
+_BEAT = 30.0  # seconds from one line of a log to the next, and to the first
+
+
+class Progress:
+    """An observer that tells what is being done, as long as its context lasts."""
+
+    def __init__(
+        self,
+        program: Program,
+        output: Output,
+        settings: Settings,
+        now: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Watch a run; `wait` waits so many seconds, or less and returns True at the end of it."""
+        command = " ".join(program.argv[: 2 if program.argv[:1] == ("bench",) else 1])
+        self.doing = f"{command}: looking for devices"
+        self._program, self._settings = program, settings
+        self._quiet = output.quiet or settings.dry_run
+        self._over = threading.Event()
+        self._now, self._wait, self._start = now, wait or self._over.wait, now()
+        self._bar: Any = None
+        self._task: Any = None
+        self._groups: tuple[Group, ...] = ()
+        self._done = 0
+        self._watch: Watch | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._program.stderr.isatty():
+            self._tell()
+        elif not self._quiet:
+            threading.Thread(target=self.beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+
+    def beat(self) -> None:
+        """Tell a log that the run goes on, whatever it waits for."""
+        while not self._wait(_BEAT):
+            self._tell()
+
+    def _tell(self) -> None:
+        from gpumap.report.diagnostics import fitted
+
+        spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
+        stderr, line = self._program.stderr, f"gpumap: {self.doing}, {spent}"
+        with suppress(OSError, ValueError):  # a closed stderr must not lose the result
+            stderr.write("".join(f"{part}\n" for part in fitted([line], columns(stderr))))
+            stderr.flush()
+
+    @contextmanager
+    def bar(self) -> Iterator[None]:
+        """Show a bar on a terminal, and clean up its line."""
+        if self._quiet or not self._program.stderr.isatty():
+            yield
+            return
+        self._bar = _bar(self._program)
+        self._bar.start()
+        self._bar.console.show_cursor()  # the time limit ends the process without a stop
+        try:
+            yield
+        finally:
+            self._bar.stop()
+            self._bar = None
+
+    def watch(self, bindings: Sequence[Binding], beside: Iterable[int]) -> None:
+        """See from now on what this process and those beside it do with devices of a map.
+
+        This thread, which measures, looks; between blocks, so that no look is in a sample.
+        """
+        from gpumap.launch.watching import Watch
+
+        self._watch = Watch(bindings)
+        self._watch.join((os.getpid(), *beside))
+
+    def used(self) -> Utilisation | None:
+        """Return what was seen of the devices; None: nothing was looked at."""
+        return self._watch.leave() if self._watch else None
+
+    def planned(self, plan: Plan) -> None:
+        """Begin a bar with one step for each group of cases."""
+        self._done, self._groups = 0, plan.groups
+        words = self._next()
+        if self._bar is not None:
+            self._task = self._bar.add_task(words, total=len(plan.groups))
+
+    def _next(self) -> str:
+        """Take note of the group that comes; return what to tell of it until its first block."""
+        if self._done == len(self._groups):
+            self.doing = "finishing"
+            return self.doing
+        what = _described(self._groups[self._done])
+        self.doing = f"measuring {what}, group {self._done + 1} of {len(self._groups)}"
+        return f"{what}: verifying and warming up"
+
+    def block(self, snapshot: Snapshot) -> None:
+        """Move the bar within a group, and tell how well it is known."""
+        if self._watch is not None:
+            self._watch.glance()
+        if self._bar is not None:
+            words = f"{_described(snapshot.group)}{self._standing(snapshot)}"
+            self._bar.update(self._task, completed=self._done + snapshot.done, description=words)
+
+    def _standing(self, snapshot: Snapshot) -> str:
+        """Return how many blocks there are, how wide their intervals, how busy the devices."""
+        room = self._bar.console.width
+        if room < _NARROW:
+            return ""
+        parts = [f"{snapshot.blocks} block{'s' * (snapshot.blocks > 1)}"]
+        if snapshot.width is None:
+            parts.append(f"interval at {snapshot.look:.0%} of the time")
+        else:
+            wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
+            parts.append(f"{wide} of ±{100 * self._settings.precision:g}%")
+        if room >= _ROOMY:
+            parts += (f"{name} {share:.0%} busy" for name, share in busy(snapshot).items())
+        return f": {', '.join(parts)}"
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Count a group as done."""
+        del measurements
+        self._done += 1
+        words = self._next()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=words)
+
+
+def busy(snapshot: Snapshot) -> dict[str, float]:
+    """Return which share of the last sample of most devices each of them worked."""
+    most = max(snapshot.taken.values(), key=lambda taken: len(taken.intervals), default=None)
+    if most is None or not 1 < len(most.intervals) <= _NAMED:
+        return {}
+    first = min(part.start for part in most.intervals.values())
+    spent = max(part.stop for part in most.intervals.values()) - first
+    if not spent > 0.0:
+        return {}
+    return {name: (part.stop - part.start) / spent for name, part in most.intervals.items()}
+
+
+def _bar(program: Program) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=program.stderr, no_color="NO_COLOR" in program.env)
+    parts = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+    )
+    return Progress(*parts, console=console, transient=True)
+
+
+def _described(group: Group) -> str:
+    from gpumap.bench.registry import how, sizes  # of what is measured alone
+
+    case = group.cases[0]
+    units = {"rows": " rows", "bytes": " B"}
+    telling = {**sizes(case), **how(case)}.items()
+    what = next((f"{value}{units.get(key, '')}" for key, value in telling), case.name)
+    return f"{case.bench} {printable(what)}"

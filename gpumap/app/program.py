@@ -57,8 +57,8 @@ class Program:
         """
         from dataclasses import replace
 
+        from gpumap.backends import register
         from gpumap.backends.base import Host
-        from gpumap.backends.opencl_vendors import register
         from gpumap.machine.topology import read
 
         variables, notes = register(self.env)

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from gpumap import model
-    from gpumap.app.output import Output
+    from gpumap.app.output import Output, Progress
     from gpumap.app.program import Program
-    from gpumap.app.progress import Progress
     from gpumap.bench.runner import Runner
 
 

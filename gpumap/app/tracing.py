@@ -95,10 +95,9 @@ def _choose(program: Program, backend: str) -> None:
         QuestionError: there is no such backend.
     """
     from gpumap import backends
-    from gpumap.contexts.opening import BACKEND
 
     backends.load(backend, program.host())
-    os.environ[BACKEND] = backend
+    os.environ["GPUMAP_BACKEND"] = backend
 
 
 def _record(program: Program, script: Script, asked: TraceRequest) -> None:
@@ -125,15 +124,15 @@ def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | N
 
     A fork of it ends here, as it would have without gpumap.
     """
-    from gpumap.contexts import opening
+    from gpumap.contexts import context as opened
 
     process = os.getpid()
-    contexts = opening.recorded = []
-    defaults = opening.defaults = []
+    contexts = opened.recorded = []
+    defaults = opened.defaults = []
     try:
         ended = run(script)
     finally:
-        opening.recorded = opening.defaults = None
+        opened.recorded = opened.defaults = None
     draft.remarks += map(by_default, dict.fromkeys(defaults))
     if os.getpid() != process:
         raise Ended(exit_code(ended))

@@ -26,16 +26,15 @@ from gpumap.distributed.ranks import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded
-from gpumap.judge.limits import verdict_on
 from gpumap.judge.pairs import EARLY
 from gpumap.judge.phrases import interval
 from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence, sentences
+from gpumap.judge.selectors import verdict_on
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.process_control import with_memory
-from gpumap.machine.topology import read
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, read
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
 from gpumap.opencl_layer import Inside
 from gpumap.resolve import default_map, resolve

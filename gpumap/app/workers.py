@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.app.mpi_job import MpiJob
     from gpumap.app.recording import Draft, Recording
+    from gpumap.bench.allreduce import Ranks
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory

@@ -1,16 +1,32 @@
-"""The libraries that drive devices: one file each, loaded by name and only when asked for."""
+"""The libraries that drive devices: one file each, loaded by name and only when asked for.
+
+Show Intel's OpenCL runtime to the loader, where pip installed it unknown to the loader.
+
+The wheel's own .icd file names a folder of whoever built it. ocl-icd, PyOpenCL's loader, takes one
+folder of .icd files by OCL_ICD_VENDORS and then looks into no other, but for the drivers that are
+beside PyOpenCL. So a folder in gpumap's cache has the system's files and one for Intel's library.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.errors import QuestionError
+from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.extras import install
+from gpumap.files import cache_folder
 from gpumap.model import Kind
 from gpumap.text import fix
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumap.backends.base import Backend, Host
+
 
 REGISTRY = {
     "numpy": "gpumap.backends.numpy:NumpyBackend",
@@ -40,3 +56,111 @@ def load(name: str, host: Host) -> Backend:
     module, _, attribute = REGISTRY[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)(host)
     return backend
+
+
+ICD_VARIABLE = "OCL_ICD_VENDORS"
+_CHOSEN = (ICD_VARIABLE, "OPENCL_VENDOR_PATH")  # what a user tells ocl-icd
+ICD_FOLDER = Path("/etc/OpenCL/vendors")
+INTEL_LIBRARY = "libintelocl.so"
+_BESIDE = ("libimf.so", "libsvml.so")  # of intel-cmplr-lib-rt: without them it cannot be loaded
+_LIMIT = 4096  # bytes of an .icd file, which is a line
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def register(env: Mapping[str, str]) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
+    """Return the variable that the loader needs, and a note of it; neither where it needs none.
+
+    It needs none where the runtime is not installed beside this Python, where the system knows it,
+    and where the user has chosen.
+    """
+    places = (Path(prefix, "lib", INTEL_LIBRARY) for prefix in _prefixes())
+    library = next((path for path in places if path.exists()), None)
+    if library is None or "\n" in str(library) or any(name in env for name in _CHOSEN):
+        return {}, ()
+    if lacking := [name for name in _BESIDE if not library.with_name(name).exists()]:
+        message = f"Intel's OpenCL runtime cannot be loaded: {', '.join(lacking)} is missing"
+        return {}, (_note(message, install("opencl-intel")),)
+    system = _system()
+    if any(INTEL_LIBRARY in text for text in system.values()):
+        return {}, ()
+    try:
+        folder = _kept({**system, "1-intel.icd": f"{library}\n"}, env)
+    except (OSError, SourceError) as error:
+        message = f"Intel's OpenCL runtime is not used: no folder for its .icd file: {error}"
+        return {}, (_note(message, "let GPUMAP_CACHE_DIR name a folder of your own"),)
+    message = f"for Intel's OpenCL runtime {ICD_VARIABLE} is {folder}"
+    return {ICD_VARIABLE: str(folder)}, (
+        _note(message, f"set {ICD_VARIABLE} yourself for other drivers"),
+    )
+
+
+def _prefixes() -> tuple[str, ...]:
+    """Return where pip puts files of wheels: of this environment, of the system, of the user."""
+    import site
+
+    return (sys.prefix, "/usr/local", site.getuserbase() if site.ENABLE_USER_SITE else sys.prefix)
+
+
+def _system() -> dict[str, str]:
+    """Return the system's files by their new names, which keep their order; of those readable."""
+    from gpumap.files import read_text
+
+    found = {}
+    for path in sorted(ICD_FOLDER.glob("*.icd")):
+        try:
+            found[f"0-{path.name}"] = read_text(path, "OpenCL driver file", _LIMIT)
+        except SourceError:  # the loader could not read it either
+            continue
+    return found
+
+
+def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
+    """Return a folder with these files and no others, which no other user can write to.
+
+    Its name is that of its content, so that it never changes while a process reads it.
+
+    Raises:
+        OSError, SourceError: there is no place for it.
+    """
+    import shutil
+    import tempfile
+    from hashlib import sha256
+
+    if (cache := cache_folder(env)) is None:
+        raise SourceError("no variable names a folder")
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if cache.stat().st_mode & _OTHERS and not cache.stat().st_mode & stat.S_ISVTX:
+        raise SourceError(f"others may write to {cache}")
+    digest = sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()
+    place = cache / f"opencl-vendors-{digest[:16]}"
+    if _is(place, files):
+        return place
+    made = Path(tempfile.mkdtemp(prefix=".opencl-vendors-", dir=cache))
+    try:
+        for name, text in files.items():
+            (made / name).write_text(text, encoding="utf-8")
+        if place.is_symlink() or place.exists():  # another process made it
+            raise SourceError(f"{place} is not as gpumap wrote it; remove it")
+        made.rename(place)
+    except OSError:
+        if not _is(place, files):  # another process of ours was first
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return place
+
+
+def _is(place: Path, files: Mapping[str, str]) -> bool:
+    """Return whether a folder is ours, ours alone, and has these files."""
+    try:
+        found = place.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        same = {path.name: path.read_text(encoding="utf-8") for path in place.iterdir()} == files
+    except (OSError, ValueError):
+        return False
+    return same and not found.st_mode & _OTHERS
+
+
+def _note(message: str, hint: str) -> Diagnostic:
+    return Diagnostic("opencl-vendors", message, hint=hint, severity="note")

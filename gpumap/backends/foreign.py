@@ -1,17 +1,11 @@
-"""What the exceptions of other people's libraries mean: one table, and what reads it.
+"""What the exceptions of other people's libraries mean, by the tables of foreign.toml.
 
 No library is imported for it. An exception is known by the full names of its class and of those
 that it derives from, most specific first, and then by the status or the words that it carries.
 Whatever is not in the table is no device's doing, and passes as it is.
 
-The numbers have the names of their library, so that a test can compare both. They are from cl.h of
-OpenCL 3.0, driver_types.h of CUDA 13 and nvml.h. A number without a line is a failing device; the
-test knows the names of those too, so that a new status of a library is noticed.
-
-Why there is no CUDA device, and the fix: one set of texts for every backend.
-
-A library tells a status and no more. The driver's own version, NVML and CUDA_VISIBLE_DEVICES say
-which of several causes it was.
+Why there is no CUDA device, a library tells by a status and no more: the driver's own version, NVML
+and CUDA_VISIBLE_DEVICES say which of several causes it was.
 """
 
 from __future__ import annotations
@@ -20,17 +14,11 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpumap.errors import (
-    AbsentError,
-    DeviceError,
-    DeviceLost,
-    GpumapError,
-    OutOfMemory,
-    Unsupported,
-)
+from gpumap import errors
 from gpumap.extras import install, pip
+from gpumap.files import shipped
 from gpumap.machine.cuda import (
     MISMATCH,
     NO_DRIVER,
@@ -55,37 +43,23 @@ if TYPE_CHECKING:
 class Outcome:
     """An error of ours, and its fix."""
 
-    error: type[GpumapError]
+    error: type[errors.GpumapError]
     hint: str
-
-    def of(self, _: BaseException) -> Outcome:
-        """Return itself: the class alone says everything."""
-        return self
-
-
-FAILED = Outcome(DeviceError, "`gpumap devices` shows the driver and its memory")
-DRIVER = Outcome(DeviceError, "install, update or reload the driver, as the message says")
-FILES = Outcome(DeviceError, "compiled kernels are kept in files: check HOME and the disk")
-LOST = Outcome(DeviceLost, "look at the system log (dmesg); `gpumap check` tells when it is back")
-GONE = Outcome(AbsentError, "`gpumap devices` looks again")
-FULL = Outcome(OutOfMemory, "choose a smaller size, or free the device's memory")
-HOST_FULL = Outcome(OutOfMemory, "choose a smaller size, or free this machine's memory")
-UNABLE = Outcome(Unsupported, "`gpumap devices` shows what this device can do")
-LIBRARY = Outcome(Unsupported, f"install what it names; CUDA's own: {install('cuda13')}")
-BLAS = Outcome(Unsupported, "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so")
 
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """Exceptions with a number; one that the library has no name for is a failing device."""
+    """Exceptions with a number; one that the library has no name for has the last outcome."""
 
     attribute: str
     names: Mapping[Outcome, Mapping[int, str]]
+    otherwise: Outcome
 
     def of(self, error: BaseException) -> Outcome:
         """Return what the number of `error` stands for."""
         status = getattr(error, self.attribute, None)
-        return next((outcome for outcome, names in self.names.items() if status in names), FAILED)
+        found = (outcome for outcome, names in self.names.items() if status in names)
+        return next(found, self.otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +67,7 @@ class Words:
     """Exceptions that say it in words: the first that are found decide."""
 
     groups: Mapping[Outcome, tuple[str, ...]]
-    otherwise: Outcome | None = FAILED
+    otherwise: Outcome | None
 
     @property
     def signs(self) -> Iterator[tuple[str, Outcome]]:
@@ -106,126 +80,29 @@ class Words:
         return next((outcome for sign, outcome in self.signs if sign in said), self.otherwise)
 
 
-# fmt: off
-OPENCL = Statuses("code", {
-    LOST: {-2: "DEVICE_NOT_AVAILABLE",
-           -36: "INVALID_COMMAND_QUEUE"},  # the driver dropped it
-    GONE: {-1: "DEVICE_NOT_FOUND", -1001: "PLATFORM_NOT_FOUND_KHR"},
-    FULL: {-4: "MEM_OBJECT_ALLOCATION_FAILURE", -5: "OUT_OF_RESOURCES",
-           -61: "INVALID_BUFFER_SIZE"},
-    HOST_FULL: {-6: "OUT_OF_HOST_MEMORY"},
-    UNABLE: {-3: "COMPILER_NOT_AVAILABLE", -10: "IMAGE_FORMAT_NOT_SUPPORTED",
-             -16: "LINKER_NOT_AVAILABLE"},
-})
+def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Words]:
+    """Return each meaning of the file by its name."""
+    simple = {
+        name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))
+        for name, (error, hint) in raw["outcomes"].items()
+    }
+    found: dict[str, Outcome | Statuses | Words] = {**simple}
+    for name, kind in raw["numbers"].items():
+        groups = kind["names"].items()
+        names = {simple[key]: {int(n): text for n, text in each.items()} for key, each in groups}
+        found[name] = Statuses(kind["attribute"], names, simple["FAILED"])
+    for name, groups in raw["words"].items():
+        signs = {simple[key]: tuple(each) for key, each in groups.items()}
+        found[name] = Words(signs, None if name == "RANGE" else simple["FAILED"])
+    return found
 
-# Without "cudaError". Of those that lose a device CUDA says that every later call in this process
-# fails too; 46, 100, 101 and 999 are also what a device answers that fell off the bus.
-CUDA = Statuses("status", {
-    LOST: {
-        4: "CudartUnloading", 46: "DevicesUnavailable", 53: "PriorLaunchFailure", 100: "NoDevice",
-        101: "InvalidDevice", 214: "ECCUncorrectable", 220: "NvlinkUncorrectable",
-        226: "Contained", 700: "IllegalAddress", 702: "LaunchTimeout", 709: "ContextIsDestroyed",
-        710: "Assert", 714: "HardwareStackError", 715: "IllegalInstruction",
-        716: "MisalignedAddress", 717: "InvalidAddressSpace", 718: "InvalidPc",
-        719: "LaunchFailure", 721: "TensorMemoryLeak", 810: "MpsClientTerminated",
-        911: "ExternalDevice", 999: "Unknown",
-    },
-    FULL: {2: "MemoryAllocation", 32: "MemoryValueTooLarge"},
-    DRIVER: {
-        3: "InitializationError", 10: "VersionTranslation", 34: "StubLibrary",
-        35: "InsufficientDriver", 36: "CallRequiresNewerDriver", 49: "IncompatibleDriverContext",
-        127: "StartupFailure", 222: "UnsupportedPtxVersion", 802: "SystemNotReady",
-        803: "SystemDriverMismatch", 804: "CompatNotSupportedOnDevice",
-    },
-    UNABLE: {
-        31: "NotYetImplemented", 209: "NoKernelImageForDevice", 215: "UnsupportedLimit",
-        217: "PeerAccessUnsupported", 221: "JitCompilerNotFound", 223: "JitCompilationDisabled",
-        224: "UnsupportedExecAffinity", 225: "UnsupportedDevSideSync", 801: "NotSupported",
-        811: "CdpNotSupported", 812: "CdpVersionMismatch",
-    },
-})
 
-NVML = Statuses("value", {
-    LOST: {15: "GPU_IS_LOST", 16: "RESET_REQUIRED", 28: "GPU_NOT_FOUND"},
-    HOST_FULL: {20: "MEMORY"},
-    DRIVER: {9: "DRIVER_NOT_LOADED", 12: "LIBRARY_NOT_FOUND", 13: "FUNCTION_NOT_FOUND",
-             18: "LIB_RM_VERSION_MISMATCH", 25: "ARGUMENT_VERSION_MISMATCH"},
-    UNABLE: {3: "NOT_SUPPORTED", 22: "VGPU_ECC_NOT_SUPPORTED", 24: "FREQ_NOT_SUPPORTED",
-             26: "DEPRECATED", 30: "RESET_TYPE_NOT_SUPPORTED"},
-})
-# fmt: on
-
-# cuBLAS, cuFFT, cuRAND, NCCL, NVRTC and the like number alike things differently, and name them
-# alike: CUBLAS_STATUS_ALLOC_FAILED, NVRTC_ERROR_OUT_OF_MEMORY.
-TOOLKIT = Words({
-    FULL: ("ALLOC", "OUT_OF_MEMORY", "INSUFFICIENT_RESOURCES"),
-    DRIVER: ("INSUFFICIENT_DRIVER",),
-    UNABLE: ("NOT_SUPPORTED", "NOT_IMPLEMENTED", "ARCH_MISMATCH"),
-})  # fmt: skip
-
-# Its codes do not come with every message. OpenCL's statuses it has in words of its own; the CUDA
-# driver's come by name. "memory" alone is not enough: an illegal access says it too.
-LIBGPUARRAY = Words({
-    LOST: (
-        "Device not available", "Invalid command queue", "CUDA_ERROR_ASSERT",
-        "CUDA_ERROR_CONTAINED", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-        "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_ECC_UNCORRECTABLE",
-        "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_",
-        "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_LAUNCH_FAILED",
-        "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_MISALIGNED_ADDRESS",
-        "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_UNKNOWN", "No devices are available",
-    ),
-    FULL: (
-        "CUDA_ERROR_OUT_OF_MEMORY", "Out of memory", "Out of resources",
-        "Memory object allocation failure", "Invalid buffer size",
-        "GPU resource allocation failed", "array size greater than addressable space",
-    ),
-    HOST_FULL: ("Out of host memory",),
-    BLAS: ("Missing Blas library", "Blas operation not supported by device or missing library"),
-    LIBRARY: ("Error loading library", "Could not load"),
-    UNABLE: (
-        "CUDA_ERROR_NOT_SUPPORTED", "not supported", "not support operation", "Unsupported",
-        "Collectives unavailable",
-    ),
-})  # fmt: skip
-# Raised by libgpuarray for a device that is out of the range of its counts; any other is ours.
-_RANGE = Words({GONE: ("ID out of range",)}, otherwise=None)
-
+# Read before there is an error: in that moment there may be no memory, or no descriptor.
+_RAW: Mapping[str, Any] = shipped("gpumap.backends", "foreign.toml", dict)
+MEANINGS = _meanings(_RAW)
+NO_BLAS: str = _RAW["outcomes"]["BLAS"][1]
 # Full name of a class -> what it means; None where it is a caller's mistake.
-TABLE: Mapping[str, Outcome | Statuses | Words | None] = {
-    "pyopencl._cl.Error": OPENCL,
-    "pyopencl.array.ArrayHasOffsetError": None,
-    "pyopencl.compyte.dtypes.TypeNameNotKnown": None,
-    "cupy_backends.cuda.api.runtime.CUDARuntimeError": CUDA,
-    "cupy_backends.cuda.api.driver.CUDADriverError": CUDA,  # numbered as the runtime's
-    "cupy_backends.cuda.libs.cublas.CUBLASError": TOOLKIT,
-    "cupy_backends.cuda.libs.curand.CURANDError": TOOLKIT,
-    "cupy_backends.cuda.libs.cusolver.CUSOLVERError": TOOLKIT,
-    "cupy_backends.cuda.libs.cusparse.CuSparseError": TOOLKIT,
-    "cupy_backends.cuda.libs.cutensor.CuTensorError": TOOLKIT,
-    "cupy_backends.cuda.libs.nccl.NcclError": TOOLKIT,
-    "cupy_backends.cuda.libs.nvrtc.NVRTCError": TOOLKIT,
-    "cupy.cuda.cufft.CuFFTError": TOOLKIT,
-    "cupy.cuda.memory.OutOfMemoryError": FULL,
-    "cupy.cuda.compiler.CompileException": FAILED,
-    "cupy.cuda.compiler.HIPCCException": FAILED,
-    "cupy.cuda.compiler.JitifyException": FAILED,
-    "cupy.cuda.compiler.NVCCException": FAILED,
-    "cupy._core.syncdetect.DeviceSynchronized": None,
-    "cupyx.jit._compile._JitCompileError": None,
-    "cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError": LIBRARY,
-    "pynvml.NVMLError": NVML,
-    "pygpu.gpuarray.GpuArrayException": LIBGPUARRAY,
-    "pygpu.gpuarray.UnsupportedException": UNABLE,
-    # Python's own, as the libraries use them
-    "builtins.MemoryError": HOST_FULL,
-    "builtins.ImportError": LIBRARY,  # CuPy, where a part of CUDA is missing
-    "builtins.NotImplementedError": UNABLE,
-    "builtins.OSError": FILES,
-    "builtins.RuntimeError": FAILED,
-    "builtins.RecursionError": None,
-    "builtins.ValueError": _RANGE,
-}
+TABLE = {name: MEANINGS.get(meaning) for name, meaning in _RAW["classes"].items()}
 
 
 def outcome(error: BaseException) -> Outcome | None:
@@ -234,7 +111,7 @@ def outcome(error: BaseException) -> Outcome | None:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in TABLE:
             meaning = TABLE[name]
-            return None if meaning is None else meaning.of(error)
+            return meaning.of(error) if isinstance(meaning, Statuses | Words) else meaning
     return None
 
 
@@ -266,48 +143,8 @@ NO_DEVICE = 100
 TOO_OLD = 35
 
 
-# CUDA status -> why; the numbers are the same in the driver's and in the runtime's interface.
-_REASONS = {
-    3: Why("the NVIDIA driver did not start", "restart the machine; look at `dmesg`"),
-    34: Why(
-        "libcuda.so.1 is the toolkit's stub, not a driver's",
-        "take lib64/stubs out of LD_LIBRARY_PATH; install NVIDIA's driver",
-    ),
-    46: Why(
-        "all devices are busy: another process holds them alone",
-        "end that process; `nvidia-smi` shows it and the compute mode",
-    ),
-    103: Why(
-        "CUDA's runtime does not take this driver for NVIDIA's: integrity checks failed",
-        "install NVIDIA's driver again; LD_LIBRARY_PATH may lead to another libcuda.so.1",
-    ),
-    802: Why(
-        "the NVIDIA driver is not ready: its fabric manager does not run",
-        "start it: systemctl start nvidia-fabricmanager",
-    ),
-    803: MISMATCH,
-    804: Why(
-        "CUDA's compatibility library does not work with this device",
-        "take the `compat` folder out of LD_LIBRARY_PATH",
-    ),
-    999: Why(
-        "the NVIDIA driver answers with an unknown error",
-        "look at `dmesg` for NVRM lines; restart the machine",
-    ),
-}
-
-# What libgpuarray loads by a name without a number, which only development packages bring.
-_UNVERSIONED = {
-    "libcuda.so": Why(
-        "there is a driver (libcuda.so.1), but it is loaded as libcuda.so",
-        "link libcuda.so to libcuda.so.1, in a folder on LD_LIBRARY_PATH",
-    ),
-    "libnvrtc.so": Why(
-        "there is a driver, but no libnvrtc.so",
-        "install CUDA's toolkit; the folder of libnvrtc.so, without a number, must be on "
-        "LD_LIBRARY_PATH",
-    ),
-}
+_REASONS = {int(n): Why(**texts) for n, texts in _RAW["reasons"].items()} | {803: MISMATCH}
+_UNVERSIONED = {file: Why(**texts) for file, texts in _RAW["unversioned"].items()}
 
 
 @dataclass

@@ -24,9 +24,8 @@ from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, told
-from gpumap.distributed.algorithms import OPERATIONS
-from gpumap.distributed.cost import bus_factor
+from gpumap.bench.sizes import KEYS, Size, size_text
+from gpumap.distributed.algorithms import OPERATIONS, bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import too_few
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
@@ -38,8 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.bench.base import Round
-    from gpumap.bench.exchanges import Ranks
+    from gpumap.bench.exchanges import LocalRanks
+    from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.model import Headline, Measurement, Param, Report, Samples
+
+    Ranks = LocalRanks | MpiRanks  # the devices of a process, or processes
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
@@ -77,7 +79,12 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
         both = *_sized(bindings, ranks, size, params), *_cold(bindings, ranks, size, params)
         groups.append(Group(both, f"{size.nbytes}B", shortest=COMPARABLE))
     if params.sweep:
-        cases = tuple(_sweep(bindings, ranks, params))
+        every = (
+            case
+            for nbytes in params.sweep
+            for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": "ladder"}, params)
+        )
+        cases = tuple(case for case in every if case.skip is None)
         groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
     largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
@@ -201,12 +208,6 @@ def _pool(case: Case) -> int:
     return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
 
 
-def _sweep(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
-    for nbytes in params.sweep:
-        keys: dict[str, Param] = {"bytes": nbytes, "pattern": "ladder"}
-        yield from (c for c in _algorithms(bindings, ranks, keys, params) if c.skip is None)
-
-
 def _algorithms(
     bindings: Sequence[Binding], ranks: Ranks, keys: Mapping[str, Param], params: Params
 ) -> Iterator[Case]:
@@ -238,7 +239,7 @@ def _title(case: Case) -> str:
     params = case.params
     wire = "" if params["wire"] == "float32" else f", {params['wire']} on the wire"
     tensors = f" in {params['tensors']} tensors" if "tensors" in params else ""
-    return f"{_operation(case)} {told(params)}, float32{tensors}{wire}, {params['comm']}"
+    return f"{_operation(case)} {size_text(params)}, float32{tensors}{wire}, {params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.distributed.ranks import RankInfo
     from gpumap.model import Binding, Check
 
@@ -318,7 +318,7 @@ class MpiRound(Round):
         self._ranks.call("poison", self._number)
         self._since = 0
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Exchange `rounds` times."""
         self._ranks.call("run", self._number, rounds)
         self._since += rounds

@@ -300,17 +300,14 @@ class MpiExchange:
             while over < turn.needs or len(under_way) == self._ahead:
                 self._end(*under_way.popleft())
                 over += 1
-            under_way.append((number, self._post(number, turn)))
+            targets, sent = self._targets(number, turn), self._sent(number, turn)
+            posted = [self._comm.Irecv(_bits(place), t.sender) for t, place in targets]
+            posted += [self._comm.Isend(_bits(each), t.receiver) for t, each in sent]
+            under_way.append((number, posted))
         while under_way:
             self._end(*under_way.popleft())
         if self._narrow and self._turns:
             self._array[:] = self._array.astype(self._wire)
-
-    def _post(self, number: int, turn: Turn) -> list[Any]:
-        """Begin every receive of a step, then every send; return what to wait for."""
-        comm, targets, sent = self._comm, self._targets(number, turn), self._sent(number, turn)
-        requests = [comm.Irecv(_bits(place), t.sender) for t, place in targets]
-        return requests + [comm.Isend(_bits(array), t.receiver) for t, array in sent]
 
     def _end(self, number: int, requests: list[Any]) -> None:
         """Wait for a step, and add or put what came to its place, in the order of its turn."""
@@ -380,11 +377,7 @@ class NativeExchange:
 
 
 def mpi_exchange(
-    algorithm: str,
-    comm: Any,
-    array: Array,
-    wire: str | None = None,
-    operation: str = "allreduce",
+    algorithm: str, comm: Any, array: Array, wire: str | None = None, operation: str = "allreduce"
 ) -> MpiExchange | NativeExchange:
     """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
     if algorithm == "native":

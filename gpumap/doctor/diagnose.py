@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Certainty, DoctorVerdict, Estimate, Example
 
 RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
-_CITED = {
-    "release": "Theano 1.0.5",
-    "article": "the article Why is Theano rarely using the GPU?",
-}
+_CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarely using the GPU?"}
 _EXITS = {"GM535": Exit.INCONCLUSIVE, "GM536": Exit.ABSENT}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")

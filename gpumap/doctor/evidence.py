@@ -232,7 +232,16 @@ def read(path: Path) -> Script:
     text = _text(path)
     place = _place(path)
     try:
-        return _script(str(path), _parsed(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a stranger's escapes in strings
+            tree = ast.parse(text)
+        imports = _imports(tree)
+        return Script(
+            str(path),
+            next(_options(tree, imports), None),
+            tuple(_variables(tree, imports)),
+            tuple(dict.fromkeys(_devices(tree))),
+        )
     except SyntaxError as error:
         line = f" (line {error.lineno})" if error.lineno else ""
         if any(message_part in str(error.msg) for message_part in _PYTHON_2):
@@ -256,22 +265,6 @@ def _text(path: Path) -> str:
 
 def _place(path: Path) -> str:
     return f"cannot read the program {path}"
-
-
-def _parsed(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a stranger's escapes in strings
-        return ast.parse(text)
-
-
-def _script(path: str, tree: ast.Module) -> Script:
-    imports = _imports(tree)
-    return Script(
-        path,
-        next(_options(tree, imports), None),
-        tuple(_variables(tree, imports)),
-        tuple(dict.fromkeys(_devices(tree))),
-    )
 
 
 def _imports(tree: ast.Module) -> dict[str, int]:
@@ -376,11 +369,8 @@ def _variable_names(call: ast.Call, called: Mapping[str, str]) -> Sequence[ast.e
     ours = _is_environment(function.value, called)
     if function.attr == "putenv" or (ours and function.attr == "setdefault"):
         return call.args[:1]
-    return _updated(call) if ours and function.attr == "update" else ()
-
-
-def _updated(call: ast.Call) -> Sequence[ast.expr | None]:
-    """Return the keys of the arguments of `update`."""
+    if not ours or function.attr != "update":
+        return ()
     keys = [key for arg in call.args if isinstance(arg, ast.Dict) for key in arg.keys]
     return [*keys, *(ast.Constant(keyword.arg) for keyword in call.keywords)]
 

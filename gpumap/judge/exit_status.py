@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from gpumap.judge.compare import Baseline
-    from gpumap.judge.limits import Limit, Row
+    from gpumap.judge.selectors import Limit, Row
     from gpumap.model import BreakEven, Group, Measurement, Plan, Report, Verdict
 
 # By priority for a script: wrong data first of all results; a usage error has no other.
@@ -104,7 +104,7 @@ def gated(report: Report, gate: Gate) -> Report:
         return replace(report, notes=(*report.notes, *_not_judged(gate)))
     limit_verdicts: tuple[Verdict, ...] = ()
     if gate.limits:
-        from gpumap.judge.limits import verdicts
+        from gpumap.judge.selectors import verdicts
 
         limit_verdicts = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
@@ -125,9 +125,9 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
     """
     answers: list[str] = []
     if gate.limits:
-        from gpumap.judge import limits
+        from gpumap.judge import selectors
 
-        answers += limits.early(gate.limits, rows)
+        answers += selectors.early(gate.limits, rows)
     if gate.against is not None and not gate.against.terms.other_machine:
         from gpumap.judge import compare
 
@@ -212,8 +212,7 @@ def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]
     """Return a problem for each limit that was missed or not judged."""
     if not (verdicts := tuple(verdicts)):
         return ()
-    from gpumap.judge.limits import rows_of
-    from gpumap.judge.selectors import id_of
+    from gpumap.judge.selectors import id_of, rows_of
 
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)
@@ -270,7 +269,7 @@ def _value_text(verdict: Verdict) -> str:
     if verdict.value is None:
         return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
     bounds = [bound for bound in (verdict.low, verdict.high) if bound is not None]
-    from gpumap.model.figures import UNITS
+    from gpumap.model.maps import UNITS
 
     value, *interval = units.together((verdict.value, *bounds), UNITS[verdict.metric])
     shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.model import Estimate, Headline
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 from gpumap.text import shortened
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.limits import Outcome
+    from gpumap.judge.selectors import Outcome
     from gpumap.model import (
         Estimate,
         Headline,
@@ -161,7 +161,7 @@ def _others(steps: Sequence[Scaled]) -> float:
 
 def reaches(scaling: Scaling, least: float, gain: Estimate) -> Outcome:
     """Return whether a speed-up reaches a limit; others on the cores can be why not."""
-    from gpumap.judge.limits import verdict_on
+    from gpumap.judge.selectors import verdict_on
 
     result = verdict_on(">=", least, gain)
     return "inconclusive" if (result, scaling.cause) == ("fail", "cpu-contention") else result

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import stats
 from gpumap.bench.registry import find, requested
-from gpumap.judge.selectors import Identified
+from gpumap.judge.selectors import Row
 from gpumap.model import Estimate, Measurement, separate
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class _Entry:
 
     status: str
     metrics: Mapping[str, Estimate]
-    row: Measurement | Identified
+    row: Row
     flags: tuple[str, ...] = ()
     requested: bool = True  # not a control, nor of the size sweep of a model
 

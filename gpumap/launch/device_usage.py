@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.machine.nvml import Gpus
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
@@ -421,9 +421,7 @@ class Devices:
 
 
 def _engines(
-    before: Mapping[tuple[str, int], Client],
-    now: Mapping[tuple[str, int], Client],
-    passed: float,
+    before: Mapping[tuple[str, int], Client], now: Mapping[tuple[str, int], Client], passed: float
 ) -> float:
     """Return the share of time in which the busiest engine worked."""
     shares: dict[bytes, float] = {}

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
-from gpumap.machine.topology import allowed
-from gpumap.machine.tree import Tree, number, pci_address
+from gpumap.machine.topology import Tree, allowed, number, pci_address, positive
 from gpumap.model import Around, Kind, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ class Watch:
         clocks = ((cpu, frequency(self._tree, cpu)) for cpu in self._cpus)
         rates = {cpu: hertz for cpu, hertz in clocks if hertz} or topology.clocks(self._tree)
         return State(
-            load1=_load1(self._tree),
+            load1=positive((self._tree.text("proc/loadavg") or "").split(" ")[0]),
             steal=steal,
             busy=busy,
             clocks_hz={f"cpu:{cpu}": rates[cpu] for cpu in self._cpus if cpu in rates},
@@ -242,14 +241,6 @@ def _shares(
     return passed[_STEAL] / total, busy / total
 
 
-def _load1(tree: Tree) -> float | None:
-    try:
-        load = float((tree.text("proc/loadavg") or "").split(" ")[0])
-    except ValueError:
-        return None
-    return load if 0 <= load < float("inf") else None
-
-
 def frequency(tree: Tree, cpu: int) -> float | None:
     """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
@@ -280,7 +271,10 @@ class Throttle:
             at_work: ids of those that worked just now; an idle core has a low clock by right.
         """
         found = {id_: list(reasons) for id_, reasons in self._gpus.throttled().items()}
-        hot = self._hot()
+        last = self._counts
+        now = {cpu: self._count(cpu) for cpu in last}
+        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
+        hot = {cpu for cpu, count in self._counts.items() if count > last[cpu]}
         for id_, cores in self._cores.items():
             slow = self._slow(cores) if id_ in at_work else ()
             here = [str(cpu) for cpu in cores if cpu in hot]
@@ -288,13 +282,6 @@ class Throttle:
             if reasons := [*(f"heat, in core {cpu}{more}" for cpu in here[:1]), *slow]:
                 found[id_] = reasons
         return {id_: ", ".join(reasons) for id_, reasons in found.items()}
-
-    def _hot(self) -> frozenset[int]:
-        """Return the cores whose count of heat has gone up."""
-        last = self._counts
-        now = {cpu: self._count(cpu) for cpu in last}
-        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
-        return frozenset(cpu for cpu, count in self._counts.items() if count > last[cpu])
 
     def _slow(self, cores: Iterable[int]) -> Iterator[str]:
         """Yield the first core whose clock has dropped."""
@@ -356,12 +343,15 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     through, by = translated(tree, address)
     node = place.numa_node if place else None
     nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
+    # the processor that this process's first thread ran on last
+    fields = (tree.text("proc/self/stat") or "").rpartition(")")[2].split()
+    core = number(fields[_PROCESSOR]) if len(fields) > _PROCESSOR else None
     # lanes in use do not fall when a link idles, so a driver's word will do
     width = place.link_width if place and place.link_width else _whole(device, "link_width")
     return LinkState(
         node=device.numa_node if node is None else node,
         nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
-        core_node=nodes.get(_core(tree)),
+        core_node=nodes.get(-1 if core is None else core),
         bridges=above,
         width=width,
         max_width=place.max_link_width if place else _whole(device, "max_link_width"),
@@ -378,13 +368,6 @@ def _whole(device: Device, fact: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _core(tree: Tree) -> int:
-    """Return the processor that this process's first thread ran on last; -1 where none tells."""
-    fields = (tree.text("proc/self/stat") or "").rpartition(")")[2].split()
-    found = number(fields[_PROCESSOR]) if len(fields) > _PROCESSOR else None
-    return -1 if found is None else found
-
-
 def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[tuple[str, int]]:
     """Yield the bridges whose own link has fewer lanes than the device's."""
     for address in above:
@@ -395,8 +378,9 @@ def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[t
 
 def translated(tree: Tree, address: str | None) -> tuple[bool | None, str]:
     """Return whether a device's addresses are translated, and how that is known, or why not."""
-    group = None if address is None else _group(tree, address)
-    type_ = None if group is None else tree.text(f"{_GROUPS}/{group}/type")
+    groups = (f"{_GROUPS}/{name}" for name in tree.names(_GROUPS) if name.isdecimal())
+    group = next((each for each in groups if address in tree.names(f"{each}/devices")), None)
+    type_ = None if group is None else tree.text(f"{group}/type")
     if type_ in _TYPES:
         return _TYPES[type_], f"its IOMMU group is of type {type_}"
     if "iommu" not in tree.names(_CLASS):
@@ -412,11 +396,6 @@ def options(tree: Tree) -> tuple[str, ...]:
     """Return the kernel's options about the IOMMU; of the others of its command line none."""
     words = (tree.text("proc/cmdline") or "").split()
     return tuple(word for word in words if _OPTION.fullmatch(word))
-
-
-def _group(tree: Tree, address: str) -> str | None:
-    groups = (name for name in tree.names(_GROUPS) if name.isdecimal())
-    return next((g for g in groups if address in tree.names(f"{_GROUPS}/{g}/devices")), None)
 
 
 def _by_options(tree: Tree) -> tuple[bool | None, str]:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from gpumap.model.devices import *
-    from gpumap.model.figures import *
     from gpumap.model.judging import *
     from gpumap.model.maps import *
     from gpumap.model.measuring import *
     from gpumap.model.programs import *
     from gpumap.model.report import *
 
-# In this order they are searched: the first three load no msgspec.
-FILES = ("maps", "figures", "report", "devices", "measuring", "programs", "judging")
+# In this order they are searched: the first two load no msgspec.
+FILES = ("maps", "report", "devices", "measuring", "programs", "judging")
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from gpumap.errors import Diagnostic
 from gpumap.model.maps import ContextMap, DeviceRef, Kind
-from gpumap.model.types import (
+from gpumap.model.trees import (
     Bench,
     CaseName,
     Code,

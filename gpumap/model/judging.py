@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Device, Reason
-from gpumap.model.figures import Estimate
+from gpumap.model.maps import Estimate
 from gpumap.model.measuring import Line, Shares
-from gpumap.model.types import (
+from gpumap.model.trees import (
     Above,
     Code,
     Computed,

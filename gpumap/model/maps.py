@@ -1,11 +1,15 @@
-"""What a map asks for, before anything looked for it."""
+"""Nouns that others are made of: entries of a map, and estimates with what bounds them."""
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from gpumap.errors import Diagnostic, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
 
 Origin = Literal[
     "argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml",
@@ -86,3 +90,135 @@ class MapText(NamedTuple):
     origin: Origin
     path: str | None = None
     notes: tuple[Diagnostic, ...] = ()
+
+
+UNDISTURBED = 0.98  # share of a sample in which its threads ran, at least
+FEWEST = 6  # such samples, of which there is an interval
+
+
+def separate(over: AbstractSet[int], under: AbstractSet[int]) -> bool:
+    """Return whether two rows have an interval each, and blocks in which the other has none.
+
+    Then their ratio is one of medians; else the median of one ratio for each shared block.
+    """
+    within = over <= under or under <= over
+    return not within and min(len(over), len(under)) >= FEWEST
+
+
+LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
+Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
+# Unit and meaning of each metric; and of what is computed, and not measured.
+METRICS: dict[str, tuple[Unit, str]] = {
+    "time": ("s", "Time of one iteration."),
+    "rate": ("FLOP/s", "Operations a second."),
+    "time_observed": ("s", "time of all samples, the disturbed ones too."),
+    "speedup_observed": ("1", "speedup by all samples, the disturbed ones too."),
+    "undisturbed": ("1", "Share of the samples that no other process disturbed."),
+    "bandwidth": ("B/s", "Bytes moved a second."),
+    "bus_bandwidth": (
+        "B/s",
+        "Bytes a second on each link of an exchange: 2 (N - 1) / N of the bytes over the time.",
+    ),
+    "speedup": ("1", "T(reference) / T(case)."),
+    "speedup_over_one": ("1", "T(one) / T(case), where the reference is another."),
+    "speedup_over_host": ("1", "T(host) / T(case), where the reference is another."),
+    "efficiency": ("1", "speedup / ideal."),
+    "ideal": ("1", "Speed-up that this placement can reach."),
+    "ideal_balanced": ("1", "Speed-up that the best split of the work could reach."),
+    "overlap": ("1", "Share of the time in which the devices worked concurrently."),
+    "issue_interval": ("s", "Time between the starts of the devices."),
+    "latency": ("s", "Time of a copy of zero bytes, by the fit."),
+    "peak_bandwidth": ("B/s", "Bandwidth of an unlimited copy, by the fit."),
+    "n_half": ("B", "Half-performance length: the size that reaches half of the peak."),
+    "size_90": ("B", "The size that reaches 90 % of the peak."),
+    "break_even": ("B", "The size from which the device is faster."),
+    "predicted_break_even": ("B", "break_even, as the fit predicts it."),
+    "calls_to_amortise_setup": ("1", "Calls after which the set-up cost is recovered."),
+    "examples_per_s": ("1/s", "Training examples a second."),
+    "comm": ("s", "Time spent on communication."),
+    "device_time": ("s", "One iteration, by the device's own clock."),
+    "input": ("s", "Making a batch, per 5120 examples."),
+    "transfer": ("s", "Copying a batch to its device, per 5120 examples."),
+    "compute": ("s", "Forward and back, per 5120 examples."),
+    "sync": ("s", "Waiting for the slowest device, per 5120 examples."),
+    "update": ("s", "The optimizer, per 5120 examples."),
+    "moved": ("B", "Bytes that workers exchange, per 5120 examples."),
+    "loss": ("1", "On held-out examples, after the requested number of training examples."),
+    "accuracy": ("1", "Share of held-out outputs that are right, after the same."),
+    "epochs": ("1", "Times that the training examples were gone through by --learn."),
+    "staleness": ("1", "Updates by other workers that an asynchronous exchange has missed, mean."),
+    "in_flight": ("1", "Messages under way when the steps of an iteration end, mean."),
+    "fetch": ("s", "Time that copying the results to the host adds per iteration; below 0: none."),
+}
+COMPUTED: dict[str, tuple[Unit, str]] = {
+    "comm": ("s", "One exchange."),
+    "time": ("s", "A step; of a cell, training and exchanges."),
+    "speedup": ("1", "To one device."),
+    "efficiency": ("1", "The speed-up over the number of devices; above 1 it is left as it is."),
+    "examples_per_s": ("1/s", "Examples a second, all devices."),
+    "compute_efficiency": ("1", "The efficiency of training alone, without exchanges."),
+    "from_compute": ("s", "Compute of a step on one device at which a second one breaks even."),
+    "from_batch": ("1", "The same as examples."),
+}
+UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
+
+
+class Estimate:
+    """A figure with its interval; the interval holds in this run.
+
+    From -inf to inf means that there is no interval: no comparison with an end of it is then true.
+    No dataclass: msgspec would write its fields, and JSON has no infinity (`gpumap.report.json`).
+    """
+
+    __slots__ = ("high", "low", "unit", "value")
+
+    def __init__(self, value: float, low: float, high: float, unit: str) -> None:
+        self.value, self.low, self.high, self.unit = value, low, high, unit
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Estimate) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return f"Estimate{self._all}"
+
+    @property
+    def _all(self) -> tuple[float, float, float, str]:
+        return self.value, self.low, self.high, self.unit
+
+    @classmethod
+    def without_interval(cls, value: float, unit: str) -> Self:
+        """Return a figure of too few samples for an interval."""
+        return cls(value, -math.inf, math.inf, unit)
+
+    @classmethod
+    def exact(cls, value: float, unit: str = "1") -> Self:
+        """Return a figure that was read or computed, and is certain."""
+        return cls(float(value), float(value), float(value), unit)
+
+    @classmethod
+    def refused(cls, unit: str) -> Self:
+        """Return the place of a ratio that no hardware can have."""
+        return cls(math.nan, -math.inf, math.inf, unit)
+
+    @property
+    def has_interval(self) -> bool:
+        """Return whether it has one."""
+        return (self.low, self.high) != (-math.inf, math.inf)
+
+    @property
+    def impossible(self) -> bool:
+        """Return whether it is the place of a refused ratio."""
+        return math.isnan(self.value) and not self.has_interval
+
+
+class Limit(NamedTuple):
+    """What physics allows a metric to be, and how that is known."""
+
+    metric: str
+    value: float
+    unit: Unit
+    source: str  # how it was measured, or what it was computed from
+    origin: LimitOrigin

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field, structs
 
 from gpumap.model.devices import Case, Reason
-from gpumap.model.figures import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
-from gpumap.model.types import (
+from gpumap.model.maps import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
+from gpumap.model.trees import (
     Correlation,
     Count,
     Figures,

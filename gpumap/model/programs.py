@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from gpumap.model.devices import Binding
-from gpumap.model.figures import Estimate
-from gpumap.model.types import Count, Natural, Number, Positive, Share
+from gpumap.model.maps import Estimate
+from gpumap.model.trees import Count, Natural, Number, Positive, Share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measuring import BreakEven, Fit, Measurement
     from gpumap.model.programs import Scaling, Trace, Utilisation
-    from gpumap.model.types import Code, Moment, Number, Positive, Sentence, SomeId, Word
+    from gpumap.model.trees import Code, Moment, Number, Positive, Sentence, SomeId, Word
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last

@@ -1,6 +1,6 @@
 """A report as it is in JSON: shapes of its nouns, and what JSON holds in another form than they.
 
-`gpumap.saved.schema` makes the published JSON Schema of it, and of the nouns. Types and sentences
+`gpumap.saved` makes the published JSON Schema of it, and of the nouns. Types and sentences
 are the nouns' (`of`); fields have the names that nouns have: `trees.copied` takes them over by
 name, in both directions. What the schema demands and the reader tells in words of its own is
 `extra_json_schema`. Keys that no class here has are passed over by the reader: within a version,
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 from msgspec import Meta, Struct, defstruct
 
 from gpumap import model
-from gpumap.model import types
-from gpumap.model.types import (
+from gpumap.model import trees
+from gpumap.model.trees import (
     Code,
     Count,
     Digits,
@@ -70,7 +70,7 @@ def of(
     types_: dict[str, Any] = {}
     renamed = dict(rename or {})
     for noun in nouns:
-        types_ |= get_type_hints(noun, localns=_Names(vars(types)), include_extras=True)
+        types_ |= get_type_hints(noun, localns=_Names(vars(trees)), include_extras=True)
         fields = getattr(noun, "__struct_fields__", ())
         renamed |= zip(fields, getattr(noun, "__struct_encode_fields__", ()), strict=True)
     for key, type_ in differ.items():

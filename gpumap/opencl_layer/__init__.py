@@ -171,7 +171,6 @@ class Inside:
         self._sights: dict[int, tuple[int, float, Sight]] = {}  # how many, the last one
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -224,7 +223,9 @@ class Inside:
             return {}, False, ()
         found = read(Path(self._folder.name))
         refused = (each._replace(severity="warning") for each in found.refused)
-        notes = [*refused, *self._hidden({process.pid for process in found.processes})]
+        counted = {process.pid for process in found.processes}
+        hows = {how for pid, (*_, how) in self._sights.items() if pid not in counted} - UNUSED
+        notes = [*refused, *(_missed(how) for how in sorted(hows - {"gone"}))]
         sums: dict[str, Counter[str]] = {}
         complete = not notes
         for process in found.processes:
@@ -233,11 +234,6 @@ class Inside:
         if complete and blind and {device.id for device in self._devices} - used:
             notes, complete = [_missed("gone")], False
         return {id_: dict(sum_) for id_, sum_ in sums.items()}, complete, tuple(notes)
-
-    def _hidden(self, counted: Collection[int]) -> list[Diagnostic]:
-        """Return why processes could not be counted, each reason once."""
-        hows = {how for pid, (*_, how) in self._sights.items() if pid not in counted} - UNUSED
-        return [_missed(how) for how in sorted(hows - {"gone"})]
 
     def _add(self, process: CountedProcess, sums: dict[str, Counter[str]]) -> bool:
         """Add what a process did; return whether each device that it used has its place."""

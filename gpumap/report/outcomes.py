@@ -1,4 +1,4 @@
-"""What of a report passed, failed, broke or was skipped: for formats that know no other words.
+"""Outcomes and verdicts: what of a report passed, failed, broke or was skipped.
 
 It fails closed: what is not known to be good has not passed, and a run whose exit code is not 0
 has failed whatever its parts say. What the run let pass (its exit code is 0, `--inconclusive=pass`,
@@ -7,15 +7,20 @@ has failed whatever its parts say. What the run let pass (its exit code is 0, `-
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
 
+from gpumap import units
 from gpumap.errors import Exit
 from gpumap.model import EQUAL_WITHIN
 from gpumap.report.table import Table, estimate
+from gpumap.text import NAME, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import (
         BreakEven,
@@ -248,3 +253,153 @@ def _fixes(examples: Iterable[Example]) -> tuple[str, ...]:
         if one.found is not None:
             found.setdefault(one.found.code, one.found)
     return tuple(text for one in found.values() for text in (cause(one), f"  fix: {one.fix}"))
+
+
+_LIMIT = "limit"
+_CONTROL = "vs control"
+_NAMES = "names"  # the key of an id
+_WRITTEN = 3  # names of a row: of more their number
+COLUMNS = {
+    "limits": ("limit", "row", "figure", "verdict"),
+    "changes": ("row", "metric", "new/base", _CONTROL, "verdict"),
+}
+_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass")
+_NOUNS = ("regression", "improvement")  # words that have a plural
+_FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
+
+
+def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
+    """Yield a table of the verdicts on limits, and one of those on changes, where there are any.
+
+    `verbose`: with the whole id of each row.
+    """
+    called: Mapping[str, str] = {} if verbose else _called(report.verdicts)
+    limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
+    others = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
+    if limits:
+        yield _limits(report, limits, called)
+    if others:
+        yield _changes(report, sorted(others, key=rank), called)
+    if report.accepted:
+        rows = tuple(
+            (a.when, a.reason, ", ".join(_counted(n, w) for w, n in a.verdicts.items()) or "-")
+            for a in report.accepted
+        )
+        yield Table("accepted in the place of a base", ("when", "reason", "verdicts"), rows, ())
+
+
+def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
+    from gpumap.judge.selectors import split_id
+
+    rows = {v.id: split_id(v.id) for v in verdicts if v.id}
+    keys = {
+        key: {found.get(key) for _, found in rows.values()}
+        for _, own in rows.values()
+        for key in own
+    }
+    apart = sorted(key for key, values in keys.items() if len(values) > 1 and key != _NAMES)
+    named = {
+        id_: " ".join((head, *_names(found), *(f"{k}={found[k]}" for k in apart if k in found)))
+        for id_, (head, found) in rows.items()
+    }
+    count = Counter(named.values())  # names that are alike when cut have their ids
+    return {id_: text for id_, text in named.items() if count[text] == 1}
+
+
+def _names(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of a row, if it has any, for a cell."""
+    if names := found.get(_NAMES):
+        every = re.split(r"([+>])", names)
+        count = (len(every) + 1) // 2
+        short = "".join(middle(unquote(part), NAME) for part in every)
+        yield short if count <= _WRITTEN else f"{count} devices"
+
+
+def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+    known = _units(report)
+    rows = (
+        (
+            v.text,
+            called.get(v.id or "", v.id or "-"),
+            _figure(v, known.get((v.id or "", v.metric), "1")),
+            v.verdict,
+        )
+        for v in verdicts
+    )
+    return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
+
+
+def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+    from gpumap.judge.pairs import share
+
+    rows: tuple[tuple[str, ...], ...] = tuple(
+        (
+            called.get(v.id or "", v.id or "-"),
+            v.metric,
+            _figure(v, "1"),
+            "-" if v.relative is None else estimate(v.relative),
+            v.verdict,
+        )
+        for v in verdicts
+    )
+    limits = {v.threshold for v in verdicts if v.threshold is not None}
+    title = f"changes, at a threshold of {share(max(limits))}" if limits else "changes"
+    heads = COLUMNS["changes"]
+    if not any(v.relative for v in verdicts):
+        heads, rows = _without(heads), tuple(map(_without, rows))
+    counts = Counter[str](verdict.verdict for verdict in verdicts)
+    words = (word for word in (*_WORST, "skipped") if counts[word])
+    total = ", ".join(_counted(counts[word], word) for word in words)  # 2 regressions, 64 pass
+    return Table(title, heads, rows, (total, *_reasons(verdicts), *_remarks(report, verdicts)))
+
+
+def _without(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a line without the cell of the control."""
+    place = COLUMNS["changes"].index(_CONTROL)
+    return (*cells[:place], *cells[place + 1 :])
+
+
+def rank(verdict: Verdict) -> int:
+    """Return where a change stands: what is worst first; of one word as they come."""
+    return _WORST.index(verdict.verdict) if verdict.verdict in _WORST else len(_WORST)
+
+
+def _counted(count: int, word: str) -> str:
+    noun = f"{word}s" if word in _NOUNS and count > 1 else word
+    return f"{count} {noun}"
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield each reason once, with the number of those that it holds for."""
+    from gpumap.judge.compare import why
+
+    reasons = Counter((v.verdict, why(v)) for v in verdicts if why(v) is not None)
+    yield from (f"{_counted(count, word)}: {why_}" for (word, why_), count in reasons.items())
+    if any(v.relative for v in verdicts):
+        yield f"{_CONTROL}: new/base of the row over that of the control product beside it"
+
+
+def _figure(verdict: Verdict, unit: str) -> str:
+    """Return a verdict's figure with its interval, if it has one; a dash where it has no figure."""
+    if verdict.value is None:
+        return "-"
+    ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    value, *interval = units.together((verdict.value, *ends), unit)
+    return f"{value} [{', '.join(interval)}]" if interval else value
+
+
+def _units(report: Report) -> dict[tuple[str, str], str]:
+    """Return the unit of each figure of a report, by the row's id and the metric."""
+    from gpumap.judge.selectors import id_of, rows_of
+
+    return {
+        (id_of(row), name): figure.unit
+        for row in rows_of(report)
+        for name, figure in row.metrics.items()
+    }
+
+
+def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    unclear = any(verdict.verdict == "inconclusive" for verdict in verdicts)
+    return (_FORGIVEN,) if unclear and report.settings.get("inconclusive") == "pass" else ()

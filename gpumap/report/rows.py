@@ -49,9 +49,9 @@ def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     """Yield the tables of what was judged."""
     if not report.verdicts and not report.accepted:
         return iter(())
-    from gpumap.report import judged
+    from gpumap.report import outcomes
 
-    return judged.tables(report, verbose=verbose)
+    return outcomes.judged(report, verbose=verbose)
 
 
 def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -109,9 +109,9 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
 
         yield programs.scaled(report.scaling)
     if report.prediction or report.published:
-        from gpumap.report import judged
+        from gpumap.report import models
 
-        yield from judged.predicted(report)
+        yield from models.predicted(report)
 
 
 def _renamed(report: Report) -> Report:

@@ -2,6 +2,9 @@
 
 Every format renders it as it rendered the original. What a run cannot have written is refused:
 another tool's JSON, a truncated or edited file, a version that is not known.
+
+`published` returns their JSON Schema, made of the classes that they are written and read by: a
+class gives keys, types and closed lists, `Attributes:` of its docstring a sentence for each key.
 """
 
 from __future__ import annotations
@@ -12,21 +15,25 @@ import math
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from gpumap import model
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_text
-from gpumap.model import replace
-from gpumap.model.trees import SCHEMA_VERSION, Refused, digest
+from gpumap.model import replace, shape
+from gpumap.model.maps import COMPUTED, METRICS
+from gpumap.model.trees import SCHEMA_VERSION, Figure, Id, Refused, digest
 from gpumap.saved.reader import report
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from gpumap.model import Report
-
 
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
 _PROVES = "measure again with --output FILE.json; a report that was edited proves nothing"
@@ -224,3 +231,109 @@ def _refuse(tree: Any, path: str) -> None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _CUT_AT else text[: _CUT_AT - 1] + "…"
+
+
+# --- the published JSON Schema
+
+Tree = dict[str, Any]
+
+_SENTENCE = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_ABOUT = (
+    "Keys are never renamed or dropped within a schema_version; keys may be added. Every row has "
+    "every key; null: it does not apply. SI units in every number; _s, _bytes and _hz end names "
+    "outside metrics."
+)
+
+
+def published() -> Tree:
+    """Return the JSON Schema (2020-12) of what this gpumap writes."""
+    roots = (shape.Report, Figure, Id)
+    (*_, id_), made = msgspec.json.schema_components(roots, schema_hook=_figure)
+    defs = {name: _described(name, made[name]) for name in made}
+    defs["Metrics"] = _figures("Figures of a row, a fit or a break-even", METRICS)
+    defs["Computed"] = _figures("Figures that are computed", COMPUTED)
+    report = defs.pop("Report")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:gpumap:report:schema-{SCHEMA_VERSION}.json",
+        "title": f"gpumap report, schema_version {SCHEMA_VERSION}",
+        **report,
+        "description": _ABOUT,
+        "$defs": {name: defs[name] for name in sorted(defs)} | {"Id": _tidy(id_)},
+    }
+
+
+def _figures(about: str, table: Mapping[str, tuple[str, str]]) -> Tree:
+    """Return the schema of metrics by name: those that there are, each in its unit."""
+    figure = {"$ref": "#/$defs/Figure"}
+    return {
+        "description": f"{about}: those that there are.",
+        "type": "object",
+        "properties": {
+            name: {"description": said, **figure, "properties": {"unit": {"const": unit}}}
+            for name, (unit, said) in table.items()
+        },
+        "required": [],
+        "additionalProperties": False,
+    }
+
+
+def _figure(type_: type) -> Tree:
+    if type_ is model.Estimate:
+        return {"$ref": "#/$defs/Figure"}
+    raise NotImplementedError(f"no schema of {type_}")
+
+
+def _described(name: str, made: Tree) -> Tree:
+    """Return the schema of a class: closed, with a sentence for each key, and with its rules."""
+    kind = getattr(shape, name, None) or (Figure if name == "Figure" else getattr(model, name))
+    tree: Tree = _tidy(made)
+    if "properties" not in tree:
+        return tree
+    said = dict(_sentences(kind))
+    keys = {field.encode_name: said[field.name] for field in msgspec.structs.fields(kind)}
+    return {
+        "description": (kind.__doc__ or "").partition("\n")[0],
+        "type": "object",
+        "properties": {key: {"description": keys[key]} | tree["properties"][key] for key in keys},
+        "required": [key for key in keys if (name, key) != ("Figure", "nonfinite")],
+        "additionalProperties": False,
+        **_rules().get(name, {}),
+    }
+
+
+def _sentences(kind: type) -> list[tuple[str, str]]:
+    """Return what each attribute of a class holds, as its docstring and those of its bases say."""
+    texts = [(each.__doc__ or "").partition("Attributes:\n")[2] for each in reversed(kind.__mro__)]
+    return [
+        (key, " ".join(text.split())) for every in texts for key, text in _SENTENCE.findall(every)
+    ]
+
+
+def _tidy(tree: Any) -> Any:
+    """Return a schema without msgspec's titles and defaults, in the regular expressions of JSON."""
+    if isinstance(tree, list):
+        return [_tidy(item) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _tidy(item) for key, item in tree.items() if key not in ("title", "default")}
+    if isinstance(pattern := found.get("pattern"), str):
+        found["pattern"] = pattern.replace(r"\A", "^").replace(r"\Z", "$")
+    if "anyOf" in found:
+        found["anyOf"] = _numbers(found["anyOf"])
+    return found["anyOf"][0] if list(found) == ["anyOf"] and len(found["anyOf"]) == 1 else found
+
+
+def _numbers(choices: list[Tree]) -> list[Tree]:
+    """Return choices without whole numbers where any number will do: JSON has one kind of them."""
+    any_ = [choice | {"type": "integer"} for choice in choices if choice.get("type") == "number"]
+    return [choice for choice in choices if choice not in any_]
+
+
+@cache
+def _rules() -> dict[str, Tree]:
+    """Return what types cannot say: keys that depend on each other, by class."""
+    from importlib.resources import files
+
+    text = files("gpumap.saved").joinpath("rules.json").read_text(encoding="utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]

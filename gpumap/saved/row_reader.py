@@ -21,7 +21,7 @@ from gpumap.model import (
     Work,
     replace,
 )
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 from gpumap.model.shape import Phase
 from gpumap.model.trees import Refused, copied
 

@@ -30,9 +30,7 @@ _CENTER_REQUEST = 0  # requests the center; any other number requests so many st
 _REST = 1e-4  # seconds between two polls for a request
 _TAKEN = 5e-3  # seconds that the steps of one request should last
 _HEAD = 16  # bytes of a message before its parameters: weight, and examples taken when it was sent
-_UNDER_WAY = (
-    2  # sends of a rank that are not received yet: at this many it stops, as a rank may hang
-)
+_UNDER_WAY = 2  # sends of a rank that are not received: then it stops, as a rank may hang
 
 
 class Member(Protocol):
@@ -109,7 +107,8 @@ class AsynchronousRank:
             began = time.perf_counter()
             for _ in range(steps):
                 if not self._elastic:
-                    self._blend_all()
+                    while self._comm.Iprobe(tag=_GOSSIP):
+                        self._blend()
                     spend("comm")
                 take(self._first)
                 self._first += each
@@ -218,11 +217,6 @@ class AsynchronousRank:
         message[_HEAD:].view(np.float32)[:] = self._group.weights.read()
         self._sending.append((self._comm.Isend(message, to, _GOSSIP), message))
         self._sent[to] += 1
-
-    def _blend_all(self) -> None:
-        """Blend in the messages that have arrived."""
-        while self._comm.Iprobe(tag=_GOSSIP):
-            self._blend()
 
     def _blend(self) -> None:
         """Receive a message, and blend it in."""

@@ -10,8 +10,8 @@ import opencl
 import pytest
 from commands.scripts import report
 
-from gpumap.backends import opencl_vendors as loader
-from gpumap.backends.opencl_vendors import LIBRARY, VARIABLE, register
+from gpumap import backends as loader
+from gpumap.backends import ICD_VARIABLE, INTEL_LIBRARY, register
 from gpumap.files import cache_folder
 
 INTEL = "/opt/intel/lib/libintelocl.so"
@@ -25,14 +25,14 @@ def here(tmp_path, monkeypatch):
         prefix, vendors = tmp_path / "venv", tmp_path / "vendors"
         (prefix / "lib").mkdir(parents=True)
         vendors.mkdir()
-        for name in (*beside, *([LIBRARY] if library else [])):
+        for name in (*beside, *([INTEL_LIBRARY] if library else [])):
             (prefix / "lib" / name).touch()
         for name, text in system.items():
             (vendors / f"{name}.icd").write_text(text)
         monkeypatch.setattr(sys, "prefix", str(prefix))
-        monkeypatch.setattr(loader, "SYSTEM", vendors)
+        monkeypatch.setattr(loader, "ICD_FOLDER", vendors)
         monkeypatch.setattr(loader, "_prefixes", lambda: (str(prefix),))
-        return {"GPUMAP_CACHE_DIR": str(tmp_path / "cache")}, prefix / "lib" / LIBRARY
+        return {"GPUMAP_CACHE_DIR": str(tmp_path / "cache")}, prefix / "lib" / INTEL_LIBRARY
 
     return make
 
@@ -45,7 +45,7 @@ def test_the_loader_is_shown_intels_and_the_systems(here):
     """The system's come first, in their order: their places in a map stay as they were."""
     env, library = here(pocl="libpocl.so.2\n", nvidia="libnvidia-opencl.so.1\n")
     variables, notes = register(env)
-    assert shown(variables[VARIABLE]) == [
+    assert shown(variables[ICD_VARIABLE]) == [
         ("0-nvidia.icd", "libnvidia-opencl.so.1\n"),
         ("0-pocl.icd", "libpocl.so.2\n"),
         ("1-intel.icd", f"{library}\n"),
@@ -57,16 +57,16 @@ def test_the_folder_is_made_once_and_is_ours_alone(here):
     """A second process finds it as it is; of another content it is another one."""
     env, _ = here(pocl="libpocl.so.2\n")
     (first, _), (second, _) = register(env), register(env)
-    folder = Path(first[VARIABLE])
+    folder = Path(first[ICD_VARIABLE])
     assert first == second
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.parent.iterdir()) == [folder]  # nothing half-made is left
-    (loader.SYSTEM / "other.icd").write_text("libother.so\n")
+    (loader.ICD_FOLDER / "other.icd").write_text("libother.so\n")
     assert register(env)[0] != first
     assert len(shown(folder)) == 2
 
 
-CHOSEN = [{name: value} for name in (VARIABLE, "OPENCL_VENDOR_PATH")
+CHOSEN = [{name: value} for name in (ICD_VARIABLE, "OPENCL_VENDOR_PATH")
           for value in ("/etc/OpenCL/vendors", "")]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def dangling(folder):
 ])  # fmt: skip
 def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
     env, _ = here()
-    meddle(Path(register(env)[0][VARIABLE]))
+    meddle(Path(register(env)[0][ICD_VARIABLE]))
     variables, (note,) = register(env)
     assert (variables, note.code) == ({}, "opencl-vendors")
     assert note.message.endswith("is not as gpumap wrote it; remove it")
@@ -140,11 +140,11 @@ def test_the_cache_is_where_a_variable_says(env, place):
 @pytest.mark.skipif("intel" not in opencl.libraries(), reason="intel-opencl-rt: not installed")
 def test_gpumap_and_what_it_starts_find_it(gpumap):
     """Without a variable of the user's: `devices` lists it and says so, `run` hands it on."""
-    gpumap.env.pop(VARIABLE, None)
+    gpumap.env.pop(ICD_VARIABLE, None)
     found = report(gpumap("devices", "--backend", "pyopencl", "--format", "json"))
     ran = gpumap("run", "a->cpu0", "--quiet", "--", "env")
     assert any("Intel" in device["driver"] for device in found["devices"])
     (note,) = (n for n in found["map"]["notes"] if n["code"] == "opencl-vendors")
-    folder = next(line for line in ran.out.splitlines() if VARIABLE in line).partition("=")[2]
+    folder = next(line for line in ran.out.splitlines() if ICD_VARIABLE in line).partition("=")[2]
     assert folder in note["message"]
     assert os.path.isfile(f"{folder}/1-intel.icd")  # noqa: PTH113 - it came as text

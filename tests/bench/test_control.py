@@ -3,7 +3,7 @@
 import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
-from gpumap.backends.fake.session import FakeSession
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.products import KEY, SIZE, Controlled, controlled
 from gpumap.bench.verify import host_bytes

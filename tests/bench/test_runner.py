@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from worlds import RATE, SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_on, world
 
-from gpumap.backends.fake.session import FakeSession
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Dot, Params
 from gpumap.bench.runner import Runner
 from gpumap.errors import Unsupported
@@ -31,10 +31,10 @@ class _Ordered(Dot):
         work = super().round(case)
         queue = work.queue
 
-        def queue_and_note(spans=None, rounds=1):
+        def queue_and_note(events=None, rounds=1):
             for _ in range(rounds):
                 self.queued.append(case.id)
-            queue(spans, rounds)
+            queue(events, rounds)
 
         work.queue = queue_and_note
         return work
@@ -353,7 +353,7 @@ def slow(names=1):
 
 
 def copies(here):
-    return copies_on(here, 400, cases=("h2d", "d2h"), ladder=(64, 512, 4096))
+    return copies_on(here, 400, cases=("h2d", "d2h"), sweep=(64, 512, 4096))
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():

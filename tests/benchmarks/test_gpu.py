@@ -13,7 +13,6 @@ from standin import ROOT
 from benchmarks.children import Done
 from benchmarks.contest import figure
 from benchmarks.gpu import judge, record, steps
-from benchmarks.gpu.markdown import markdown
 
 NAN = float("nan")
 
@@ -42,17 +41,6 @@ def report(*rows, code=0, errors=(), **more):
 
 def timed(low, high, **more):
     return report(row(metrics={"time": estimate(low, high)}), **more)
-
-
-@pytest.mark.parametrize(("first", "second", "expected"), [
-    ((1, 2), (1.5, 3), "overlap"), ((1, 2), (2, 3), "overlap"), ((1, 4), (2, 3), "overlap"),
-    ((1, 2), (2.1, 3), "above"), ((2, 3), (1, 1.9), "below"),
-    ((1, 2), (NAN, 3), "unknown"), ((1, NAN), (1, 2), "unknown"),
-])  # fmt: skip
-def test_intervals_overlap_or_the_second_lies_somewhere(first, second, expected):
-    assert judge.relation(estimate(*first), estimate(*second)) == expected
-    assert judge.relation(estimate(1, 2), {"value": 1.0}) == "unknown"
-    assert judge.relation({"low": None, "high": None}, estimate(1, 2)) == "unknown"
 
 
 def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
@@ -141,6 +129,7 @@ def test_contests_are_right_and_meet_their_targets(code, out, word):
 NAME = {"name": "a", "device": "cuda:0"}
 NOTE = {"code": "shared-hardware", "message": "a, b"}
 TWO = {"names": ["a", "b"]}
+UNCHECKED = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
 
 
 def mapped(*entries, code=0, notes=()):
@@ -163,18 +152,13 @@ def mapped(*entries, code=0, notes=()):
      report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
     (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
     (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
+    # products: each must have been compared with float64
+    (judge.against_float64, [{"rows": [row(), UNCHECKED]}], judge.PASSED),
+    *((judge.against_float64, [{"rows": rows}], judge.FAILED)
+      for rows in ([], [UNCHECKED], [row(), row(passed=False)])),
 ])  # fmt: skip
-def test_what_check_and_its_rows_must_say(judged, found, word):
+def test_what_reports_and_their_rows_must_say(judged, found, word):
     assert judged(found).word == word
-
-
-def test_products_must_have_been_held_against_float64():
-    other = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
-    verdict = judge.against_float64([{"rows": [row(), other]}])
-    assert "0.25" in verdict.why[0]
-    assert verdict.word == judge.PASSED
-    for rows in ([], [other], [row(), row(passed=False)]):
-        assert judge.against_float64([{"rows": rows}]).word == judge.FAILED
 
 
 def copies(low, nbytes=2**26, **more):
@@ -233,14 +217,6 @@ def setup(tmp_path, count=1):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "pairs"), [(1, 0), (2, 2), (4, 12)])
-def test_every_ordered_pair_is_measured(tmp_path, count, pairs):
-    keys = [step.key for step in steps.steps(setup(tmp_path, count))]
-    assert sum(key.startswith("dot:") for key in keys) == pairs
-    assert sum(key.startswith("transfer:") for key in keys) == pairs
-    assert len(set(keys)) == len(keys)
-
-
 def test_one_gpu_takes_less_than_the_limit(tmp_path):
     """Contests at ten seconds, tests at sixty: nine minutes; a second run is the same command."""
     found = {step.key: step for step in steps.steps(setup(tmp_path))}
@@ -260,7 +236,7 @@ def held(**more):
 
 def test_markdown_shows_what_the_record_holds():
     """Device, driver, command, verdict, figures with their intervals, and what is missing."""
-    text = markdown(held())
+    text = record.markdown(held())
     for line in (
         "# GPU &lt;b>, 2026-01-02",
         "**passed**: all steps ran; 1 passed; 60 s.",
@@ -272,18 +248,14 @@ def test_markdown_shows_what_the_record_holds():
     ):
         assert line in text.splitlines()
     assert "0.250 &lt; 1 (float64 reference) | 2 | ok |" in text
+    # nobody may take scripted figures for measured ones, or a part for the whole
     assert "imulated" not in text
-
-
-def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
-    """It shows what there is; nobody may take scripted figures for measured ones."""
-    text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
-    assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
-    assert "Simulated" in markdown(held(simulated=True))
-    # a figure without its interval is none
-    assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
-    assert figure({"value": 1.0, "low": None, "high": None, "unit": "s"}) == "1.00 s"
-    assert figure(None) == "-"
+    assert "Simulated" in record.markdown(held(simulated=True))
+    cut = record.markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
+    assert "**incomplete**: 0 of 2 steps; none; unknown time." in cut
+    without = {"value": 1.0, "high": 2.0, "low": None, "unit": "s"}  # an end: it is no figure
+    known = [figure(found) for found in (without, without | {"high": None}, None)]
+    assert known == ["-", "1.00 s", "-"]
 
 
 def test_a_record_never_takes_the_place_of_another(tmp_path):

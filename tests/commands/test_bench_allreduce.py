@@ -10,7 +10,6 @@ import time
 import pytest
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
-from scripts import script
 from shell import timely
 
 from gpumap.bench.exchanges import LocalRanks
@@ -30,25 +29,6 @@ def asked(found):
     return [row for row in found["measurements"] if row["params"]["pattern"] == "alone"]
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (("--sizes", "402"), "402 bytes are no float32"),
-    (("--sizes", "alexnet,243860896"), "'alexnet,243860896' has a number twice"),
-    (("--sizes", "lenet"), "write 4KiB"), (("--sizes", "1K"), "write 1KiB or 1kB"),
-    (("--algorithm", "butterfly"), '"butterfly"'), (("--wire", "float8"), '"float8"'),
-    (("--tensors", "0"), "'--tensors'"),
-    (("--sizes", "8", "--tensors", "3"), "cannot be 3 tensors"),
-    (("--algorithm", "native"), "--comm mpi or nccl only"),
-    (("--wire", "float16"), "--comm mpi only"),
-    (("--wire", "float16", "--dry-run"), "--comm mpi only"),
-    pytest.param(("--comm", "mpi"), "one rank has nothing to exchange", marks=needs_mpi),
-])  # fmt: skip
-def test_a_wrong_question_is_refused(gpumap, arguments, said):
-    """With what is wrong and what there is; nothing is measured."""
-    answer = allreduce(gpumap.fake(script()), *arguments)
-    assert answer.code == 2
-    assert said in answer.err
-
-
 @pytest.mark.parametrize("comm", ["local", "nccl"])
 def test_several_processes_do_not_each_measure_alone(gpumap, comm):
     """They would take turns on the same cores, and each call the other's work its own time."""
@@ -57,6 +37,12 @@ def test_several_processes_do_not_each_measure_alone(gpumap, comm):
     answer = gpumap("bench", "allreduce", "--comm", comm, **env)
     assert answer.code == 2
     assert f"--comm {comm} is for one process" in answer.err
+
+
+@needs_mpi
+def test_one_rank_is_refused(gpumap):
+    answer = gpumap("bench", "allreduce", "--comm", "mpi")
+    assert (answer.code, "one rank has nothing to exchange" in answer.err) == (2, True)
 
 
 def ranks(gpumap, count, *arguments, map_=CORES, **env):

@@ -131,3 +131,18 @@ def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
         assert not row["metrics"]
     assert not re.search("Traceback|Warning", answer.err)
     assert (gpumap.folder / "x.npz").read_text() == "good"
+
+
+def test_a_network_that_does_not_load_ends_with_the_time_limit(gpumap):
+    """It is loaded before there is a report, and the limit holds there too."""
+    answer = train(own(gpumap), "--network", "mine:Slow", "--timeout", "2s", map_="a->cpu0")
+    assert (answer.code, answer.out) == (124, "")
+    assert "the time limit of 2 s was reached: mine:Slow is being loaded\n  fix: " in answer.err
+
+
+def test_what_a_network_prints_is_no_part_of_the_report(gpumap):
+    """It goes to stderr, so that what reads stdout finds the report alone."""
+    words = ("--network", "mine:Loud", "--batch-per-device", "8")
+    answer = train(own(gpumap), *words, map_="a->cpu0", budget="1s")
+    assert (answer.code, json.loads(answer.out)["status"]) == (0, "ok")
+    assert "here I am" in answer.err

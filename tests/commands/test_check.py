@@ -1,14 +1,11 @@
-"""`gpumap check`: all names or none, what every fault ends in, and where the report goes."""
+"""`gpumap check`, `devices`: all names or none, what a fault ends in, where the report goes."""
 
 import json
 import os
 from pathlib import Path
 
-import here
 import pytest
 from tables import table
-
-from gpumap.backends import load
 
 TEXTS = table(__file__)
 TWO = "dev0->cuda0;dev1->cuda1"
@@ -52,25 +49,6 @@ def test_a_device_that_hangs_is_named(fake):
     answer = fake("check", "a->cuda0;b->cuda5", "--timeout", "5s")
     assert answer.code == 124
     assert "the time limit of 5 s was reached while opening b (cuda5)" in answer.err
-
-
-@pytest.mark.parametrize(("text", "code"), [
-    ("a->cpu0;all->cpu", 0), ("a->cpu65535", 3), ("a->opencl0:0", 0),
-    ("a->opencl0:0.0;b->opencl0:0.1", 0),
-])  # fmt: skip
-def test_real_devices(gpumap, text, code):
-    probe = load("pyopencl", here.HOST).probe()
-    if "opencl" in text and not (probe.usable and probe.devices):
-        pytest.skip(f"pyopencl: {probe.reason}")
-    answer = gpumap("check", "--quiet", *(() if "cpu" in text else ("--distinct",)), text)
-    if "opencl0:0.1 is not there" in answer.err:
-        pytest.skip("its device has no second part")
-    wanted = [entry.split("->") for entry in text.split(";")] if code == 0 else []
-    headline, *lines = answer.out.splitlines()
-    mapped = [line.partition(": ")[0] for line in lines]
-    assert ("not mapped" in headline) == (code != 0)
-    assert (answer.code, answer.err == "") == (code, code == 0)
-    assert mapped == [f"Mapped name {name} to device {ref}" for name, ref in wanted]
 
 
 def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
@@ -164,3 +142,19 @@ def test_no_setting_is_one_that_another_user_can_have_written(fake, output, mode
     path.chmod(mode)
     answer = fake("check")
     assert (answer.code, answer.out, (fake.folder / output).exists()) == (2, "", False)
+
+
+def test_devices_of_this_machine(gpumap):
+    """Every real backend is asked, and the one that cannot be used says why; or one alone."""
+    every, one = (
+        gpumap("devices", *words, "--format", "json") for words in ((), ("--backend", "numpy"))
+    )
+    found, alone = json.loads(every.out), json.loads(one.out)
+    assert (every.code, every.err, one.code) == (0, "", 0)
+    assert [b["name"] for b in found["backends"]] == ["numpy", "pyopencl", "cupy", "pygpu"]
+    assert [b["name"] for b in found["backends"] if not b["usable"] and not b["reason"]] == []
+    assert (found["map"]["source"], found["simulated"]) == ("default", False)
+    assert "cpu:0" in [device["id"] for device in found["devices"]]
+    assert {device["backend"] for device in alone["devices"]} == {"numpy"}
+    assert [backend["name"] for backend in alone["backends"]] == ["numpy"]
+    assert gpumap("devices", "--backend", "fake", GPUMAP_FAKE="/nowhere.toml").code == 2

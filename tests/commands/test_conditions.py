@@ -155,7 +155,7 @@ def at(module, owner, name, calls=1):
 
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
-SESSION = "backends.fake.session", "FakeSession"
+SESSION = "backends.fake", "FakeSession"
 MOMENTS = {  # code, status of the report, whether rows have samples then
     "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
     "preparing": (at(*SESSION, "empty"), 130, "interrupted", False),

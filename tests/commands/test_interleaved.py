@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from scripts import RATE, report, script
-from tables import table
 
 from gpumap import saved
 from gpumap.app import interleaved
@@ -82,14 +81,6 @@ def test_a_metric_without_an_interval_leaves_the_others_compared(scripted):
     }.items():
         found = replace(compared, verdicts=verdicts, exit_code=5)
         assert headline.compare(found).text.removeprefix("Simulated: ").startswith(text)
-
-
-@pytest.mark.parametrize(("a", "b", "arguments", "why"), table(__file__)["refused"])
-def test_what_is_no_pair_of_commands_is_refused(scripted, a, b, arguments, why):
-    answer = ab(scripted, a.replace("DOT", DOT), b.replace("DOT", DOT), *arguments)
-    assert answer.code == 2
-    assert why in answer.err
-    assert "Traceback" not in answer.err
 
 
 @pytest.mark.parametrize(("b", "code", "why"), [

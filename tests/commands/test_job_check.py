@@ -11,6 +11,11 @@ from ranks import by_mpirun, needs_mpi, needs_mpirun
 from scripts import script
 from shell import BIN, on_a_terminal
 
+from gpumap.app.mpi_job import Answer, node_names, unique_bindings
+from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.distributed.ranks import RankInfo
+from gpumap.model import Binding
+
 CORES = "a->cpu0;b->cpu1"
 LIMIT = 100  # seconds
 TABLE = re.compile(r" +(\d+) +(\d+)  (\S+) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
@@ -148,3 +153,16 @@ def test_a_launchers_terminal_is_none(gpumap):
     _, alone = on_a_terminal(gpumap, "predict", "--from", "theano-mpi")
     _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **rank)
     assert ("\x1b[" in alone, "\x1b[" in ranked) == (True, False)
+
+
+def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
+    """In the order of the ranks; no hardware is that of another node; a note names each host."""
+    infos = [RankInfo(rank, "a", host, rank) for rank, host in enumerate("xy")]
+    device = device_of(FakeDevice("cuda0"))
+    one, other = unique_bindings([Answer(info, Binding("a", device)) for info in infos])
+    (note,) = node_names(infos)
+    assert [(b.name, b.device.id) for b in (one, other)] == [
+        ("node0/a", "node0/cuda:0"), ("node1/a", "node1/cuda:0"),
+    ]  # fmt: skip
+    assert one.device.hardware.isdisjoint(other.device.hardware)
+    assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")

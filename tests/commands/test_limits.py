@@ -51,42 +51,10 @@ def words(answer):
     return [verdict["text"] for verdict in report(answer)["verdicts"]]
 
 
-@pytest.mark.parametrize("blank", [";", " ", ";;", "\n", "; ;"])
-def test_a_blank_variable_does_not_turn_limits_off(two, blank):
-    (two.folder / "gpumap.toml").write_text('limit = "dot.many.time<1ns"\n')
-    answer = dot(two, GPUMAP_LIMIT=blank)
-    assert (answer.code, "it is set, and holds no limit" in answer.err) == (2, True)
-
-
 def test_each_command_takes_its_own_limits_of_a_file(two):
     (two.folder / "gpumap.toml").write_text(f'limit = ["transfer.h2d.latency<1s", "{GOOD}"]\n')
     assert words(dot(two, "--format", "json")) == [GOOD]
     assert two("check", "--map", TWO).code == 0
-
-
-def test_a_limit_on_what_the_command_does_not_measure(two):
-    answer = dot(two, *limits("transfer.h2d.latency<1s"))
-    assert (answer.code, answer.out) == (2, "")
-    assert "transfer.h2d.latency<1s is a limit on transfer" in answer.err
-
-
-@pytest.mark.parametrize(("file", "text", "words", "env", "said"), [
-    (None, "", limits("dot.many.spedup>1"), {}, "         ^~~~~~\n"),
-    (None, "", limits("dot.many.\x1b[31m>=1"), {}, "\\x1b[31m"),
-    (None, "", (), {"GPUMAP_LIMIT": "dot.many.spedup>1"}, "is from the variable GPUMAP_LIMIT"),
-    ("gpumap.toml", 'limit = "dot.many.spedup>1"', (), {}, "is from gpumap.toml or "),
-    ("pyproject.toml", '[tool.gpumap]\nlimit = "dot.many.spedup>1"', (), {}, "[tool.gpumap]"),
-    ("pyproject.toml", "[tool.gpumap]\nmap = 'a->cuda0'", (), {}, 'unknown key "map"'),
-    ("pyproject.toml", "[tool.gpumap]\nlimit = 3", (), {}, "limit is not a text or a list"),
-])  # fmt: skip
-def test_a_limit_that_is_none_is_refused_before_anything_runs(gpumap, file, text, words, env, said):
-    """With its place and where it is from; a project asks for limits only."""
-    if file:
-        (gpumap.folder / file).write_text(text)
-    answer = dot(gpumap, *words, "--backend", "fake", **env)  # there is no script
-    assert (answer.code, answer.out) == (2, "")
-    assert said in answer.err
-    assert answer.err.replace("\n", "").isprintable()
 
 
 QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}

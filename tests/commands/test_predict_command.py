@@ -1,7 +1,6 @@
 """`gpumap predict`: computed from what links cost, and said to be; and published tables."""
 
 import json
-import re
 
 import pytest
 from report_schema import validate
@@ -64,24 +63,3 @@ def test_a_slower_link_decides(gpumap):
     (gpumap.folder / "slow.json").write_text(signed(tree))
     answer = gpumap("predict", "--report", "slow.json", "--bytes", "1MB", "--format", "json")
     assert "names=b>a" in json.loads(answer.out)["prediction"]["link"]["source"]
-
-
-BYTES = ("--bytes", "1MB")
-
-
-@pytest.mark.parametrize("arguments", [
-    BYTES, (*LINK, *BYTES, "--network", "vgg16"), (*LINK, *BYTES, "--dtype", "float16"),
-    (*LINK, *BYTES, "--batch", "4"), (*LINK, *BYTES, "--report", "x.json"),
-    (*LINK, *BYTES, "--algorithm", "star"), (*LINK, *BYTES, "--devices", "many"),
-    (*LINK, "--network", "lenet"), ("--rows", "a"),
-    ("--from", "theano-mpi", *BYTES, "--scaling", "weak"),
-    ("--from", "theano-mpi", "--rows", "AlexNet"), ("--from", "none.csv"),
-    (*BYTES, "--report", "none.json"),
-    (*BYTES, "--report", str(written("copies").path), "--link", "transfer.h2d[memory=mapped]"),
-    (*BYTES, "--report", str(written("dot").path)),  # it has no copies
-    ("--latency", "5"), ("--bandwidth", "0GB/s"),
-], ids=range(17))  # fmt: skip
-def test_a_question_that_cannot_be_answered(gpumap, arguments):
-    answer = gpumap("predict", *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert re.match("(note: .*\n)?error: .*\n  (fix|see): ", answer.err), answer.err

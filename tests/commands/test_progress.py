@@ -7,10 +7,9 @@ import pytest
 from shell import on_a_terminal
 from tables import table
 
-from gpumap.app.output import Output
+from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
-from gpumap.app.progress import Progress
-from gpumap.bench.base import Seen, Settings
+from gpumap.bench.base import Settings, Snapshot
 from gpumap.launch.watching import Watch
 from gpumap.model import Case, Group, Plan, Work, replace
 
@@ -35,7 +34,7 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
     progress = Progress(program, Output(), SETTINGS)
     with progress, progress.bar():
         progress.planned(Plan((GROUP,)))
-        progress.block(Seen(GROUP, 0.5, blocks, look, width, {}))
+        progress.block(Snapshot(GROUP, 0.5, blocks, look, width, {}))
     assert told in terminal.getvalue()
 
 
@@ -84,14 +83,6 @@ def test_a_terminal_hears_at_once_what_is_done(argv, command):
     assert not clock.asked.is_set()
 
 
-def test_a_log_is_told_by_a_thread_that_the_run_outlives():
-    """Whatever the main thread waits for; at once there is nothing."""
-    log, clock = io.StringIO(), Clock(0)
-    with watched(clock, log, Output()):
-        assert clock.asked.wait(60)
-    assert log.getvalue() == ""
-
-
 @pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
 @pytest.mark.parametrize(
     ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
@@ -101,12 +92,6 @@ def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
     with watched(clock, stream, output, settings) as progress, progress.bar():
         progress.planned(Plan((GROUP,)))
     assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
-
-
-def test_a_log_that_is_gone_ends_no_run():
-    log = io.StringIO()
-    log.close()
-    watched(Clock(95), log).beat()
 
 
 @pytest.mark.parametrize(("encoding", "drawn"), [("utf-8", True), ("ascii", False)])
@@ -124,7 +109,7 @@ def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
 def test_devices_are_looked_at_between_blocks_and_at_the_end(monkeypatch):
     """By who measures; without a map of devices there is none."""
     progress = watched(Clock(1000), io.StringIO())
-    block = Seen(GROUP, 0.5, 1, 0.25, None, {})
+    block = Snapshot(GROUP, 0.5, 1, 0.25, None, {})
     progress.block(block)
     assert progress.used() is None
     monkeypatch.setattr(Watch, "glance", Watch.look)

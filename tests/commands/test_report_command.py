@@ -69,21 +69,6 @@ def test_every_file_that_cannot_be_read_is_named(reports):
     assert re.findall("the report (.*?):", answer.err) == ["none.json", "empty.json"]
 
 
-@pytest.mark.parametrize("arguments", [
-    (), ("--schema", "first.json"),
-    ("first.json", "second.json", "--format", "csv"),  # a format of one report
-    ("first.json", "second.json", "--output", "a.md"),
-    *(("first.json", "--over-time", selector) for selector in (
-        "dot.many[size=999].speedup", "dot.many", "dit.many.speedup", "dot.manny.speedup",
-        "dot.many.speed", "dot.many[colour=red].speedup", "\x1b[2J")),
-])  # fmt: skip
-def test_what_cannot_be_shown_is_exit_2(reports, arguments):
-    answer = reports("report", *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("error: ")
-    assert answer.err.replace("\n", "").isprintable()
-
-
 def test_the_schema_is_the_published_one(gpumap):
     answer = gpumap("report", "--schema")
     assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)

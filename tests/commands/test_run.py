@@ -307,23 +307,6 @@ def test_a_signal_reaches_all(gpumap, number):
     assert not any(map(lives, pids))
 
 
-def test_nobody_waits_for_a_keeper_that_is_stopped(gpumap):
-    """What ends the others when gpumap is killed has nothing to do where it is not."""
-    process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", NOTE + SLEEP)
-    pids = noted(gpumap, 1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (keeper,) = set(map(int, children)) - set(pids)
-    os.kill(keeper, signal.SIGSTOP)
-    try:
-        process.send_signal(signal.SIGINT)
-        assert ended(process).code == 130
-        assert not any(map(lives, [*pids, keeper]))
-    finally:
-        if lives(keeper):
-            os.kill(keeper, signal.SIGKILL)
-            process.kill()
-
-
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
@@ -341,12 +324,6 @@ def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
     assert gpumap(*MPI, TWO, "--", "echo", ":").code == 2
     assert gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y").code == 2
     assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
-
-
-def test_without_mpirun(gpumap):
-    """127, as of any command that is not found."""
-    gpumap.env["PATH"] = str(BIN)
-    assert gpumap(*MPI, TWO, "--", PYTHON, "-c", "pass").code == 127
 
 
 @needs_mpirun

@@ -138,21 +138,6 @@ def test_a_run_that_takes_too_long_has_failed(gpumap):
     assert {step["code"] for step in report["scaling"]["steps"]} == {124}
 
 
-@pytest.mark.parametrize(("line", "code", "said"), [
-    ([TWO, "--"], 2, "no command is given"),
-    (["a->cpu0", "--", "true"], 2, "the map has one name"),
-    ([TWO, "true"], 2, 'put "--" before the command'),
-    ([TWO, "--", "no-such-command"], 127, "is not found"),
-    (["a->cuda0;b->cuda1", "--", "true"], 3, "cuda0"),
-    ([TWO, "--expect", "nan", "--inconclusive", "pass", "--", "true"], 2, "--expect nan"),
-    ([TWO, "--expect", "inf", "--", "true"], 2, "--expect inf"),
-])  # fmt: skip
-def test_a_wrong_question_starts_nothing(gpumap, line, code, said):
-    answer = gpumap("scale", *line)
-    assert answer.code == code
-    assert said in answer.err
-
-
 def test_a_program_without_an_interpreter_is_no_fault_of_gpumaps(gpumap):
     script = gpumap.folder / "bad"
     script.write_text("#!/no/such/interpreter\n")

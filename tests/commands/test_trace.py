@@ -183,18 +183,6 @@ def test_a_script_that_is_none_ends_in_2(gpumap, made):
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize("options", [
-    ("--map", "a=>cpu0"), ("--map", ""), ("--map", "a->cpu0", "--map-file", "m"),
-    ("--map-file", "m"), ("--perfetto", "no/such/p.json"), ("--perfetto", "."),
-    ("--perfetto", "r.json", "--output", "r.json"), ("--backend", "all"), ("--backend", "\x1b[2J"),
-])  # fmt: skip
-def test_a_wrong_question_runs_nothing(run, options):
-    """The script is not started for a result that nobody would get."""
-    answer = run("print('ran')", *options)
-    assert (answer.code, answer.out, answer.err[:5]) == (2, "", "error")
-    assert "\x1b" not in answer.err
-
-
 def test_a_viewers_file_that_cannot_be_written(run, gpumap):
     text = f"{ONE}\nimport os\nos.mkdir('p.json')"
     answer = run(text, "--perfetto", "p.json", "--output", "report.json")

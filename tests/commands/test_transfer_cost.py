@@ -48,16 +48,3 @@ def test_the_longest_budget_is_no_overflow(gpumap):
     answer = cost(gpumap.fake(script()), "--cases", "h2d", "--budget", "999999999", sizes="4KiB")
     assert answer.code == 0
     assert report(answer)["settings"]["timeout_s"] == 1e9
-
-
-@pytest.mark.parametrize("arguments", [
-    *(("--sizes", text) for text in ("small,,large", "-1", "1K", "large:small")),
-    ("--sizes", "sweep", "--no-model"),
-    ("--cases", "up"),
-    ("--cases", "d2d", "--map", "a->cuda0"),  # one name has no pair
-    ("--cases", "affine", "--no-model"),
-])  # fmt: skip
-def test_a_question_without_an_answer_is_exit_2(gpumap, arguments):
-    """On stderr only; a plan of nothing is no pass."""
-    answer = gpumap.fake(script())("transfer-cost", *arguments)
-    assert (answer.code, answer.out, "error: " in answer.err) == (2, "", True)

@@ -4,12 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.cost import MODELS, Link, bus_factor, given_link, predicted, seconds
+from gpumap.distributed.algorithms import (
+    ALGORITHMS,
+    MODELS,
+    Link,
+    bus_factor,
+    given_link,
+    predicted,
+    schedule,
+    seconds,
+)
 from gpumap.model import Estimate, Line, Prediction
 from gpumap.model import replace as changed
 
-LINK = Link.of(2.0**-10, 2.0**20)  # seconds, bytes per second
+LINK = Link((Line(2.0**-10, 2.0**-20),))  # seconds, bytes per second
 
 
 def of_schedule(plan):

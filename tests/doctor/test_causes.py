@@ -26,8 +26,7 @@ from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.state import Others, link_states
-from gpumap.machine.topology import Cpu, Topology, read
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Cpu, Topology, Tree, read
 from gpumap.model import replace
 
 TABLES = tables.table(__file__)
@@ -79,14 +78,6 @@ def test_the_place_of_a_card(tmp_path, files, found):
         (tmp_path / path).write_text(f"{text}\n")
     evidence = known(named(), topology=read(tmp_path), links=link_states([GPU], tmp_path))
     assert codes(evidence) == found
-
-
-def test_a_quota():
-    other = replace(CORE, id="cpu:1", hardware=frozenset({"core:1"}))
-    evidence = known(named(CORE), named(other, "b"), topology=replace(SMALL, quota=1.5))
-    (first, _) = diagnoses(evidence)
-    assert [finding.code for finding in first.findings] == ["GM302"]
-    assert first.findings[0].figures["quota"].value == 1.5
 
 
 def test_files_of_devices_that_may_not_be_opened(tmp_path, monkeypatch):
@@ -222,15 +213,6 @@ def test_cores_that_doctor_chose_need_only_work(failure, nothing):
     assert only_default_cores(chosen, diagnoses(chosen)) is nothing
     for asked in (replace(chosen, source=model.MapText("a->cpu0", "argument")), gpu):
         assert not only_default_cores(asked, diagnoses(asked))
-
-
-def test_codes_are_unique_and_in_order():
-    """Four groups, each from its first number on without a gap."""
-    every = list(RULES)
-    assert every == sorted(set(every))
-    for group in "1234":
-        numbers = [int(code[2:]) for code in every if code[2] == group]
-        assert numbers == list(range(int(group) * 100 + 1, int(group) * 100 + 1 + len(numbers)))
 
 
 def test_every_rule_has_its_text_and_every_text_its_rule():

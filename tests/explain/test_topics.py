@@ -9,17 +9,19 @@ from typing import get_args, get_type_hints
 
 import pytest
 from report_schema import SCHEMA
+from shell import on_a_terminal
 from surface import commands
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
 from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
+from gpumap.doctor.diagnose import pages
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, ceilings, programs, transfers
 from gpumap.judge.exit_status import STATUS
-from gpumap.report import copies, judged, models
+from gpumap.report import copies, models, outcomes
 from gpumap.report import programs as tables
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
@@ -140,8 +142,8 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *judged.COLUMNS.values(),
-         *columns, *tables.COLUMNS.values(), *judged.PREDICTED.values())  # fmt: skip
+LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *outcomes.COLUMNS.values(),
+         *columns, *tables.COLUMNS.values(), *models.PREDICTED.values())  # fmt: skip
 CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 
@@ -237,3 +239,20 @@ def test_a_word_finds_every_topic_of_its_name(word, found):
 def test_a_word_that_is_almost_a_topic(word, first):
     """No guess is better than a wild one; a long word takes no longer."""
     assert nearest(word)[:1] == first
+
+
+def test_json_of_all_topics(gpumap):
+    """Without a topic it holds all of them, whole."""
+    answer = gpumap("explain", GPUMAP_FORMAT="json")
+    found = [(t["kind"], t["name"], t["text"]) for t in json.loads(answer.out)["topics"]]
+    assert found == [(t.kind, t.name, t.text) for t in (*table(), *pages())]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_the_list_fits_every_terminal(gpumap, columns):
+    """Each line in its width but for names that are longer; every name is there."""
+    code, text = on_a_terminal(gpumap, "explain", columns=columns, NO_COLOR="1")
+    lines = text.splitlines()
+    assert code == 0
+    assert [line for line in lines if len(line) > max(columns, 30)] == []
+    assert {typed(topic) for topic in table()} <= {word for line in lines for word in line.split()}

@@ -14,9 +14,9 @@ from gpumap.bench.estimates import fit_id
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Baseline, Terms
 from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status
-from gpumap.judge.limits import Limit, early, verdict_on, verdicts
+from gpumap.judge.selectors import Limit, early, verdict_on, verdicts
 from gpumap.model import BreakEven, Case, Work, replace
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 
 ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 TABLE = table(__file__)

@@ -11,7 +11,7 @@ from gpumap.bench.registry import every
 from gpumap.errors import QuestionError
 from gpumap.judge.selectors import EVERYWHERE, Selector, id_of, split_id
 from gpumap.model import Measurement
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 from gpumap.report.diagnostics import render
 
 TABLE = table(__file__)

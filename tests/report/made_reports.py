@@ -1,7 +1,7 @@
 """Reports as runs leave them, made by hand: one for each way in which a run can end."""
 
 from gpumap import model
-from gpumap.distributed.cost import given_link, predicted
+from gpumap.distributed.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.judge.headline import headline
 from gpumap.model import replace

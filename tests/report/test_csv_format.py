@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import ENDS, case, copies, made, ok, passed
+from made_reports import case, copies, made, ok, passed
 
 from gpumap.model import Reason, replace
 from gpumap.report import Style, render
@@ -23,18 +23,6 @@ def lines(report):
 
 def of(report, record):
     return [line for line in lines(report) if line["record"] == record]
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_there_is_a_line_for_each_figure_and_for_each_row_without_one(end):
-    report = ENDS[end]()
-    expected = [
-        (row.case.id, metric)
-        for row in report.measurements
-        for metric in (list(row.metrics) or [""])
-    ]
-    found = [(line["id"], line["metric"]) for line in of(report, "measurement")]
-    assert expected == found
 
 
 @given(st.floats())

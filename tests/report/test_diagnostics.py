@@ -112,20 +112,6 @@ def test_hostile_texts_are_compared_in_no_time():
     assert render([*found, *rows]).count("error") == 6
 
 
-@pytest.mark.parametrize(("diagnostic", "text", "expected"), [
-    (Diagnostic("x", "m"), "text", "error: m\n"),
-    (Diagnostic("x", "m", hint="h"), None, "error: m\n  fix: h\n"),
-    (Diagnostic("x", "m", hint="h", severity="warning"), None, "warning: m\n  hint: h\n"),
-    (Diagnostic("x", "m", 3, hint="h", severity="note"), None, "note in entry 3: m\n  hint: h\n"),
-    (Diagnostic("x", "m", 1, Span(0, 1)), None, "error in entry 1: m\n"),
-    (Diagnostic("x", "m", 1, Span(0, 0)), "", "error in entry 1: m\n"),
-    (Diagnostic("x", "m", 1, Span(2, 2)), "ab", "error in entry 1: m\n  ab\n    ^\n"),
-    (Diagnostic("x", "\x1b", hint="\x1b"), None, "error: \\x1b\n  fix: \\x1b\n"),
-])  # fmt: skip
-def test_what_is_not_known_is_left_out(diagnostic, text, expected):
-    assert expected == render([diagnostic], text)
-
-
 def test_on_a_terminal_lines_are_broken_between_words():
     """Each piece as far in; in a pipe a line stays one, as do a word without room and a command."""
     every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]

@@ -4,7 +4,7 @@ import made_reports
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from made_reports import EVERY, made, problem
+from made_reports import made, problem
 from runner import commands
 
 from gpumap.errors import Diagnostic, Exit
@@ -33,22 +33,6 @@ def test_the_whole_text():
         "::notice title=gpumap bench%3A headline::Simulated: Not measured: 100%25 of it, not: met. "
         "Ask for less.\n"
     )
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_there_is_an_annotation_for_each_error_and_note(name):
-    """With the whole message; and one for a run that measured nothing, lest it look like a pass."""
-    report = EVERY[name]()
-    notices = [one for one in commands(log(report)) if one.name == "notice"]
-    assert notices[0].data == report.headline.text
-    assert log(report).startswith(f"{report.headline.text}\n")
-    found = annotations(report)
-    said = [*(p.diagnostic for p in report.errors), *report.notes]
-    messages = [message for _, _, message in found]
-    assert all(any(one.message in message for message in messages) for one in said)
-    assert len(found) - len(said) == (name in ("dry run", "skipped"))
-    assert log(report).startswith(render("plain", report, Style()))  # who reads it needs no more
-    assert sum(level == "error" for level, _, _ in found) == sum(p.exit > 0 for p in report.errors)
 
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])

@@ -164,28 +164,6 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     assert f"many on {'+'.join(long)}" in {title.text for title in tree.iter("title")}
 
 
-def timed(report, origin=0.0):
-    rows = []
-    for row in report.measurements:
-        times = tuple((origin + n, origin + n + 0.4) for n in range(6))
-        spans = dict.fromkeys(row.case.names, times)
-        rows.append(replace(row, samples=replace(row.samples, intervals=spans)))
-    return replace(report, measurements=tuple(rows))
-
-
-def test_a_time_line_says_of_what_it_is():
-    """It is of one block of one comparison: how many there are of both is beside it."""
-    report = timed(made_reports.passed())
-    row = report.measurements[1]
-    other = replace(row, case=replace(row.case, params=row.case.params | {"size": 128}))
-    _, tree = page(replace(report, measurements=(*report.measurements, other)))
-    found = next(words(f) for f in tree.iter("figure") if "What each device did" in words(f))
-    assert "of 6 blocks the last is drawn" in found
-    assert f"of 2 comparisons on several devices the first is drawn: {row.case.id}" in found
-    edited, _ = page(timed(made_reports.passed(), origin=1e20))  # times of no world
-    assert "What each device did" not in edited
-
-
 def test_a_chart_says_what_it_leaves_out():
     report = made_reports.passed()
     row = report.measurements[1]
@@ -272,20 +250,6 @@ def test_a_page_asks_nobody_for_anything(name):
     assert set(re.findall(r"(?:url\(|href=\")#([\w-]+)", text)) <= set(ids)
     assert len(text.encode()) < LARGEST
     assert text == page(report)[0]  # no date of today, and no number that is drawn by lot
-
-
-@pytest.mark.parametrize("hostile", HOSTILE)
-@pytest.mark.parametrize("end", ["passed", "trained", "copies", "trace", "doctor", "selftest"])
-def test_hostile_text_is_text(end, hostile):
-    """It changes no element: the page has those that it has without it."""
-    tame, _ = page(EVERY[end]())
-    text, tree = page(EVERY[end]((hostile, "b"), hostile))
-    elements = r"<(?!text|wbr)/?[\w!-]+"  # of empty text, and where a longer one may be broken
-    cut = r"<g><title>[^<]*</title>(.*?)</g>"  # around a text of a chart that is cut off
-    found, expected = (re.findall(elements, re.sub(cut, r"\1", each)) for each in (text, tame))
-    assert found == expected
-    assert all(line.isprintable() for line in text.split("\n"))
-    assert list(tree.iter("script")) == []
 
 
 def test_matplotlib_s_own_settings_stay_as_they_are():

@@ -4,9 +4,8 @@ import made_reports
 import pytest
 from junitparser import Error, Failure, Skipped
 from junitparser.xunit2 import JUnitXml
-from made_reports import EVERY, case, figure, made, ok, problem, skipped
+from made_reports import case, figure, made, ok, problem, skipped
 
-from gpumap.errors import Exit
 from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Explanation, Reason, Samples, replace
@@ -28,40 +27,6 @@ def suites(report):
 def state(test):
     assert len(test.result) <= 1
     return KINDS[type(test.result[0])] if test.result else "passed"
-
-
-def counted(states):
-    return (len(states), *(states.count(word) for word in ("failed", "error", "skipped")))
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_there_is_a_test_for_each_part(name):
-    """The run, each row, limit, verdict and other error; the counts are those of the tests."""
-    report = EVERY[name]()
-    found = suites(report)
-    document = read(report)
-    assert len(found["run"]) == 1
-    assert [test for test, _ in found.get("measurements", [])] == [
-        row.case.id for row in report.measurements
-    ]
-    judged = {v.text if v.rule == "limit" else id(v) for v in report.verdicts}
-    of_limits = [p for p in report.errors if p.diagnostic.message.startswith("limit ")]
-    assert len(found.get("verdicts", [])) == len(judged)
-    assert len(found.get("errors", [])) == len(report.errors) - len(of_limits)
-    for suite in document:
-        assert counted([state(t) for t in suite]) == (
-            suite.tests, suite.failures, suite.errors, suite.skipped,
-        )  # fmt: skip
-    every = [word for tests in found.values() for _, word in tests]
-    assert counted(every)[:3] == (document.tests, document.failures, document.errors)
-
-
-@pytest.mark.parametrize("code", [code for code in Exit if code != 0])
-def test_a_report_of_another_exit_code_is_never_green(code):
-    rows = (ok(case()),)
-    for report in (made(STATUS.get(code, "ok"), code), made("no", code, measurements=rows)):
-        document = read(report)
-        assert document.failures + document.errors == 1
 
 
 LIMIT = "dot.many.speedup>=1.8"
@@ -97,33 +62,6 @@ def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
     longer = problem("limit", f"limit {LIMIT}5: y", 1)
     verdict = made_reports.verdict("fail", id_="dot.many[0]")
     assert len(suites(made("no", 1, verdicts=(verdict,), errors=(longer,)))["errors"]) == 1
-
-
-def test_a_limit_that_is_missed_says_on_which_rows_and_what_helps():
-    verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
-                     for n, word in enumerate(("fail", "pass", "missing")))  # fmt: skip
-    report = made("no", 1, verdicts=verdicts, errors=(MISSED,))
-    (test,) = next(suite for suite in read(report) if suite.name.endswith("verdicts"))
-    (failure,) = test.result
-    assert [p.value.partition(",")[0] for p in test.properties()] == [
-        "dot.many[0]: fail", "dot.many[1]: pass", "dot.many[2]: missing",
-    ]  # fmt: skip
-    assert (failure.type, failure.message) == ("fail", MISSED.diagnostic.message)
-    assert failure.text == f"{MISSED.diagnostic.message}\nfix: ask for less"
-
-
-@pytest.mark.parametrize(("report", "suite", "tests"), [
-    (made(kind="devices"), "run", [("gpumap devices", "passed")]),  # of nothing there is one
-    (made_reports.checked(), "map", [
-        ("Mapped name a to device cuda0: x (simulated)", "passed"),
-        ("Mapped name b to device cuda1: x (simulated)", "passed"),
-    ]),
-    (made("absent", 3, kind="check"), "map", None),  # the map is not true
-    (made_reports.proved(), "round-trips", [("fake cuda:0", "passed"), ("fake cuda:1", "error")]),
-])  # fmt: skip
-def test_what_a_command_found_has_tests(report, suite, tests):
-    """A checked map one for each name in Theano's words, a device one for its round trip."""
-    assert suites(report).get(suite) == tests
 
 
 @pytest.mark.parametrize(("code", "expected"), [

@@ -132,11 +132,3 @@ def test_a_fold_that_is_cut_is_closed():
     small = many(100, "a|`b")
     assert "left out" not in text(small)
     assert [row[0] for row in tables(small)[-1]][1:] == [r.case.id for r in small.measurements]
-
-
-@pytest.mark.parametrize("hostile", ["a|b", r"a\|b", "a`|`b", "|", "||", r"\|"])
-def test_a_pipe_in_a_cell_is_shown_as_it_is(hostile):
-    """A cell ends where it should, and the backslash that keeps it is not seen."""
-    row = ok(case(bound=made_reports.bindings((hostile,))))
-    (measured, *_) = tables(made(measurements=(row,)))
-    assert measured[1][1] == hostile

@@ -1,6 +1,5 @@
 """Copies between devices as a matrix, and what has no model, in formats that show tables."""
 
-import re
 from itertools import permutations
 
 import pytest
@@ -47,17 +46,6 @@ def part(text):
     return lines[first:end]
 
 
-def test_a_narrow_terminal_loses_nothing():
-    a, b = named(2)
-    rows = [pair((a, b)), pair((b, a), 6.1 * GB, route="staged")]
-    figures = re.findall(r"[\d.]+ [^ ]+ ±\d+%", shown(rows))
-    narrow = shown(rows, "rich", width=10)
-    assert len(figures) >= 2
-    assert [figure for figure in figures if figure not in narrow] == []
-    assert "time 16.1" in narrow
-    assert "─" not in narrow
-
-
 def test_a_device_with_itself_is_no_matrix():
     """Two names of one device are one pair, whose row says all; three of them have a matrix."""
     a, b = named(2)
@@ -99,16 +87,6 @@ def test_what_was_not_measured_has_no_figure():
     assert list(matrix_tables([pair((a,)), pair((a, b, c))])) == []  # whoever wrote them
     (none,) = matrix_tables([replace(row, status="failed", metrics={}) for row in every(2)])
     assert [row[1:] for row in none.rows] == [("-", "failed"), ("failed", "-")]
-
-
-@pytest.mark.parametrize(("rate", "cell", "unit"), [
-    (310.0, "310P", "B/s"), (2.4e5, "240P", "kB/s"), (7.0 * GB, "7.00P", "GB/s"),
-])  # fmt: skip
-def test_the_smallest_figure_has_its_digits(rate, cell, unit):
-    a, b, c = named(3)
-    (table,) = matrix_tables([pair((a, b), rate), pair((b, c)), pair((a, c))])
-    assert table.rows[0][2] == cell
-    assert table.title.endswith(f"sync: {unit} from row to column")
 
 
 def test_sixty_four_names_stay_readable():

@@ -2,13 +2,13 @@
 
 import made_reports
 import pytest
-from made_reports import SETTINGS, bindings, case, made, ok, problem, skipped, verdict, wrong
+from made_reports import SETTINGS, bindings, case, made, ok, problem, skipped, verdict
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Acceptance, Measurement, Reason, RoundTrip
+from gpumap.model import Acceptance
 from gpumap.report import outcomes, plain
-from gpumap.report.judged import tables
+from gpumap.report.outcomes import judged as tables
 
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])
@@ -29,19 +29,6 @@ def test_a_run_is_green_only_with_exit_code_0(code):
 ])  # fmt: skip
 def test_a_run_of_exit_code_0_that_measured_nothing_has_not_passed(report, state):
     assert outcomes.of_run(report).state == state
-
-
-@pytest.mark.parametrize(("row", "state", "code"), [
-    (ok(case()), "passed", "ok"), (skipped(case(), "unsupported"), "skipped", "unsupported"),
-    (wrong(case()), "error", "wrong-data"),
-    (Measurement(case(), "ok", check=wrong(case()).check), "error", "ok"),
-    (Measurement(case(), "failed", Reason("over-ceiling", "")), "error", "over-ceiling"),
-    (Measurement(case(), "failed", Reason("device-lost", "")), "failed", "device-lost"),
-    (Measurement(case(), "failed"), "failed", "failed"),
-])  # fmt: skip
-def test_a_row_passes_if_it_was_measured_and_verified(row, state, code):
-    found = outcomes.of_row(row)
-    assert (found.state, found.word) == (state, code)
 
 
 def judged(found, code=0, **parts):
@@ -75,22 +62,6 @@ def test_what_was_let_pass_is_skipped_in_a_failed_run_too(found, errors, state):
             for settings in (passes, SETTINGS)]  # fmt: skip
     let = ("what is inconclusive was let pass: --inconclusive=pass",)
     assert told == [[let if found.verdict == "inconclusive" else ()], [()]]
-
-
-@pytest.mark.parametrize(("code", "state"), [
-    (0, "skipped"), (1, "failed"), (3, "failed"), (124, "failed"), (4, "error"), (70, "error"),
-])  # fmt: skip
-def test_an_error_is_what_its_exit_code_says(code, state):
-    found = outcomes.of_problem(problem("a-code", "a message", code, entry=2))
-    assert found == outcomes.Outcome(state, "a-code", "entry 2: a message")
-
-
-@pytest.mark.parametrize(("reason", "state"), [
-    (None, "passed"), (Reason("wrong-data", ""), "error"), (Reason("device-lost", ""), "failed"),
-])  # fmt: skip
-def test_a_round_trip_passes_if_the_bytes_came_back(reason, state):
-    device = bindings()[0].device
-    assert outcomes.of_trip(RoundTrip(device, "a", reason)).state == state
 
 
 MANY = case("many", bindings())

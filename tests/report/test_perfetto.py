@@ -61,17 +61,6 @@ def threads(found):
     return {(e["pid"], e["tid"]): e["args"]["name"] for e in every}
 
 
-def test_an_event_is_in_microseconds_since_the_first_context():
-    found = document(trace(event("b", 0.5, 0.75, "upload", implicit=True), number=2, opened=1.0))
-    assert complete(found) == [
-        {
-            "name": "upload", "cat": "transfer,implicit", "ph": "X", "ts": 1.5e6, "dur": 0.25e6,
-            "pid": 2, "tid": 2,
-            "args": {"bytes": 4096, "shape": [32, 32], "implicit": True, "device": "b"},
-        }
-    ]  # fmt: skip
-
-
 def test_every_thread_has_a_name():
     """What has no times has no place: it is counted, and never drawn at 0."""
     found = document(
@@ -106,12 +95,3 @@ def test_events_of_a_queue_stay_one_behind_the_other(moments):
     for (_, first), (_, then) in pairwise((e["tid"], e) for e in found):
         ends, begins = (round(1000 * us) for us in (first["ts"] + first["dur"], then["ts"]))
         assert ends == begins
-
-
-def test_events_of_a_thread_are_in_time_order():
-    made = trace(*(event("ab"[n % 2], n, n + 1) for n in range(1000)))
-    assert sum('"ph": "X"' in line for line in perfetto((made,)).split("\n")) == 1000
-    found = complete(document(made))
-    for thread in (1, 2):
-        starts = [e["ts"] for e in found if e["tid"] == thread]
-        assert starts == sorted(starts)

@@ -20,8 +20,7 @@ from gpumap.commands.bench import bench
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import possible
-from gpumap.judge.limits import Limit, verdicts
-from gpumap.judge.selectors import Selector
+from gpumap.judge.selectors import Limit, Selector, verdicts
 from gpumap.model import Case, Work
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedups

@@ -9,7 +9,7 @@ from gpumap.bench import registry
 from gpumap.model import Binding, BreakEven, Case, Estimate, Explanation, Fit, Measurement
 
 from gpumap.model import Samples, Stop, Work, replace  # isort: skip
-from gpumap.model.figures import UNITS
+from gpumap.model.maps import UNITS
 from gpumap.report import Style, render
 from gpumap.text import width
 

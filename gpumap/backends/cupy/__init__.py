@@ -20,8 +20,8 @@ from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import Why, uuid_text, version_text
-from gpumap.machine.tree import pci_address
+from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ def inventory(host: Host) -> Probe:
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        why = _why(error, runtime, cuda)
+        offers = runtime.driverGetVersion()  # none: status 35 is said of a missing driver too
+        old = bool(offers) and error.status == TOO_OLD
+        why = too_old(offers, runtime.runtimeGetVersion()) if old else None
+        why = why or cuda.none(error.status, offers, str(error))
         known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
         return replace(known, lack=why.lack)
     devices, notes = _devices(count, runtime, host, cuda)
@@ -102,13 +105,6 @@ def inventory(host: Host) -> Probe:
     )
 
 
-def _why(error: Any, runtime: Any, cuda: Cuda) -> Why:
-    """Return why there is no device; status 35 is said of a missing driver too."""
-    version = runtime.driverGetVersion()
-    old = too_old(version, runtime.runtimeGetVersion()) if error.status == TOO_OLD else None
-    return old if old and version else cuda.none(error.status, version, str(error))
-
-
 def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:
     """Return the devices that answer, and what is to be said; a broken one hides no other."""
     devices, notes = [], []
@@ -118,7 +114,8 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
         except runtime.CUDARuntimeError as error:
             notes.append(f"cuda{ordinal}: {error}")
         else:
-            notes.extend(_of_parent(devices[-1]))
+            if (parent := devices[-1].facts.get("parent")) is not None:
+                notes.append(f"MIG: {devices[-1].ref} is an instance of {parent}")
     notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
     return devices, notes
 
@@ -206,12 +203,6 @@ def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
     )
     shared = any(runtime.deviceGetAttribute(way, ordinal) for way in ways)
     return {"host_page_tables": True} if shared else {}
-
-
-def _of_parent(device: Device) -> list[str]:
-    """Return whose part a device is."""
-    parent = device.facts.get("parent")
-    return [] if parent is None else [f"MIG: {device.ref} is an instance of {parent}"]
 
 
 _LIBRARY = (

@@ -76,7 +76,7 @@ from gpumap import config
 from gpumap.backends.base import Clock
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
-from gpumap.model import Device, DeviceRef, Kind
+from gpumap.model import Device, Kind
 from gpumap.parse import canonical_identity, parse_map
 
 if TYPE_CHECKING:
@@ -238,7 +238,11 @@ def features(script: FakeDevice) -> frozenset[Any]:
 
 def device_of(script: FakeDevice) -> Device:
     """Return a scripted device as a backend finds it."""
-    ref = _ref(script.ref)
+    try:
+        ref = parse_map(f"device->{script.ref}").entries[0].ref
+    except MapError as error:
+        why = error.diagnostics[0]
+        raise SourceError(f"the script of the fake backend: {why.message}", why.hint) from error
     numbers = [n for n in (ref.platform, ref.index) if n is not None]
     part = "" if ref.part is None else f".{ref.part}"
     id_ = ":".join([ref.kind, *map(str, numbers)]) + part
@@ -257,14 +261,6 @@ def device_of(script: FakeDevice) -> Device:
         driver="script",
         facts={"type": script.type} if ref.kind is Kind.OPENCL else {},
     )
-
-
-def _ref(text: str) -> DeviceRef:
-    try:
-        return parse_map(f"device->{text}").entries[0].ref
-    except MapError as error:
-        why = error.diagnostics[0]
-        raise SourceError(f"the script of the fake backend: {why.message}", why.hint) from error
 
 
 _DRAWN = 1000  # equal rounds in a row, for which what differs is drawn
@@ -403,16 +399,12 @@ class Unevenness:
         factor *= 1.0 + keys.drift * min(moment / keys.drift_over, 1.0)
         if keys.spikes and self._spikes.random() < keys.spikes:
             factor *= keys.spike
-        if keys.modes:
-            factor *= self._mode_at(moment)
+        if keys.modes:  # one for each command, or for each period
+            turn = math.floor(moment / keys.period) if keys.period else self._turn + 1
+            if turn != self._turn:
+                self._turn, self._mode = turn, self._modes.choice(keys.modes)
+            factor *= self._mode
         return factor * keys.throttle if moment >= keys.throttle_after else factor
-
-    def _mode_at(self, moment: float) -> float:
-        """Return the mode that holds: one for each command, or for each period."""
-        turn = math.floor(moment / self._keys.period) if self._keys.period else self._turn + 1
-        if turn != self._turn:
-            self._turn, self._mode = turn, self._modes.choice(self._keys.modes)
-        return self._mode
 
 
 class Walk:
@@ -431,15 +423,14 @@ class Walk:
 
     def at(self, moment: float) -> float:
         """Return the level at a moment that is not before the last one."""
-        kept = 0.0 if self._moment is None else self._kept(moment - self._moment)
+        kept = 0.0  # share of the last level that is left
+        if self._moment is not None:
+            steps = (moment - self._moment) / self._period if self._period else 1.0
+            kept = math.pow(self._autocorrelation, steps)
         draw = self._generator.gauss(0.0, 1.0)
         self._level = kept * self._level + math.sqrt(1.0 - kept * kept) * draw
         self._moment = moment
         return self._level
-
-    def _kept(self, passed: float) -> float:
-        """Return how much of the last level is left: 0 to 1."""
-        return math.pow(self._autocorrelation, passed / self._period if self._period else 1.0)
 
 
 def _generator(keys: FakeDevice, device: str, cause: str) -> random.Random:

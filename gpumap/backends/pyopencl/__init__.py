@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
 from gpumap.backends.foreign import foreign
-from gpumap.backends.opencl_vendors import SYSTEM, VARIABLE
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.errors import AbsentError
 from gpumap.extras import has_wheels, install
@@ -102,7 +102,7 @@ def inventory(host: Host) -> Probe:
     except cl.Error as error:
         missing = error.code == _PLATFORM_NOT_FOUND
         reason = "no OpenCL driver is installed" if missing else str(error)
-        fix = f"unset {VARIABLE}" if VARIABLE in host.env else driver_line(host)
+        fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else driver_line(host)
         lack: Lack | None = "no-driver" if missing else None
         return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
     found, notes = _found(platforms, host)
@@ -117,7 +117,7 @@ def inventory(host: Host) -> Probe:
 
 def library_line(host: Host) -> str:
     """Return the line that installs PyOpenCL, with a driver where the system has none."""
-    known = any(SYSTEM.glob("*.icd"))
+    known = any(ICD_FOLDER.glob("*.icd"))
     return install("opencl") if known else _with_driver(host)
 
 

@@ -159,13 +159,7 @@ class Launch:
 
 
 def launch_of(
-    kernel: Kernel,
-    arguments: Sequence[Any],
-    size: int,
-    dtype: Any,
-    facts: Facts,
-    *,
-    streams: bool,
+    kernel: Kernel, arguments: Sequence[Any], size: int, dtype: Any, facts: Facts, *, streams: bool
 ) -> Launch:
     """Return the launch of a kernel of the table, over at least one element of a type.
 

@@ -28,7 +28,7 @@ from gpumap.report.charts import (
     short,
     titled,
 )
-from gpumap.report.judged import rank
+from gpumap.report.outcomes import rank
 from gpumap.report.table import estimate, named
 from gpumap.text import briefly, label
 
