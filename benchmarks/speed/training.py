@@ -1,40 +1,30 @@
-"""What does gpumap add to a training step? mlp41m on one core, against the same in plain NumPy.
-
-    python -m benchmarks.train [--batch 512] [--blocks 12]
+"""A step of training mlp41m on one core, beside the same step in plain NumPy.
 
 Both take the same batch through the same network, forward and back, and change the parameters by
-Adam; NumPy's is written as a program would write it. One core, one thread of BLAS; each block runs
-both, the next one in reverse. Printed are the median times, the median of the ratios with its 95 %
-interval, and how far the parameters of both lie apart. Target: TARGET at most.
+Adam; NumPy's is written as a program would write it. One core, one thread of BLAS.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import around, contest
-from gpumap import stats
-from gpumap.backends.base import Host
+from benchmarks.contest import Contest, looped, sampled
 from gpumap.machine.process_control import pin
-from gpumap.machine.state import Watch
-from gpumap.machine.topology import read
-from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, resolve
 from gpumap.training.network import PRESETS, Network, Replica
 from gpumap.training.worker_groups import EPSILON, FIRST, SECOND, Optimizer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpumap.backends.base import Session
 
     Array = np.ndarray[Any, Any]
 
-TARGET = 1.1
+COST = 1.1  # of the time of the plain step
+BATCH = 512
 RATE = 1e-4
 APART = 1e-3  # of the way that the parameters went
 
@@ -91,76 +81,41 @@ def _adam(w: Array, m: Array, v: Array, g: Array, rate: float) -> None:
     w -= rate * m / (np.sqrt(v) + EPSILON)
 
 
-def main() -> int:
-    """Measure, print, and return 1 if the target is missed."""
-    asked = _arguments()
+def train(session: Session) -> Iterator[Contest]:
+    """Yield a step of mlp41m, once the parameters of both sides were compared."""
     network = PRESETS["mlp41m"].network
-    inventory = Inventory(Host(os.environ, read()))
-    device = resolve(parse_map("a->cpu0"), inventory).bindings[0].device
-    pin(device.cores)
-    backend = inventory.backend(device.backend)
-    with backend.open(device, backend.clock()) as session:
-        return _measured(network, session, asked.batch, asked.blocks)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--blocks", type=int, default=12)
-    return parser.parse_args()
-
-
-def _measured(network: Network, session: Session, batch: int, blocks: int) -> int:
-    examples = network.data(batch, 1)
-    x, y = examples.batch(examples.numbers(0, batch))
+    examples = network.data(BATCH, 1)
+    x, y = examples.batch(examples.numbers(0, BATCH))
     initial = network.initial(1)
-    plain, replica = Plain(network, initial), Replica(network, session, batch)
+    plain, replica = Plain(network, initial), Replica(network, session, BATCH)
     adam = Optimizer("adam", session, network.parameters)
     replica.put(initial)
 
-    def ours() -> float:
-        start = time.perf_counter()
+    def step() -> None:
         replica.load(x, y)
-        replica.compute(1 / batch)
+        replica.compute(1 / BATCH)
         adam.step(replica.weights, replica.gradient, RATE)
         session.synchronize()
-        return time.perf_counter() - start
 
-    def theirs() -> float:
-        start = time.perf_counter()
-        plain.step(x, y)
-        return time.perf_counter() - start
-
-    contest.both(ours, theirs, 0)  # memory is taken
-    _verify(initial, replica, plain)
-    watch = Watch()
-    pairs = [contest.both(ours, theirs, number) for number in range(blocks)]
-    return _told(pairs, batch, watch)
+    with ThreadPoolExecutor(1, initializer=pin, initargs=(session.device.cores,)) as pinned:
+        step()
+        pinned.submit(plain.step, x, y).result()
+        _verify(initial, replica, plain)
+        theirs = sampled(looped(lambda: plain.step(x, y)), lambda: None, 0.0)
+        yield Contest(
+            f"a step of mlp41m, {BATCH} examples",
+            "NumPy, one core",
+            sampled(looped(step), lambda: None, 0.0),
+            lambda: pinned.submit(theirs).result(),
+            most=COST,
+        )
 
 
 def _verify(initial: Array, replica: Replica, plain: Plain) -> None:
     found = np.empty_like(initial)
     replica.session.download(replica.weights, found)
     replica.session.synchronize()
-    wanted = np.concatenate([part.reshape(-1) for layer in plain.weights for part in layer])
-    apart = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted - initial))
-    print(f"after a step the parameters lie {apart:.1e} of its length apart")
+    expected = np.concatenate([part.reshape(-1) for layer in plain.weights for part in layer])
+    apart = float(np.linalg.norm(found - expected) / np.linalg.norm(expected - initial))
     if not apart < APART:
-        sys.exit("error: that is no rounding")
-
-
-def _told(pairs: list[tuple[float, float]], batch: int, watch: Watch) -> int:
-    ratio = contest.ratio(pairs)
-    ours, theirs = (stats.location(times).value for times in zip(*pairs, strict=True))
-    met = ratio.value <= TARGET
-    print(
-        f"mlp41m, {batch} examples, one core: gpumap {ours:.3f} s, NumPy {theirs:.3f} s, ratio "
-        f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], n={len(pairs)}, target {TARGET}: "
-        f"{'met' if met else 'MISSED'}"
-    )
-    print(around.meanwhile(watch.read()))
-    return int(not met)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise SystemExit(f"after a step the parameters are {apart:.1e} of its length apart")
