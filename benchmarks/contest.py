@@ -109,14 +109,6 @@ def in_turns(
     return found
 
 
-def both(first: Callable[[], T], second: Callable[[], T], number: int) -> tuple[T, T]:
-    """Do both, every other time in reverse, and return what they gave: the first one's first."""
-    if number % 2:
-        late = second()
-        return first(), late
-    return first(), second()
-
-
 def ratio(pairs: Iterable[tuple[float, float]]) -> Estimate:
     """Return the median of first over second with its 95 % interval, taken of the logarithms."""
     found = stats.location([math.log(first / second) for first, second in pairs])

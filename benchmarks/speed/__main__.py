@@ -22,12 +22,13 @@ import platform
 import shutil
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import around, children
 from benchmarks.contest import ROUNDS, Result, count, table
-from benchmarks.speed import growth, opencl, own
+from benchmarks.speed import growth, opencl, own, training
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
@@ -45,7 +46,8 @@ CONTESTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "chain": (own.chain, "pyopencl"),
     "names": (own.names, ""),
     "measuring": (own.measuring, "numpy:cpu0"),
-    "hyperfine": (own.hyperfine, ""),
+    "measurers": (own.measurers, ""),
+    "train": (training.train, "numpy:cpu0"),
     "start": (own.start, ""),
 }
 PARTS = (*CONTESTS, "growth")
@@ -152,6 +154,8 @@ def _missing() -> Iterator[str]:
         yield "CLBlast through pygpu is missing: no .venv-pygpu (make unit-pygpu makes it)."
     if shutil.which("hyperfine") is None:
         yield "hyperfine is missing: apt-get install hyperfine."
+    if find_spec("pyperf") is None:
+        yield "pyperf is missing: pip install -e '.[speed]'."
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def measure_chains(request: Request, asked: Chains) -> None:
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        chain.check_asked(bindings, params, asked.cases and params.cases)
+        chain.check_request(bindings, params, asked.cases and params.cases)
         given = named(bindings, asked.reference)
 
         def make(devices: Opened) -> chain.Chain:

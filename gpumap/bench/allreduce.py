@@ -24,7 +24,7 @@ from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
 from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.sizes import KEYS, Size, size_text
 from gpumap.distributed.algorithms import OPERATIONS, bus_factor
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import too_few
@@ -90,8 +90,9 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     # of each case a buffer, one that tensors are copied into, and a receive buffer
     taken = per_group * (3 if params.tensors > 1 else 2)
-    pools = (_pool(case) for group in groups for case in group.cases)
-    taken += max(pools, default=0)
+    of_cases = (case.params for group in groups for case in group.cases)
+    cold = [int(keys["bytes"]) for keys in of_cases if keys.get("buffers") == "cold"]
+    taken += max((pooled(nbytes) * nbytes for nbytes in cold), default=0)
     memory = {binding.device.id: taken for binding in ranks.local_bindings(bindings)}
     host = per_group * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
@@ -202,12 +203,6 @@ def _keys(size: Size, buffers: str) -> dict[str, Param]:
     return keys if size.name is None else {**keys, "size_name": size.name}
 
 
-def _pool(case: Case) -> int:
-    """Return the bytes of the pool that a case takes its buffers from."""
-    nbytes = int(case.params["bytes"])
-    return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
-
-
 def _algorithms(
     bindings: Sequence[Binding], ranks: Ranks, keys: Mapping[str, Param], params: Params
 ) -> Iterator[Case]:
@@ -239,7 +234,7 @@ def _title(case: Case) -> str:
     params = case.params
     wire = "" if params["wire"] == "float32" else f", {params['wire']} on the wire"
     tensors = f" in {params['tensors']} tensors" if "tensors" in params else ""
-    return f"{_operation(case)} {told(params)}, float32{tensors}{wire}, {params['comm']}"
+    return f"{_operation(case)} {size_text(params)}, float32{tensors}{wire}, {params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:

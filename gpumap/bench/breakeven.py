@@ -98,7 +98,7 @@ def _metrics(
 def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estimate | None:
     """Return where the models of copies and products cross; None where one is missing.
 
-    Among the sizes at which calls were looked at: what was seen tells as much, and no more.
+    Among the sizes at which calls were timed: beyond them nothing is known.
     """
     workload, name = search.workload, search.binding.name
     host, compute = _computing(search, "host"), _computing(search, "compute")
@@ -114,16 +114,16 @@ def _predicted(search: Search, timed: str, rows: Sequence[Measurement]) -> Estim
         away = compute.seconds(workload.operations(size)) + down.seconds(workload.result(size))
         return away + up.seconds(nbytes) if timed == "moved" else away
 
-    seen_at = [float(looked.nbytes) for looked in search.looked.values()]
+    seen_at = [float(each.nbytes) for each in search.timings.values()]
     miss = max(each.miss for each in (host, compute, down, up))
     return predicted(alone, there_and_back, min(seen_at), max(seen_at), miss)
 
 
 def _computing(search: Search, what: str) -> Curve | None:
     """Return what the host's call, or the product alone on the device, takes by operations."""
-    every = [search.looked[rows] for rows in sorted(search.looked)]
-    sizes = [int(search.workload.operations(looked.rows)) for looked in every]
-    return curve(sizes, [median(looked.times[what]) for looked in every])
+    every = [search.timings[rows] for rows in sorted(search.timings)]
+    sizes = [int(search.workload.operations(each.rows)) for each in every]
+    return curve(sizes, [median(each.times[what]) for each in every])
 
 
 def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | None:
@@ -157,20 +157,20 @@ def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate 
         return Estimate(math.inf, math.inf, math.inf, "1")
     if not search.left > 0.0:
         return None
-    looked = next(one for one in search.looked.values() if one.nbytes == won[-1])
-    problem = search.problem(looked.rows)
+    timings = next(one for one in search.timings.values() if one.nbytes == won[-1])
+    problem = search.problem(timings.rows)
     try:
-        setups = [_setup(search, looked, timed, problem) for _ in range(_SETUPS)]
+        setups = [_setup(search, timings, timed, problem) for _ in range(_SETUPS)]
     except (DeviceError, Unsupported):  # a second session cannot be had
         return None
-    gain = looked.gain(timed)
+    gain = timings.gain(timed)
     if gain <= 0.0:  # ratios and differences may have their medians on two sides
         return None
     calls = sorted(setup / gain for setup in setups)
     return Estimate(median(calls), calls[0], calls[-1], "1")
 
 
-def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> float:
+def _setup(search: Search, timings: Timings, timed: str, problem: Problem) -> float:
     """Return the seconds of a first call in a new session beyond those of any later one."""
     world = search.world
     start = world.clock.now()
@@ -181,7 +181,7 @@ def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> floa
     DeviceCall(placed, upload=timed == "moved").queue()
     spent = world.clock.now() - start
     session.close()
-    return max(spent - median(looked.times[timed]), 0.0)
+    return max(spent - median(timings.times[timed]), 0.0)
 
 
 # --- search: calls of one workload on one device and on the host, size by size
@@ -198,7 +198,7 @@ _FIRST = 0.1  # seconds that must be left for the first look, of which nothing i
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
 _REFINED = 2  # looks at most at a crossing that is interpolated: the second is close to it
-_UNTIMED = 3  # rounds of a look, beside its blocks
+_UNTIMED = 3  # iterations of a look, besides its blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Timings:
     """What calls of one size took: seconds, block by block."""
 
     rows: int
@@ -239,14 +239,14 @@ class _Wrong(Exception):
 
 
 class Search:
-    """The sizes of one workload on one device, looked at one by one."""
+    """The sizes of one workload on one device, timed one by one."""
 
     def __init__(self, world: World, binding: Binding, workload: Workload, end: float) -> None:
         self.world = world
         self.binding = binding
         self.workload = workload
         self._end = end
-        self.looked: dict[int, Looked] = {}
+        self.timings: dict[int, Timings] = {}
         self.shares: dict[int, Shares] = {}
         self.why = "largest"
         self.reason: Reason | None = None
@@ -278,21 +278,21 @@ class Search:
             if not self._time_for(rows):
                 self.why = "budget"
                 return
-            self._look(rows)
+            self._time_calls(rows)
 
     def _refine(self) -> None:
         """Look where the device begins to win, as far as it is interpolated."""
         for timed in TIMED:
             for _ in range(_REFINED):
                 size = seen(self.points(timed)).value
-                known = [looked.nbytes for looked in self.looked.values()]
+                known = [each.nbytes for each in self.timings.values()]
                 if not math.isfinite(size) or any(1 / CLOSE < size / n < CLOSE for n in known):
                     break
                 rows = round(self.workload.rows(size))
                 if not self._time_for(rows):
                     self.why = "budget"
                     return
-                self._look(rows)
+                self._time_calls(rows)
 
     def _take_apart(self, sizes: Sequence[int]) -> None:
         for nbytes in sizes:
@@ -321,7 +321,7 @@ class Search:
     def _played(self, call: DeviceCall | HostCall) -> Round:
         return played(call, self._session, int(self.workload.nbytes(call.problem.size)))
 
-    def _look(self, rows: int) -> None:
+    def _time_calls(self, rows: int) -> None:
         """Time the call of a size on the host and on the device, in turn."""
         calls = self._calls(self.problem(rows))
         rounds = {name: self._played(call) for name, call in calls.items()}
@@ -333,7 +333,7 @@ class Search:
         for work in rounds.values():
             self._right(work.check())
         nbytes = int(self.workload.nbytes(rows))
-        self.looked[rows] = Looked(rows, nbytes, times)
+        self.timings[rows] = Timings(rows, nbytes, times)
 
     def _calls(self, problem: Problem) -> dict[str, DeviceCall | HostCall]:
         placed = Placed(problem, self._session)
@@ -368,9 +368,9 @@ class Search:
     def _time_for(self, rows: int, calls: int = 0) -> bool:
         """Return whether a look at a size, or so many calls, will end in time, by the last look."""
         left = self.left
-        if not self.looked:
+        if not self.timings:
             return left > _FIRST
-        last = self.looked[max(self.looked)]
+        last = self.timings[max(self.timings)]
         grown = self.workload.operations(rows) / self.workload.operations(last.rows)
         each = {name: grown * median(times) for name, times in last.times.items()}
         if calls:
@@ -382,6 +382,6 @@ class Search:
         self.why, self.reason = reason.code, reason
 
     def points(self, timed: str) -> list[Point]:
-        """Return how the device stands against the host at each size, smallest first."""
+        """Return how many times as fast as the host the device is at each size, smallest first."""
         confidence = self.world.settings.confidence
-        return [self.looked[rows].point(timed, confidence) for rows in sorted(self.looked)]
+        return [self.timings[rows].point(timed, confidence) for rows in sorted(self.timings)]

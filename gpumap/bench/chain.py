@@ -78,7 +78,7 @@ _BESIDE = {
     "cold": ("fused", "separate", "host"),
 }
 _MATTERS = (("separate", "fused"), ("host",), ("many",), ("solo",))
-_PILOT = 10_000  # rows, or as many as are asked for
+_PILOT = 10_000  # rows, or as many as are requested
 _WIDE = 8  # bytes of a float64
 
 
@@ -244,8 +244,8 @@ class ChainFigures:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
 
 
-def check_asked(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
-    """Refuse what a map cannot be asked for.
+def check_request(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
+    """Refuse what cannot be measured on a map.
 
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.

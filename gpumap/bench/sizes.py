@@ -34,7 +34,7 @@ _SHOWN = 40  # characters of what is wrong
 def check_names(
     spec: BenchmarkSpec, bindings: Sequence[Binding], asked: Sequence[str] | None
 ) -> None:
-    """Refuse a case that was asked for and needs more names than the map has.
+    """Refuse a requested case that needs more names than the map has.
 
     Raises:
         QuestionError: one does; a case that was not requested is skipped instead.
@@ -91,7 +91,7 @@ class Size:
     name: str | None = None
 
 
-def told(params: Mapping[str, Param]) -> str:
+def size_text(params: Mapping[str, Param]) -> str:
     """Return the bytes of a row, with the user's word for them: ``small = 400 bytes``."""
     word = f"{params['size_name']} = " if "size_name" in params else ""
     return f"{word}{params['bytes']} {'byte' if params['bytes'] == 1 else 'bytes'}"

@@ -25,7 +25,7 @@ from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, told
+from gpumap.bench.sizes import KEYS, Size, size_text
 from gpumap.bench.transfer_headline import headline
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.verify import one_of_each, played
@@ -412,7 +412,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),
-    title=lambda case: f"transfer {told(case.params)}",
+    title=lambda case: f"transfer {size_text(case.params)}",
     remarks=_remarks,
     side_by_side=True,
     charts=("speedup",),

@@ -139,8 +139,8 @@ class Probes:
         if points := search.points("moved"):
             self.figures["break_even"] = seen(points)
         for key, rows in ROWS.items():
-            if rows in search.looked:
-                times = search.looked[rows].times
+            if rows in search.timings:
+                times = search.timings[rows].times
                 text = f"x.w + b, {rows} x 10 by 10 x 5"
                 device, host = (_interval(times[side]) for side in ("moved", "host"))
                 parts = search.shares.get(rows * _BYTES)

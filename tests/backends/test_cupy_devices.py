@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from tables import table
 
-from gpumap.backends import foreign
+from gpumap.backends import third_party
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import inventory
 from gpumap.backends.cupy.launch import peak
@@ -88,8 +88,8 @@ def ask(monkeypatch):
 
         module = SimpleNamespace(__version__="14", cuda=SimpleNamespace(runtime=runtime))
         monkeypatch.setitem(sys.modules, "cupy", module)
-        monkeypatch.setattr(foreign, "gpus", gpus)
-        monkeypatch.setattr(foreign, "driver", lambda: driver)
+        monkeypatch.setattr(third_party, "gpus", gpus)
+        monkeypatch.setattr(third_party, "driver", lambda: driver)
         probe = inventory(Host(env, replace(read(), pci=())))
         assert typed(json.loads(json.dumps(plain(probe))), Probe) == probe
         return probe
@@ -166,15 +166,6 @@ def test_an_instance_without_its_uuid_is_known_where_it_can_be_no_other(ask, par
     """The runtime gives it its GPU's; of two, what is free is not the GPU's memory."""
     (device,) = ask(_Runtime(*PART), nvml=(replace(CUT, instances=parts),)).devices
     assert (device.uuid, device.memory_free, device.facts["mig"]) == (uuid, free, True)
-
-
-def test_without_nvml_an_instance_is_known_by_its_name(ask):
-    """CUDA puts MIG into it; the driver's UUID is then the instance's."""
-    driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", TWOS),))
-    probe = ask(_Runtime(*PART), nvml=NvmlUnavailable("x"), driver=driver)
-    assert probe.devices[0].uuid == f"MIG-{TWOS}"
-    assert probe.devices[0].hardware == {f"mig:MIG-{TWOS}"}
-    assert probe.notes == ("MIG: cuda0 is an instance of 0000:9e:00.0",)
 
 
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):

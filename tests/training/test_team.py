@@ -10,7 +10,15 @@ from sessions import REAL, got, opened, places, sent, skipped
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.transports import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
-from gpumap.training.workers import Elastic, LocalGroup, Mean, Optimizer, Push, RuleSpec, Worker
+from gpumap.training.worker_groups import (
+    Elastic,
+    LocalGroup,
+    Mean,
+    Optimizer,
+    Push,
+    RuleSpec,
+    Worker,
+)
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5
@@ -152,11 +160,6 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
         assert bool(routes) == (number > 0)  # its own device needs no copy
     assert [each.tolist() for each in held(crew)] == [each.tolist() for each in values]
     assert got(crew.center).tolist() == center.tolist()
-    rng = np.random.default_rng(1)
-    values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
-    crew = team(four[:3])
-    for worker, each in zip(crew.workers, values, strict=True):
-        worker.model.put(each)
     for push in (Push(0, 1, 0.5), Push(1, 2, 0.25), Push(2, 1, 0.5), Push(0, 1, 0.125)):
         assert crew.exchange(push, [1 / 3] * 3)
         a, b = values[push.sender], values[push.receiver]
