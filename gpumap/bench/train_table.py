@@ -96,7 +96,8 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     elif networks[networks.index(faster[0]) :] == faster:
         yield f"a second device breaks even at {faster[0]}: {estimate(gains[faster[0]])} times"
     else:
-        yield f"a second device breaks even for {', '.join(faster)}, and not for all that are larger"
+        these = ", ".join(faster)
+        yield f"a second device breaks even for {these}, and not for all that are larger"
 
 
 def rule(case: Case) -> str:

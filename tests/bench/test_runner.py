@@ -121,10 +121,10 @@ class _Noisy(_Ordered):
 
 
 @pytest.mark.parametrize(("kind", "precision", "n", "why"), [
-    (Dot, 0.02, 50, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
+    (Dot, 0.02, 20, "precision"), (_Noisy, 0.02, 50, "precision"), (_Noisy, 0.001, 200, "blocks"),
     (Dot, NEVER, 200, "blocks"),
 ])  # fmt: skip
-def test_it_looks_after_a_quarter_and_a_half(kind, precision, n, why):
+def test_it_looks_after_a_tenth_a_quarter_and_a_half(kind, precision, n, why):
     settings = replace(SETTINGS, precision=precision, blocks=200)
     (row,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=kind, settings=settings)
     assert (n, why) == (row.stop.n, row.stop.why)
