@@ -153,7 +153,7 @@ def _as_rank(
     record: Recording, program: Program, timeout: float
 ) -> Iterator[Callable[[ContextMap], ContextMap]]:
     """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.app.own_rank import rank_entry, rank_of
+    from gpumap.app.program import rank_entry, rank_of
 
     launch, doubts = rank_of(program)
     record.draft.remarks += doubts

@@ -19,8 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.benchmark import Opened
-from gpumap.app.own_rank import OURS, TURN, entry_index, local_rank, refused, several, unbound
-from gpumap.app.program import leave_signals
+from gpumap.app.program import (
+    OURS,
+    TURN,
+    entry_index,
+    leave_signals,
+    local_rank,
+    refused,
+    several,
+    unbound,
+)
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.ranks import Heartbeat, RankInfo, Watch, state, stopped_siblings
 from gpumap.distributed.transports import load
