@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import around, children
 from benchmarks.contest import table
-from gpumap.backends.numpy.session import NumpySession
+from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.estimates import Figures, located
 from gpumap.bench.stopping import EARLY_LOOKS, Standing, done, unstable

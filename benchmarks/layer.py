@@ -20,7 +20,7 @@ from statistics import median
 
 from benchmarks import contest
 from gpumap import stats
-from gpumap.opencl_layer import NoLayer, environment
+from gpumap.opencl_layer.layer import NoLayer, environment
 
 PLAIN, TIMES = 200, 3000
 ROUNDS = 21

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.contest import looped
+from gpumap.backends.cupy import Nccl
 from gpumap.backends.cupy.launch import MATH_MODE
-from gpumap.backends.cupy.nccl import Nccl
 from gpumap.dtypes import numpy_dtype, storage
-from gpumap.kernels.table import GROUP, KERNELS
+from gpumap.kernels.definitions import GROUP, KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import around, children
 from benchmarks.contest import ROUNDS, Result, count, table
 from benchmarks.speed import growth, opencl, own
-from benchmarks.speed.peers import DEBIAN
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
@@ -149,7 +148,7 @@ def _machine() -> str:
 
 def _missing() -> Iterator[str]:
     """Yield what is not measured here, and why."""
-    if not DEBIAN.exists():
+    if not opencl.DEBIAN.exists():
         yield "CLBlast through pygpu is missing: no .venv-pygpu (make unit-pygpu makes it)."
     if shutil.which("hyperfine") is None:
         yield "hyperfine is missing: apt-get install hyperfine."

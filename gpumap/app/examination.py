@@ -134,8 +134,8 @@ class _Examination:
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
+        from gpumap.doctor.evidence import UnreadProgram, read
         from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import UnreadProgram, read
 
         source = self._draft.source
         given = source if source and source.origin != "default" else None
@@ -280,7 +280,7 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     from gpumap.doctor.facts import FRAMEWORKS
     from gpumap.doctor.gather import denied
     from gpumap.doctor.gather import query_nvidia as ask_driver
-    from gpumap.machine.tree import Tree
+    from gpumap.machine.topology import Tree
 
     process_control.keep_orphans()  # what a library leaves behind ends with this process
     active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
@@ -341,7 +341,7 @@ def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
     import platform
 
     from gpumap.doctor.interpreter import facts
-    from gpumap.machine.tree import Tree
+    from gpumap.machine.topology import Tree
     from gpumap.version import __version__
 
     topology = inventory.host.topology

@@ -23,7 +23,7 @@ from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order, Sink
 from gpumap.launch.supervisor import Run
 from gpumap.machine.process_control import memory_taken_of
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree
 from gpumap.model import Probe
 from gpumap.resolve import Inventory
 from gpumap.text import width

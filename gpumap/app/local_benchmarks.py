@@ -220,7 +220,7 @@ def _transfer_params(asked: Copies, seed: int) -> TransferParams:
         fix = "omit --no-model, or ask for copies too"
         raise QuestionError("break-evens need the model's size sweep", fix)
     params = Params(() if sweep else transfers(asked.sizes), wanted, seed)
-    return params if asked.model else replace(params, ladder=())
+    return params if asked.model else replace(params, sweep=())
 
 
 # --- the self-test

@@ -22,8 +22,8 @@ from gpumap.app.benchmark import Opened
 from gpumap.app.own_rank import OURS, TURN, entry_index, local_rank, refused, several, unbound
 from gpumap.app.program import leave_signals
 from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.distributed.mpi import load
 from gpumap.distributed.ranks import Heartbeat, RankInfo, Watch, state, stopped_siblings
+from gpumap.distributed.transports import load
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.launch.process import reap

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from gpumap.app.program import Program
-    from gpumap.bench.base import Seen, Settings
+    from gpumap.bench.base import Settings, Snapshot
     from gpumap.errors import Diagnostic
     from gpumap.launch.watching import Watch
     from gpumap.model import Binding, Group, Measurement, Plan, Report, Utilisation
@@ -305,27 +305,27 @@ class Progress:
         self.doing = f"measuring {what}, group {self._done + 1} of {len(self._groups)}"
         return f"{what}: verifying and warming up"
 
-    def block(self, seen: Seen) -> None:
+    def block(self, snapshot: Snapshot) -> None:
         """Move the bar within a group, and tell how well it is known."""
         if self._watch is not None:
             self._watch.glance()
         if self._bar is not None:
-            words = f"{_described(seen.group)}{self._standing(seen)}"
-            self._bar.update(self._task, completed=self._done + seen.done, description=words)
+            words = f"{_described(snapshot.group)}{self._standing(snapshot)}"
+            self._bar.update(self._task, completed=self._done + snapshot.done, description=words)
 
-    def _standing(self, seen: Seen) -> str:
+    def _standing(self, snapshot: Snapshot) -> str:
         """Return how many blocks there are, how wide their intervals, how busy the devices."""
         room = self._bar.console.width
         if room < _NARROW:
             return ""
-        parts = [f"{seen.blocks} block{'s' * (seen.blocks > 1)}"]
-        if seen.width is None:
-            parts.append(f"interval at {seen.look:.0%} of the time")
+        parts = [f"{snapshot.blocks} block{'s' * (snapshot.blocks > 1)}"]
+        if snapshot.width is None:
+            parts.append(f"interval at {snapshot.look:.0%} of the time")
         else:
-            wide = f"±{seen.width:.1%}" if seen.width < _WIDE else "wide"
+            wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
             parts.append(f"{wide} of ±{100 * self._settings.precision:g}%")
         if room >= _ROOMY:
-            parts += (f"{name} {share:.0%} busy" for name, share in busy(seen).items())
+            parts += (f"{name} {share:.0%} busy" for name, share in busy(snapshot).items())
         return f": {', '.join(parts)}"
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
@@ -337,16 +337,16 @@ class Progress:
             self._bar.update(self._task, completed=self._done, description=words)
 
 
-def busy(seen: Seen) -> dict[str, float]:
+def busy(snapshot: Snapshot) -> dict[str, float]:
     """Return which share of the last sample of most devices each of them worked."""
-    most = max(seen.taken.values(), key=lambda taken: len(taken.parts), default=None)
-    if most is None or not 1 < len(most.parts) <= _NAMED:
+    most = max(snapshot.taken.values(), key=lambda taken: len(taken.intervals), default=None)
+    if most is None or not 1 < len(most.intervals) <= _NAMED:
         return {}
-    first = min(part.start for part in most.parts.values())
-    spent = max(part.stop for part in most.parts.values()) - first
+    first = min(part.start for part in most.intervals.values())
+    spent = max(part.stop for part in most.intervals.values()) - first
     if not spent > 0.0:
         return {}
-    return {name: (part.stop - part.start) / spent for name, part in most.parts.items()}
+    return {name: (part.stop - part.start) / spent for name, part in most.intervals.items()}
 
 
 def _bar(program: Program) -> Any:

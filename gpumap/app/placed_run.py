@@ -22,8 +22,7 @@ from gpumap.launch import launch_config, placement
 from gpumap.launch.placement import TOKEN
 from gpumap.launch.process import Order
 from gpumap.machine.process_control import with_memory
-from gpumap.machine.topology import read
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, read
 from gpumap.model import replace
 from gpumap.parse import parse_map
 from gpumap.resolve import resolve

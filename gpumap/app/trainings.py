@@ -138,7 +138,7 @@ class TrainingBenchmark(WorkersBenchmark):
         """Return the devices of this process as workers."""
         library = None
         if nccl:
-            from gpumap.backends.cupy.nccl import Nccl
+            from gpumap.backends.cupy import Nccl
 
             library = Nccl
         if devices is None:

@@ -34,10 +34,9 @@ from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, p
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.process_control import with_memory
-from gpumap.machine.topology import read
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, read
 from gpumap.model import FEWEST, Problem, Scaled, Verdict
-from gpumap.opencl_layer.inside import Inside
+from gpumap.opencl_layer import Inside
 from gpumap.resolve import default_map, resolve
 from gpumap.text import label
 

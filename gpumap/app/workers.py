@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.app.mpi_job import MpiJob
     from gpumap.app.recording import Draft, Recording
+    from gpumap.bench.allreduce import Ranks
     from gpumap.bench.base import Benchmark, Settings
-    from gpumap.bench.exchanges import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory
@@ -253,7 +253,7 @@ class ExchangeBenchmark(WorkersBenchmark):
         sessions = [devices.sessions[b.name] for b in bindings] if devices else []
         if not nccl:
             return LocalRanks(sessions)
-        from gpumap.backends.cupy.nccl import Nccl
+        from gpumap.backends.cupy import Nccl
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 

@@ -1,12 +1,11 @@
-"""What the exceptions of other people's libraries mean: one table, and what reads it.
+"""What the exceptions of other people's libraries mean, by the tables of foreign.toml.
 
 No library is imported for it. An exception is known by the full names of its class and of those
 that it derives from, most specific first, and then by the status or the words that it carries.
 Whatever is not in the table is no device's doing, and passes as it is.
 
-The numbers have the names of their library, so that a test can compare both. They are from cl.h of
-OpenCL 3.0, driver_types.h of CUDA 13 and nvml.h. A number without a line is a failing device; the
-test knows the names of those too, so that a new status of a library is noticed.
+Why there is no CUDA device, a library tells by a status and no more: the driver's own version, NVML
+and CUDA_VISIBLE_DEVICES say which of several causes it was.
 """
 
 from __future__ import annotations
@@ -14,21 +13,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from gpumap.errors import (
-    AbsentError,
-    DeviceError,
-    DeviceLost,
-    GpumapError,
-    OutOfMemory,
-    Unsupported,
+from gpumap import errors
+from gpumap.extras import install, pip
+from gpumap.files import shipped
+from gpumap.machine.cuda import (
+    MISMATCH,
+    NO_DRIVER,
+    VARIABLE,
+    Known,
+    Why,
+    driver,
+    explain,
+    version_text,
 )
-from gpumap.extras import install
+from gpumap.machine.nvml import NvmlUnavailable, gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpumap.machine.cuda import CudaDriver
+    from gpumap.machine.nvml import NvmlGpu
     from gpumap.model import Device
 
 
@@ -36,37 +43,23 @@ if TYPE_CHECKING:
 class Outcome:
     """An error of ours, and its fix."""
 
-    error: type[GpumapError]
+    error: type[errors.GpumapError]
     hint: str
-
-    def of(self, _: BaseException) -> Outcome:
-        """Return itself: the class alone says everything."""
-        return self
-
-
-FAILED = Outcome(DeviceError, "`gpumap devices` shows the driver and its memory")
-DRIVER = Outcome(DeviceError, "install, update or reload the driver, as the message says")
-FILES = Outcome(DeviceError, "compiled kernels are kept in files: check HOME and the disk")
-LOST = Outcome(DeviceLost, "look at the system log (dmesg); `gpumap check` tells when it is back")
-GONE = Outcome(AbsentError, "`gpumap devices` looks again")
-FULL = Outcome(OutOfMemory, "choose a smaller size, or free the device's memory")
-HOST_FULL = Outcome(OutOfMemory, "choose a smaller size, or free this machine's memory")
-UNABLE = Outcome(Unsupported, "`gpumap devices` shows what this device can do")
-LIBRARY = Outcome(Unsupported, f"install what it names; CUDA's own: {install('cuda13')}")
-BLAS = Outcome(Unsupported, "install libclblast-dev (OpenCL) or CUDA's unversioned libcublas.so")
 
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """Exceptions with a number; one that the library has no name for is a failing device."""
+    """Exceptions with a number; one that the library has no name for has the last outcome."""
 
     attribute: str
     names: Mapping[Outcome, Mapping[int, str]]
+    otherwise: Outcome
 
     def of(self, error: BaseException) -> Outcome:
         """Return what the number of `error` stands for."""
         status = getattr(error, self.attribute, None)
-        return next((outcome for outcome, names in self.names.items() if status in names), FAILED)
+        found = (outcome for outcome, names in self.names.items() if status in names)
+        return next(found, self.otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ class Words:
     """Exceptions that say it in words: the first that are found decide."""
 
     groups: Mapping[Outcome, tuple[str, ...]]
-    otherwise: Outcome | None = FAILED
+    otherwise: Outcome | None
 
     @property
     def signs(self) -> Iterator[tuple[str, Outcome]]:
@@ -87,126 +80,29 @@ class Words:
         return next((outcome for sign, outcome in self.signs if sign in said), self.otherwise)
 
 
-# fmt: off
-OPENCL = Statuses("code", {
-    LOST: {-2: "DEVICE_NOT_AVAILABLE",
-           -36: "INVALID_COMMAND_QUEUE"},  # the driver dropped it
-    GONE: {-1: "DEVICE_NOT_FOUND", -1001: "PLATFORM_NOT_FOUND_KHR"},
-    FULL: {-4: "MEM_OBJECT_ALLOCATION_FAILURE", -5: "OUT_OF_RESOURCES",
-           -61: "INVALID_BUFFER_SIZE"},
-    HOST_FULL: {-6: "OUT_OF_HOST_MEMORY"},
-    UNABLE: {-3: "COMPILER_NOT_AVAILABLE", -10: "IMAGE_FORMAT_NOT_SUPPORTED",
-             -16: "LINKER_NOT_AVAILABLE"},
-})
+def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Words]:
+    """Return each meaning of the file by its name."""
+    simple = {
+        name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))
+        for name, (error, hint) in raw["outcomes"].items()
+    }
+    found: dict[str, Outcome | Statuses | Words] = {**simple}
+    for name, kind in raw["numbers"].items():
+        groups = kind["names"].items()
+        names = {simple[key]: {int(n): text for n, text in each.items()} for key, each in groups}
+        found[name] = Statuses(kind["attribute"], names, simple["FAILED"])
+    for name, groups in raw["words"].items():
+        signs = {simple[key]: tuple(each) for key, each in groups.items()}
+        found[name] = Words(signs, None if name == "RANGE" else simple["FAILED"])
+    return found
 
-# Without "cudaError". Of those that lose a device CUDA says that every later call in this process
-# fails too; 46, 100, 101 and 999 are also what a device answers that fell off the bus.
-CUDA = Statuses("status", {
-    LOST: {
-        4: "CudartUnloading", 46: "DevicesUnavailable", 53: "PriorLaunchFailure", 100: "NoDevice",
-        101: "InvalidDevice", 214: "ECCUncorrectable", 220: "NvlinkUncorrectable",
-        226: "Contained", 700: "IllegalAddress", 702: "LaunchTimeout", 709: "ContextIsDestroyed",
-        710: "Assert", 714: "HardwareStackError", 715: "IllegalInstruction",
-        716: "MisalignedAddress", 717: "InvalidAddressSpace", 718: "InvalidPc",
-        719: "LaunchFailure", 721: "TensorMemoryLeak", 810: "MpsClientTerminated",
-        911: "ExternalDevice", 999: "Unknown",
-    },
-    FULL: {2: "MemoryAllocation", 32: "MemoryValueTooLarge"},
-    DRIVER: {
-        3: "InitializationError", 10: "VersionTranslation", 34: "StubLibrary",
-        35: "InsufficientDriver", 36: "CallRequiresNewerDriver", 49: "IncompatibleDriverContext",
-        127: "StartupFailure", 222: "UnsupportedPtxVersion", 802: "SystemNotReady",
-        803: "SystemDriverMismatch", 804: "CompatNotSupportedOnDevice",
-    },
-    UNABLE: {
-        31: "NotYetImplemented", 209: "NoKernelImageForDevice", 215: "UnsupportedLimit",
-        217: "PeerAccessUnsupported", 221: "JitCompilerNotFound", 223: "JitCompilationDisabled",
-        224: "UnsupportedExecAffinity", 225: "UnsupportedDevSideSync", 801: "NotSupported",
-        811: "CdpNotSupported", 812: "CdpVersionMismatch",
-    },
-})
 
-NVML = Statuses("value", {
-    LOST: {15: "GPU_IS_LOST", 16: "RESET_REQUIRED", 28: "GPU_NOT_FOUND"},
-    HOST_FULL: {20: "MEMORY"},
-    DRIVER: {9: "DRIVER_NOT_LOADED", 12: "LIBRARY_NOT_FOUND", 13: "FUNCTION_NOT_FOUND",
-             18: "LIB_RM_VERSION_MISMATCH", 25: "ARGUMENT_VERSION_MISMATCH"},
-    UNABLE: {3: "NOT_SUPPORTED", 22: "VGPU_ECC_NOT_SUPPORTED", 24: "FREQ_NOT_SUPPORTED",
-             26: "DEPRECATED", 30: "RESET_TYPE_NOT_SUPPORTED"},
-})
-# fmt: on
-
-# cuBLAS, cuFFT, cuRAND, NCCL, NVRTC and the like number alike things differently, and name them
-# alike: CUBLAS_STATUS_ALLOC_FAILED, NVRTC_ERROR_OUT_OF_MEMORY.
-TOOLKIT = Words({
-    FULL: ("ALLOC", "OUT_OF_MEMORY", "INSUFFICIENT_RESOURCES"),
-    DRIVER: ("INSUFFICIENT_DRIVER",),
-    UNABLE: ("NOT_SUPPORTED", "NOT_IMPLEMENTED", "ARCH_MISMATCH"),
-})  # fmt: skip
-
-# Its codes do not come with every message. OpenCL's statuses it has in words of its own; the CUDA
-# driver's come by name. "memory" alone is not enough: an illegal access says it too.
-LIBGPUARRAY = Words({
-    LOST: (
-        "Device not available", "Invalid command queue", "CUDA_ERROR_ASSERT",
-        "CUDA_ERROR_CONTAINED", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-        "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_ECC_UNCORRECTABLE",
-        "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_",
-        "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_LAUNCH_FAILED",
-        "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_MISALIGNED_ADDRESS",
-        "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_UNKNOWN", "No devices are available",
-    ),
-    FULL: (
-        "CUDA_ERROR_OUT_OF_MEMORY", "Out of memory", "Out of resources",
-        "Memory object allocation failure", "Invalid buffer size",
-        "GPU resource allocation failed", "array size greater than addressable space",
-    ),
-    HOST_FULL: ("Out of host memory",),
-    BLAS: ("Missing Blas library", "Blas operation not supported by device or missing library"),
-    LIBRARY: ("Error loading library", "Could not load"),
-    UNABLE: (
-        "CUDA_ERROR_NOT_SUPPORTED", "not supported", "not support operation", "Unsupported",
-        "Collectives unavailable",
-    ),
-})  # fmt: skip
-# Raised by libgpuarray for a device that is out of the range of its counts; any other is ours.
-_RANGE = Words({GONE: ("ID out of range",)}, otherwise=None)
-
+# Read before there is an error: in that moment there may be no memory, or no descriptor.
+_RAW: Mapping[str, Any] = shipped("gpumap.backends", "foreign.toml", dict)
+MEANINGS = _meanings(_RAW)
+NO_BLAS: str = _RAW["outcomes"]["BLAS"][1]
 # Full name of a class -> what it means; None where it is a caller's mistake.
-TABLE: Mapping[str, Outcome | Statuses | Words | None] = {
-    "pyopencl._cl.Error": OPENCL,
-    "pyopencl.array.ArrayHasOffsetError": None,
-    "pyopencl.compyte.dtypes.TypeNameNotKnown": None,
-    "cupy_backends.cuda.api.runtime.CUDARuntimeError": CUDA,
-    "cupy_backends.cuda.api.driver.CUDADriverError": CUDA,  # numbered as the runtime's
-    "cupy_backends.cuda.libs.cublas.CUBLASError": TOOLKIT,
-    "cupy_backends.cuda.libs.curand.CURANDError": TOOLKIT,
-    "cupy_backends.cuda.libs.cusolver.CUSOLVERError": TOOLKIT,
-    "cupy_backends.cuda.libs.cusparse.CuSparseError": TOOLKIT,
-    "cupy_backends.cuda.libs.cutensor.CuTensorError": TOOLKIT,
-    "cupy_backends.cuda.libs.nccl.NcclError": TOOLKIT,
-    "cupy_backends.cuda.libs.nvrtc.NVRTCError": TOOLKIT,
-    "cupy.cuda.cufft.CuFFTError": TOOLKIT,
-    "cupy.cuda.memory.OutOfMemoryError": FULL,
-    "cupy.cuda.compiler.CompileException": FAILED,
-    "cupy.cuda.compiler.HIPCCException": FAILED,
-    "cupy.cuda.compiler.JitifyException": FAILED,
-    "cupy.cuda.compiler.NVCCException": FAILED,
-    "cupy._core.syncdetect.DeviceSynchronized": None,
-    "cupyx.jit._compile._JitCompileError": None,
-    "cuda.pathfinder._dynamic_libs.load_dl_common.DynamicLibNotFoundError": LIBRARY,
-    "pynvml.NVMLError": NVML,
-    "pygpu.gpuarray.GpuArrayException": LIBGPUARRAY,
-    "pygpu.gpuarray.UnsupportedException": UNABLE,
-    # Python's own, as the libraries use them
-    "builtins.MemoryError": HOST_FULL,
-    "builtins.ImportError": LIBRARY,  # CuPy, where a part of CUDA is missing
-    "builtins.NotImplementedError": UNABLE,
-    "builtins.OSError": FILES,
-    "builtins.RuntimeError": FAILED,
-    "builtins.RecursionError": None,
-    "builtins.ValueError": _RANGE,
-}
+TABLE = {name: MEANINGS.get(meaning) for name, meaning in _RAW["classes"].items()}
 
 
 def outcome(error: BaseException) -> Outcome | None:
@@ -215,7 +111,7 @@ def outcome(error: BaseException) -> Outcome | None:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in TABLE:
             meaning = TABLE[name]
-            return None if meaning is None else meaning.of(error)
+            return meaning.of(error) if isinstance(meaning, Statuses | Words) else meaning
     return None
 
 
@@ -241,3 +137,117 @@ def foreign(device: Device) -> Iterator[None]:
             raise
         message = f"{device.ref} ({device.name}): {words(error)}"
         raise meaning.error(message, meaning.hint) from error
+
+
+NO_DEVICE = 100
+TOO_OLD = 35
+
+
+_REASONS = {int(n): Why(**texts) for n, texts in _RAW["reasons"].items()} | {803: MISMATCH}
+_UNVERSIONED = {file: Why(**texts) for file, texts in _RAW["unversioned"].items()}
+
+
+@dataclass
+class Cuda:
+    """What surrounds a library that asks for CUDA devices: its environment, and NVML."""
+
+    env: Mapping[str, str]
+
+    @cached_property
+    def _answer(self) -> tuple[tuple[NvmlGpu, ...] | None, str | None]:
+        try:
+            return gpus(), None
+        except NvmlUnavailable as error:
+            return None, None if error.status is None else error.reason
+
+    @property
+    def gpus(self) -> tuple[NvmlGpu, ...]:
+        """Return what NVML knows; nothing where it does not answer."""
+        return self._answer[0] or ()
+
+    @cached_property
+    def driver(self) -> CudaDriver | None:
+        """Return what the driver itself answers; None where there is none."""
+        return driver()
+
+    def uuid(self, ordinal: int, pci: str) -> str | None:
+        """Return a device's own UUID; CUDA's runtime gives a MIG instance its GPU's."""
+        devices = self.driver.devices if self.driver else ()
+        same = ordinal < len(devices) and devices[ordinal].pci == pci
+        return devices[ordinal].uuid if same else None
+
+    def hidden(self, shown: int) -> Why | None:
+        """Return what CUDA_VISIBLE_DEVICES hides, if CUDA shows so many devices."""
+        return explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
+
+    def refused(self, words: str) -> Why:
+        """Return why a library that loads CUDA's parts itself has no device.
+
+        Args:
+            words: what it says; empty where it counted none.
+        """
+        driver = self.driver
+        if driver is None:
+            return NO_DRIVER
+        if driver.status or not driver.devices:
+            return self.none(driver.status, driver.version, words)
+        for file, why in _UNVERSIONED.items():
+            if f'"{file}"' in words:
+                return why
+        return Why(words or "it finds no device", "see what `nvidia-smi -L` lists")
+
+    def none(self, status: int, version: int, words: str = "") -> Why:
+        """Return why CUDA shows no device.
+
+        Args:
+            status: what CUDA answered; 0 and no device is as good as its status 100.
+            version: the CUDA version of the driver; 0: there is none.
+            words: what the library says of a status that is in no table.
+        """
+        if version == 0:
+            return NO_DRIVER
+        if status in (0, NO_DEVICE):
+            return self._no_device()
+        said = words or "it gives no reason"
+        driver = f"the NVIDIA driver ({version_text(version)}) fails with status {status}"
+        return _REASONS.get(status, Why(f"{driver}: {said}", "see whether `nvidia-smi` works"))
+
+    def _no_device(self) -> Why:
+        if (why := self.hidden(0)) is not None:
+            return why
+        nvml = f" (NVML: {self._answer[1]})" if self._answer[1] else ""
+        return Why(
+            f"the NVIDIA driver is there, but it shows no device{nvml}",
+            "see what `nvidia-smi -L` lists; start a container with --gpus all",
+        )
+
+
+def too_old(version: int, wanted: int) -> Why | None:
+    """Return that a driver is for an older CUDA than a library wants; None if it is not.
+
+    One driver runs what is built for any minor version of its CUDA. Only one CuPy can be
+    installed, and each is built for one CUDA.
+    """
+    major, needed = version // 1000, wanted // 1000
+    if major >= needed:
+        return None
+    reason = f"the NVIDIA driver is too old: it is for {version_text(version)}, this CuPy for CUDA "
+    update = f"install a driver for CUDA {needed}"
+    if needed in _DRIVERS:
+        update += f" ({_DRIVERS[needed]} or newer)"
+    if major in _DRIVERS:
+        others = pip("uninstall", f"cupy-cuda{needed}x")
+        update = f"{others} && {install(f'cuda{major}')}; or {update}"
+    return Why(f"{reason}{needed}", update, "old-driver")
+
+
+_DRIVERS = {12: 525, 13: 580}  # CUDA -> its first driver on Linux; each has an extra of its name
+
+
+def _known(devices: tuple[NvmlGpu, ...] | None) -> Known:
+    """Return what can be named; a device that does not answer could have any UUID."""
+    if devices is None:
+        return Known()
+    named = [gpu.uuid for gpu in devices]
+    named += [part.uuid for gpu in devices for part in gpu.instances]
+    return Known(len(devices), None if None in named else frozenset(filter(None, named)))

@@ -20,10 +20,9 @@ from gpumap.backends.base import (
     kernel_named,
     require,
 )
-from gpumap.backends.cuda_reasons import Cuda
-from gpumap.backends.foreign import BLAS, foreign, words
+from gpumap.backends.foreign import NO_BLAS, Cuda, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class PygpuBackend(ProbedBackend):
             probe = Probe(self.name, usable=True, version=version, fix=fix)
             return replace(probe, devices=tuple(found), notes=tuple(notes))
         if opencl or fix is None:  # it counts devices, but cannot multiply on them
-            fix = BLAS.hint
+            fix = NO_BLAS
         return Probe(self.name, usable=False, version=version, reason="; ".join(notes), fix=fix)
 
     def open(self, device: Device, clock: Clock) -> PygpuSession:  # noqa: ARG002 - the contract's

@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.bench.base import Round
-    from gpumap.bench.exchanges import Ranks
+    from gpumap.bench.exchanges import LocalRanks
+    from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.model import Headline, Measurement, Param, Report, Samples
+
+    Ranks = LocalRanks | MpiRanks  # the devices of a process, or processes
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring", "alltoall", "tree")
@@ -77,7 +80,12 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
         both = *_sized(bindings, ranks, size, params), *_cold(bindings, ranks, size, params)
         groups.append(Group(both, f"{size.nbytes}B", shortest=COMPARABLE))
     if params.sweep:
-        cases = tuple(_sweep(bindings, ranks, params))
+        every = (
+            case
+            for nbytes in params.sweep
+            for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": "ladder"}, params)
+        )
+        cases = tuple(case for case in every if case.skip is None)
         groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
     largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
@@ -199,12 +207,6 @@ def _pool(case: Case) -> int:
     """Return the bytes of the pool that a case takes its buffers from."""
     nbytes = int(case.params["bytes"])
     return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
-
-
-def _sweep(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Iterator[Case]:
-    for nbytes in params.sweep:
-        keys: dict[str, Param] = {"bytes": nbytes, "pattern": "ladder"}
-        yield from (c for c in _algorithms(bindings, ranks, keys, params) if c.skip is None)
 
 
 def _algorithms(

@@ -24,8 +24,8 @@ COMPARABLE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one device did in one round: host times, and the CPU time of its own thread."""
+class DeviceInterval:
+    """When one device worked in an iteration, by the host's clock, and its thread's CPU time."""
 
     start: float
     stop: float
@@ -33,61 +33,58 @@ class Part:
 
 
 @dataclass(slots=True)
-class Spans:
-    """Marks that a round queues around the work of each device, by the device's name."""
+class Events:
+    """Events that an iteration queues around the work of each device, by the device's name."""
 
     _begun: dict[str, Mark] = field(default_factory=dict)
     _ended: dict[str, Mark] = field(default_factory=dict)
 
     def begin(self, name: str, session: Session) -> None:
-        """Mark the place before a device's work; the first one of a round counts."""
+        """Queue an event before a device's work; the first one of an iteration counts."""
         if name not in self._begun:
             self._begun[name] = session.mark()
 
     def end(self, name: str, session: Session) -> None:
-        """Mark the place behind a device's work; the last one of a round counts."""
+        """Queue an event behind a device's work; the last one of an iteration counts."""
         self._ended[name] = session.mark()
 
-    def parts(self) -> dict[str, Part]:
-        """Return each device's part; waits for the marks. A device without a clock has none."""
-        found = {name: _part(begun, self._ended[name]) for name, begun in self._begun.items()}
-        return {name: part for name, part in found.items() if part is not None}
-
-
-def _part(begun: Mark, ended: Mark) -> Part | None:
-    session: Session = begun.session
-    start, stop = session.at(begun), session.at(ended)
-    if start is None or stop is None:
-        return None
-    return Part(start, max(start, stop), session.worked(begun, ended))
+    def intervals(self) -> dict[str, DeviceInterval]:
+        """Return each device's interval; waits for the events. One without a clock has none."""
+        found = {}
+        for name, begun in self._begun.items():
+            ended, session = self._ended[name], begun.session
+            start, stop = session.at(begun), session.at(ended)
+            if start is not None and stop is not None:
+                found[name] = DeviceInterval(start, max(start, stop), session.worked(begun, ended))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What is known of a group after a block."""
+class Snapshot:
+    """Progress of a group after a block."""
 
     group: Group
     done: float  # the share of the group's time
     blocks: int
     look: float  # the share of the time at which the next look is
     width: float | None  # half of the widest interval that sets the stop, at the last look
-    taken: Mapping[str, Taken]  # of each case, in this block
+    taken: Mapping[str, Sample]  # of each case, in this block
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A sample, for one round: the host's time, what it went into, and each device's part."""
+class Sample:
+    """Seconds of one iteration: the host's, what they went into, and each device's interval."""
 
     seconds: float
     queue: float  # of `seconds`, until everything was queued
     cpu: float | None
-    parts: dict[str, Part]
+    intervals: dict[str, DeviceInterval]
     phases: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def traced(self) -> bool:
         """Return whether each device's thread tells for how long it ran."""
-        every = [part.worked is not None for part in self.parts.values()]
+        every = [one.worked is not None for one in self.intervals.values()]
         return self.cpu is not None and bool(every) and all(every)
 
 
@@ -110,7 +107,7 @@ class Settings:
 
 
 class Round:
-    """The work of a case, once."""
+    """An iteration: the work of a case, once."""
 
     route: str | None = None  # of its copies, as far as that shows only when they are done
     waits = False  # `queue` waits for each iteration: a sample is the median of its iterations
@@ -123,14 +120,14 @@ class Round:
     def renew(self) -> None:
         """Let go of what the iteration before has made; it is not timed."""
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Queue the work `rounds` times; with `spans`, and the marks around each device's part."""
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
+        """Queue the work `rounds` times, with `events` around each device's part where they are."""
 
     def finish(self) -> None:
         """Wait for what is queued; where `queue` waits, there is nothing to do."""
 
     def phases(self) -> Mapping[str, float]:
-        """Return the seconds of each phase, since `queue` was last called with spans."""
+        """Return the seconds of each phase, since `queue` was last called with events."""
         return {}
 
     def check(self) -> Check:
@@ -184,7 +181,7 @@ class Observer(Protocol):
     def planned(self, plan: Plan) -> None:
         """Hear what will be measured."""
 
-    def block(self, seen: Seen) -> None:
+    def block(self, snapshot: Snapshot) -> None:
         """Hear how far a group has come."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpumap.fit import Curve
     from gpumap.model import Binding, Check, Measurement, Shares
 
+_PLAIN = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 6  # all values together are an interval of 95 % of their median
 _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
@@ -136,16 +137,11 @@ def copying(rows: Sequence[Measurement], name: str, direction: str) -> Curve | N
         for row in rows
         if row.status == "ok"
         and row.samples
-        and _of_ladder(row.case, name, direction)
+        and (row.case.name, row.case.names) == (direction, (name,))
+        and _PLAIN.items() <= row.case.params.items()
         and not too_few(row)
     }
     return curve(sorted(found), [found[size] for size in sorted(found)])
-
-
-def _of_ladder(case: Case, name: str, direction: str) -> bool:
-    plain = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
-    same = all(case.params.get(key) == value for key, value in plain.items())
-    return same and (case.name, case.names) == (direction, (name,))
 
 
 def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate | None:
@@ -197,7 +193,7 @@ def _setup(search: Search, looked: Looked, timed: str, problem: Problem) -> floa
 CALLS = 100  # of a sample at most, and of what is taken apart: as Theano's users did
 TIMED = ("moved", "resident")  # calls for which x is moved, or is there
 _BLOCKS = 6  # the fewest of which all values together are an interval of 95 %
-_COMPILED = 2  # sizes of the ladder: the smallest may have a kernel of its own, the next has all's
+_COMPILED = 2  # sizes of the sweep: the smallest may have a kernel of its own, the next has all's
 _FIRST = 0.1  # seconds that must be left for the first look, of which nothing is known
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
@@ -259,7 +255,7 @@ class Search:
     def compile(self) -> None:
         """Let the device compile what small and larger sizes take; what fails, `run` will tell."""
         with suppress(DeviceError, Unsupported, OutOfMemory):
-            for rows in self.workload.ladder[:_COMPILED] if self.left > 0.0 else ():
+            for rows in self.workload.sweep[:_COMPILED] if self.left > 0.0 else ():
                 DeviceCall(Placed(self.problem(rows), self._session), upload=False).queue()
             self._session.synchronize()
 
@@ -278,7 +274,7 @@ class Search:
             self._lost(Reason(error.code, str(error)))
 
     def _climb(self) -> None:
-        for rows in self.workload.ladder:
+        for rows in self.workload.sweep:
             if not self._time_for(rows):
                 self.why = "budget"
                 return

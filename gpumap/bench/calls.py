@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Mark, Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.machine.blas import Cores
     from gpumap.model import Check, Shares
 
@@ -72,19 +73,19 @@ def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
 
 
 class Call(Round):
-    """Calls that are waited for one by one, each writing y to one landing in host memory."""
+    """Calls that are waited for one by one, each writing y to one destination in host memory."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.landing = problem.room()
+        self.destination = problem.room()
 
     def poison(self) -> None:
-        """Make the landing wrong."""
-        self.landing.fill(float("nan"))
+        """Make the destination wrong."""
+        self.destination.fill(float("nan"))
 
     def check(self) -> Check:
         """Return whether y is right."""
-        return self.problem.check(self.landing)
+        return self.problem.check(self.destination)
 
 
 class HostCall(Call):
@@ -95,15 +96,13 @@ class HostCall(Call):
         self._clock = clock
         self._cores = cores
         self._operations = problem.workload.operations(problem.size)
+        self._compute = partial(problem.compute, self.destination)
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
         """Call `rounds` times."""
         with self._cores.all():
             for _ in range(rounds):
                 self._clock.compute(self._compute, self._operations)
-
-    def _compute(self) -> None:
-        self.problem.compute(self.landing)
 
 
 class Placed:
@@ -129,9 +128,9 @@ class Placed:
         beta = 0.0 if self._b is None else 1.0
         self.session.gemm(self._x, self._w, self._y, beta=beta)
 
-    def download(self, landing: Any) -> None:
+    def download(self, destination: Any) -> None:
         """Queue the copy of y to the host."""
-        self.session.download(self._y, landing)
+        self.session.download(self._y, destination)
 
     def prove(self) -> None:
         """Compare every byte of x on the device: y hides one that is wrong in its rounding.
@@ -141,9 +140,9 @@ class Placed:
         """
         prove(self.problem.x, self._x)
 
-    def poison(self, landing: Any) -> None:
+    def poison(self, destination: Any) -> None:
         """Make y wrong on the device."""
-        self.session.upload(landing, self._y)
+        self.session.upload(destination, self._y)
         self.session.synchronize()
 
 
@@ -156,7 +155,7 @@ class DeviceCall(Call):
         self._upload = upload
         self._download = download
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `rounds` times."""
         placed = self._placed
         for _ in range(rounds):
@@ -164,13 +163,13 @@ class DeviceCall(Call):
                 placed.upload()
             placed.compute()
             if self._download:
-                placed.download(self.landing)
+                placed.download(self.destination)
             placed.session.synchronize()
 
     def poison(self) -> None:
         """Make y wrong, on the device and on the host."""
         super().poison()
-        self._placed.poison(self.landing)
+        self._placed.poison(self.destination)
         if not self._upload:
             self._placed.upload()  # it is there already: that is what resident means
 
@@ -184,7 +183,7 @@ class DeviceCall(Call):
             self._placed.prove()
         if not self._download:
             super().poison()
-            self._placed.download(self.landing)
+            self._placed.download(self.destination)
             self._placed.session.synchronize()
         return super().check()
 
@@ -195,9 +194,11 @@ def shares(placed: Placed, host: HostCall, calls: int, clock: Clock) -> Shares:
     By marks between the parts, on the device's clock or by the moments at which its queue came to
     them; where there are neither, each part is waited for.
     """
-    landing = host.landing
-    jobs = (placed.upload, placed.compute, lambda: placed.download(landing))
-    timed = _by_marks if _tells(placed.session) else _by_waiting
+    destination = host.destination
+    jobs = (placed.upload, placed.compute, lambda: placed.download(destination))
+    marks = placed.session.mark(), placed.session.mark()
+    placed.session.synchronize()
+    timed = _by_marks if _between(placed.session, *marks) is not None else _by_waiting
     parts, start = [0.0, 0.0, 0.0], clock.now()
     for _ in range(calls):
         for number, seconds in enumerate(timed(jobs, placed.session, clock)):
@@ -212,13 +213,6 @@ def _shares(calls: int, total: float, host: float, parts: Sequence[float]) -> Sh
     upload, compute, download = (part / whole for part in parts)
     overhead = max(1.0 - upload - compute - download, 0.0)
     return model.Shares(calls, total, host, upload, compute, download, overhead)
-
-
-def _tells(session: Session) -> bool:
-    """Return whether a session can tell when its queue came to a mark."""
-    marks = session.mark(), session.mark()
-    session.synchronize()
-    return _between(session, *marks) is not None
 
 
 def _by_marks(jobs: Jobs, session: Session, clock: Clock) -> list[float]:  # noqa: ARG001 - as below
@@ -268,7 +262,7 @@ class Workload:
 
     key: str
     words: str
-    ladder: tuple[int, ...]  # rows
+    sweep: tuple[int, ...]  # rows
     bias: bool
     dims: Callable[[float], tuple[float, float, float]]
     rows: Callable[[float], float]  # whose x has so many bytes
@@ -307,7 +301,7 @@ WORKLOADS = {
         rows=lambda nbytes: (nbytes / _ITEM) ** 0.5,
     ),
 }
-LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.ladder))  # bytes of x
+LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.sweep))  # bytes of x
 
 
 class Problem:

@@ -155,8 +155,10 @@ class Chain(Benchmark):
 
     def round(self, case: Case) -> Round:
         """Put a case's rows where they are needed."""
-        data = self._rows(int(case.params["rows"]))
-        return played(self._round(case, data), self._session, data.nbytes)
+        rows = int(case.params["rows"])
+        if self._data is None or self._data.rows != rows:
+            self._data = Data(rows, self._params.dtype, self._params.seed, self._session)
+        return played(self._round(case, self._data), self._session, self._data.nbytes)
 
     def _round(self, case: Case, data: Data) -> Round:
         op = str(case.params.get("op", "chain"))
@@ -180,11 +182,6 @@ class Chain(Benchmark):
             elif case.id in samples and case.name == "cold":
                 found[case.id] |= self._amortised(case, found[case.id]["time"])
         return found
-
-    def _rows(self, rows: int) -> Data:
-        if self._data is None or self._data.rows != rows:
-            self._data = Data(rows, self._params.dtype, self._params.seed, self._session)
-        return self._data
 
     @property
     def _session(self) -> Session:
@@ -279,17 +276,10 @@ def pilot(
     rows = min(_PILOT, max(params.rows))
     data = Data(rows, params.dtype, params.seed, next(iter(sessions.values())))
 
-    def prepare(binding: Binding) -> Callable[[], None]:
-        placed = Placed(binding.name, sessions[binding.name], data, slice(0, data.rows))
-        chain = Job.of(placed, "chain")
+    def prepare(session: Session) -> Callable[[], None]:
+        return Job.of(Placed("", session, data, slice(0, data.rows)), "chain").queue
 
-        def job() -> None:
-            chain.queue()
-            placed.session.synchronize()
-
-        return job
-
-    return times(bindings, clock, prepare, most)
+    return times(bindings, sessions, clock, prepare, most)
 
 
 def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.machine.blas import Cores
     from gpumap.model import Check
 
@@ -83,7 +83,7 @@ class Data:
         return found
 
     @cached_property
-    def landing(self) -> Array:
+    def destination(self) -> Array:
         """Room on the host for any result of a device, while it is checked."""
         return self.empty()
 
@@ -128,7 +128,11 @@ class Data:
     def _true(self, op: str, rows: slice) -> tuple[Array, Any]:
         """Return the true answer of some rows, and what its rounding is measured against."""
         if op in ("chain", "gemm"):
-            return self._layer(rows, whole=op == "chain")
+            x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
+            scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
+            if op == "gemm":
+                return x @ w, scale
+            return np.maximum(x @ w + self.b, 0.0), 1.0 + scale + abs(self.b)
         wide = self.given(op)[rows].astype(np.float64)
         if op == "bias":
             return wide + self.b, abs(wide) + abs(self.b.astype(np.float64))
@@ -138,14 +142,6 @@ class Data:
             return np.exp(wide), np.exp(wide)
         log = np.log(wide)
         return log, np.where(log == 0.0, 1.0, abs(log))
-
-    def _layer(self, rows: slice, *, whole: bool) -> tuple[Array, Array]:
-        """Return x.w, or relu(x.w + b)."""
-        x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
-        scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
-        if not whole:
-            return x @ w, scale
-        return np.maximum(x @ w + self.b, 0.0), 1.0 + scale + abs(self.b)
 
 
 class Placed:
@@ -222,22 +218,22 @@ class Job:
 
     def poison(self) -> None:
         """Fill the result with NaN."""
-        landing = self._landing()
-        landing.fill(float("nan"))
-        self.placed.session.upload(landing, self.out)
+        destination = self._destination()
+        destination.fill(float("nan"))
+        self.placed.session.upload(destination, self.out)
         self.placed.session.synchronize()
 
     def check(self) -> Check:
         """Return whether the result is right."""
-        landing = self._landing()
-        landing.fill(float("nan"))
-        self.placed.session.download(self.out, landing)
+        destination = self._destination()
+        destination.fill(float("nan"))
+        self.placed.session.download(self.out, destination)
         self.placed.session.synchronize()
         op = "chain" if self.op == "separate" else self.op
-        return self.placed.data.check(op, landing, self.placed.rows)
+        return self.placed.data.check(op, destination, self.placed.rows)
 
-    def _landing(self) -> Array:
-        return self.placed.data.landing[: self.placed.count]
+    def _destination(self) -> Array:
+        return self.placed.data.destination[: self.placed.count]
 
 
 class DeviceRound(Round):
@@ -251,16 +247,16 @@ class DeviceRound(Round):
         for job in self._jobs:
             job.poison()
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
         """Queue each device's part, between two marks where its span is wanted."""
         for _ in range(rounds):
             for job in self._jobs:
                 placed = job.placed
-                if spans is not None:
-                    spans.begin(placed.name, placed.session)
+                if events is not None:
+                    events.begin(placed.name, placed.session)
                 job.queue()
-                if spans is not None:
-                    spans.end(placed.name, placed.session)
+                if events is not None:
+                    events.end(placed.name, placed.session)
 
     def finish(self) -> None:
         """Wait for every device."""
@@ -283,7 +279,7 @@ class HostRound(Round):
         """Make the result wrong."""
         self._out.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
         """Compute it `rounds` times."""
         job = partial(self._data.compute, self._op, self._out)
         work = self._data.rows * operations(self._op)
@@ -314,7 +310,7 @@ class ColdRound(Round):
             self._job.poison()
             self._close()
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no span
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no span
         """Make so many first calls; the last session stays open, to be looked at.
 
         Only where one call is too short to be timed alone, closing the others is timed with them.

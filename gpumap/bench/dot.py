@@ -24,9 +24,7 @@ from gpumap.bench.products import Pair, Product, multiplied
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.sampling import BUSY, times
 from gpumap.bench.sizes import one_device
-from gpumap.bench.verify import (
-    host_bytes,
-)
+from gpumap.bench.verify import host_bytes
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.ceilings import ENOUGH, hardware_groups
@@ -40,17 +38,7 @@ from gpumap.judge.doubts import (
     unsupported,
 )
 from gpumap.judge.phrases import answer, interval, names, value
-from gpumap.model import (
-    Binding,
-    Case,
-    Estimate,
-    Group,
-    Limit,
-    LimitOrigin,
-    Plan,
-    Work,
-    replace,
-)
+from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Plan, Work, replace
 from gpumap.text import middle
 
 if TYPE_CHECKING:
@@ -71,12 +59,8 @@ _CASES = (
 CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
 # What a case is judged against, and so what must be measured with it.
-REFERENCES = {
-    "many": "one",
-    "many+fetch": "one+fetch",
-    "many+fetch+threads": "one+fetch",
-}
-# What matters most; the ideal stands on all that are alone.
+REFERENCES = {"many": "one", "many+fetch": "one+fetch", "many+fetch+threads": "one+fetch"}
+# What matters most; the ideal follows from all that are alone.
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
 _FIRST = 2  # of them, whose speed-up is known before the rest takes its time
 _BUFFERS = 3  # a, b and out
@@ -95,14 +79,17 @@ class Params:
 
 def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
     """Return the cases of every size, and the memory of the largest."""
-    wanted = _with_references(params.cases)
-    sized = [tuple(_cases(bindings, params, size, wanted, fastest)) for size in params.sizes]
+    wanted = {*params.cases, *(REFERENCES[case] for case in params.cases if case in REFERENCES)}
+    if wanted & REFERENCES.keys():
+        wanted |= {"solo", "one"}  # the ideal follows from them
+    ordered_cases = tuple(case for case in CASES if case in wanted)
+    sized = [tuple(_cases(bindings, params, size, ordered_cases, fastest)) for size in params.sizes]
     groups = tuple(
         Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=_FIRST)
         for cases, size in zip(sized, params.sizes, strict=True)
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
-    return Plan(groups, _memory(bindings, params, fastest, wanted), largest)
+    return Plan(groups, _memory(bindings, params, fastest, ordered_cases), largest)
 
 
 class Dot(Benchmark):
@@ -134,7 +121,10 @@ class Dot(Benchmark):
         self._pairs, self._products = {}, {}
         for binding in self._bindings:
             if binding.device.id not in self._peaks:
-                self._peaks[binding.device.id] = self._peak(binding.name)
+                self._peaks[binding.device.id] = None
+                with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
+                    peak = self._sessions[binding.name].peak(self._params.dtype)
+                    self._peaks[binding.device.id] = peak
 
     def round(self, case: Case) -> Round:
         """Put a case's matrices where they are needed."""
@@ -168,12 +158,6 @@ class Dot(Benchmark):
         origin = max((peak.origin for peak in best), key=get_args(LimitOrigin).index)
         return Limit("rate", sum(peak.value for peak in best), "FLOP/s", source, origin)
 
-    def _peak(self, name: str) -> Peak | None:
-        """Return what a device could do at most, if it can tell."""
-        with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
-            return self._sessions[name].peak(self._params.dtype)
-        return None
-
     def _product(self, whose: str, where: str, size: int) -> Product:
         if whose not in self._pairs:
             number = [binding.name for binding in self._bindings].index(whose)
@@ -194,24 +178,10 @@ def pilot(
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
 
-    def prepare(binding: Binding) -> Callable[[], None]:
-        session = sessions[binding.name]
-        product = Product("", session, pair)
+    def prepare(session: Session) -> Callable[[], None]:
+        return Product("", session, pair).queue
 
-        def job() -> None:
-            product.queue()
-            session.synchronize()
-
-        return job
-
-    return times(bindings, clock, prepare, most)
-
-
-def _with_references(cases: Sequence[str]) -> tuple[str, ...]:
-    wanted = {*cases, *(REFERENCES[case] for case in cases if case in REFERENCES)}
-    if any(case in REFERENCES for case in wanted):
-        wanted |= {"solo", "one"}  # the ideal stands on them
-    return tuple(case for case in CASES if case in wanted)
+    return times(bindings, sessions, clock, prepare, most)
 
 
 def _cases(
@@ -277,16 +247,12 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return nothing
     rows, end = largest(rows)
     several = [row for name in _SEVERAL for row in rows if row.case.name == name]
-    many = next((row for row in several if not _one_device(row)), None)
+    many = next((r for r in several if not (r.reason and r.reason.code == "one-device")), None)
     if many is None:
         return _single(report, rows, end)
     if (doubt := doubtful(report, many, "speedup", end)) is not None:
         return doubt
     return _gain(report, rows, many, end)
-
-
-def _one_device(row: Measurement) -> bool:
-    return row.reason is not None and row.reason.code == "one-device"
 
 
 def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: str) -> Headline:
@@ -321,7 +287,8 @@ def _fetched(rows: Sequence[Measurement]) -> tuple[str, ...]:
 
 def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
     """Return which device is slower, and what another split of the work would reach."""
-    alone = {row.case.names[0]: row.metrics["time"].value for row in rows if _is_solo(row)}
+    solo = [row for row in rows if row.case.name == "solo" and "time" in row.metrics]
+    alone = {row.case.names[0]: row.metrics["time"].value for row in solo}
     if not alone:
         return f"{because(many)}."
     slow, fast = (pick(alone, key=lambda name: alone[name]) for pick in (max, min))
@@ -332,19 +299,14 @@ def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
     return f"{text} Split by speed, {value(better)} is possible."
 
 
-def _is_solo(row: Measurement) -> bool:
-    return row.case.name == "solo" and "time" in row.metrics
-
-
 def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:
     """Return what one device computes in a second."""
     first = next((row for row in rows if row.status == "ok"), rows[0])
     found = single_device(report, first, "{} computes {}", "rate", end)
     if found.level != "good" or len(report.bindings) > 1:
         return found
-    more = "Map a second device to compare."
     text = found.text.removesuffix(end)
-    return replace(found, text=f"{text} {more}{end}")
+    return replace(found, text=f"{text} Map a second device to compare.{end}")
 
 
 SPEC = BenchmarkSpec(

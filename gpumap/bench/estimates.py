@@ -271,11 +271,11 @@ _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
     """Return a model for whatever has a size sweep: rows that differ in their bytes alone."""
-    ladders: defaultdict[str, list[Measurement]] = defaultdict(list)
+    sweeps: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         if row.case.params.get("pattern") == "ladder" and row.samples:
-            ladders[fit_id(row.case)].append(row)
-    found = (_fit(id_, ladder, confidence, seed) for id_, ladder in ladders.items())
+            sweeps[fit_id(row.case)].append(row)
+    found = (_fit(id_, sweep, confidence, seed) for id_, sweep in sweeps.items())
     return tuple(fit for fit in found if fit is not None)
 
 
@@ -287,11 +287,11 @@ def fit_id(case: Case) -> str:
     return alone.id
 
 
-def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
+def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
     from gpumap.fit import FITS, fitted, intervals
 
     good = sorted(
-        (row for row in ladder if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
+        (row for row in sweep if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
     )
     used = [row for row in good if row.case.params["bytes"] != HELD_BACK]
     blocks = set.intersection(*(set(_blocks(row)) for row in used)) if used else set()
@@ -301,7 +301,10 @@ def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) 
     samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
     model = fitted(sizes, np.median(samples, axis=0))
     row = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
-    held = None if row is None else _held(row, model.seconds(HELD_BACK))
+    held = None
+    if row is not None:
+        measured = median(_blocks(row).values())
+        held = HeldBack(HELD_BACK, model.seconds(HELD_BACK), measured)
     good_for = model.fits and (held is None or abs(held.miss) <= FITS)
     return Fit(
         id_,
@@ -314,13 +317,6 @@ def _fit(id_: str, ladder: Sequence[Measurement], confidence: float, seed: int) 
         intervals(sizes, samples, model, confidence, seed) if good_for else {},
         model.lines,
     )
-
-
-def _held(row: Measurement, predicted: float) -> HeldBack:
-    from statistics import median
-
-    assert row.samples is not None
-    return HeldBack(HELD_BACK, predicted, median(row.samples.seconds))
 
 
 def _blocks(row: Measurement) -> dict[int, float]:

@@ -21,18 +21,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
-from gpumap.distributed.local import exchange
+from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
-from gpumap.machine.topology import largest_cache
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, largest_cache
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Spans
-    from gpumap.distributed.local import Exchange
+    from gpumap.bench.base import Events
+    from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding, Check
 
     _Turn = tuple[tuple[Buffer, ...], Exchange]  # a buffer of each session, and theirs
@@ -69,28 +68,6 @@ class Job:
     def lengths(self) -> tuple[int, ...]:
         """Return the elements of each tensor."""
         return balanced(self.length, self.tensors)
-
-
-class Ranks(Protocol):
-    """Ranks of an exchange: the devices of a process, or processes."""
-
-    comm: str
-
-    @property
-    def algorithms(self) -> tuple[str, ...]:
-        """Every algorithm that there is here."""
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return the bindings whose memory is on this machine."""
-
-    def skip(self, job: Job) -> Reason | None:
-        """Return why a job cannot be done here."""
-
-    def begin(self) -> None:
-        """Release the buffers of earlier jobs."""
-
-    def round(self, job: Job) -> Round:
-        """Take memory for a job on every rank, and return its round."""
 
 
 class Library(Protocol):
@@ -239,11 +216,7 @@ class LocalRound(Round):
     """An exchange between the devices of a process, queued from one thread."""
 
     def __init__(
-        self,
-        job: Job,
-        sessions: Sequence[Session],
-        make: Maker,
-        turns: Sequence[_Turn] = (),
+        self, job: Job, sessions: Sequence[Session], make: Maker, turns: Sequence[_Turn] = ()
     ) -> None:
         """Take memory on each session, where there are no buffers to be taken in turn.
 
@@ -253,8 +226,11 @@ class LocalRound(Round):
         lengths = () if turns else job.lengths
         self._tensors = [[s.empty((n,), "float32") for n in lengths] for s in sessions]
         self._whole = [s.empty((job.length,), "float32") for s in sessions] if job.fused else []
-        if is_hollow(sessions[0], job.nbytes):
-            self._empty()
+        if is_hollow(sessions[0], job.nbytes):  # what has no data, in every tensor
+            for session, tensors in zip(sessions, self._tensors, strict=True):
+                for tensor in tensors:
+                    session.upload(hollow_array(tensor.shape), tensor)
+                session.synchronize()
         self._exchanges = [
             make(buffers)
             for buffers in ([self._whole] if job.fused else zip(*self._tensors, strict=True))
@@ -273,7 +249,7 @@ class LocalRound(Round):
             session.synchronize()
         self._since = 0
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `rounds` times."""
         for _ in range(rounds):
             if self._turns:
@@ -300,13 +276,6 @@ class LocalRound(Round):
         expected_sum = expected(job, ranks)
         every = ((self._read_back(rank), owned(job, rank, ranks)) for rank in range(ranks))
         return reduce(worse, (exact(actual[part], expected_sum[part]) for actual, part in every))
-
-    def _empty(self) -> None:
-        """Put what holds no data into every tensor."""
-        for session, tensors in zip(self._sessions, self._tensors, strict=True):
-            for tensor in tensors:
-                session.upload(hollow_array(tensor.shape), tensor)
-            session.synchronize()
 
     def _read_back(self, rank: int) -> Array:
         result = np.full(self._job.length, np.nan, np.float32)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
 from gpumap.bench.verify import worse
-from gpumap.distributed.mpi import exchange
+from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Reason
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.distributed.ranks import RankInfo
     from gpumap.model import Binding, Check
 
@@ -78,7 +78,7 @@ class RankExchange:
         exchanged = self._tensors if self._whole is None else [self._whole]
         wire = None if job.wire == "float32" else job.wire
         self._exchanges = [
-            exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
+            mpi_exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
         ]
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1
@@ -318,7 +318,7 @@ class MpiRound(Round):
         self._ranks.call("poison", self._number)
         self._since = 0
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Exchange `rounds` times."""
         self._ranks.call("run", self._number, rounds)
         self._since += rounds

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.dtypes import Arithmetic
     from gpumap.judge.pairs import Outcome
     from gpumap.model import Alarms, Binding, Check, Estimate, Limit, Param, Samples
@@ -63,7 +63,7 @@ class Pair:
         return Expected(self.left, self.right)
 
     @cached_property
-    def landing(self) -> Any:
+    def destination(self) -> Any:
         """Room on the host for their product, whichever case fetches it."""
         return np.empty(self.shape, numpy_dtype(self.dtype))
 
@@ -90,9 +90,9 @@ class Product:
         self.out = session.empty(pair.shape, pair.dtype)
 
     @property
-    def landing(self) -> Any:
+    def destination(self) -> Any:
         """Room for the result on the host."""
-        return self.pair.landing if self._hollow is None else self._hollow
+        return self.pair.destination if self._hollow is None else self._hollow
 
     def poison(self) -> None:
         """Fill the result with NaN."""
@@ -102,22 +102,22 @@ class Product:
             self.session.upload(rows[: target.shape[0]], target)
         self.session.synchronize()
 
-    def queue(self, spans: Spans | None = None, repeat: int = 1) -> None:
+    def queue(self, events: Events | None = None, repeat: int = 1) -> None:
         """Queue the product `repeat` times, between two marks where its span is wanted."""
-        if spans is not None:
-            spans.begin(self.name, self.session)
+        if events is not None:
+            events.begin(self.name, self.session)
         self.session.gemm(self._a, self._b, self.out, tf32=self.pair.tf32, repeat=repeat)
-        if spans is not None:
-            spans.end(self.name, self.session)
+        if events is not None:
+            events.end(self.name, self.session)
 
     def fetch(self) -> None:
         """Copy the result to the host, and wait for it as a program would."""
-        self.session.download(self.out, self.landing)
+        self.session.download(self.out, self.destination)
         self.session.synchronize()
 
     def check(self, *, fetched: bool) -> Check:
         """Return whether the result, on the device or as it landed on the host, is right."""
-        return self.pair.expected.check(self.landing if fetched else self.out)
+        return self.pair.expected.check(self.destination if fetched else self.out)
 
 
 class DotRound(Round):
@@ -136,21 +136,21 @@ class DotRound(Round):
         for product in self._products:
             product.poison()
             if self._fetched:
-                product.landing.fill(float("nan"))
+                product.destination.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
         if self._threads is None and not self._fetched:
             for start in range(0, rounds, _AT_ONCE):
                 for product in self._products:
-                    product.queue(spans, min(_AT_ONCE, rounds - start))
+                    product.queue(events, min(_AT_ONCE, rounds - start))
             return
         for _ in range(rounds):
             if self._threads is not None:
-                self._threads.together([partial(_alone, p, spans) for p in self._products])
+                self._threads.together([partial(_alone, p, events) for p in self._products])
                 continue
             for product in self._products:
-                product.queue(spans)
+                product.queue(events)
             for product in self._products:
                 product.fetch()
 
@@ -170,9 +170,9 @@ def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool)
     return played(work, products[0].session, products[0].pair.nbytes)
 
 
-def _alone(product: Product, spans: Spans | None) -> None:
+def _alone(product: Product, events: Events | None) -> None:
     """Do what one host thread does for its device."""
-    product.queue(spans)
+    product.queue(events)
     product.fetch()
 
 
@@ -364,12 +364,10 @@ class SelfTest(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time and rate of A and of B, and B's false speed-up."""
-        figures: dict[str, dict[str, Estimate]] = {}
-        for case in group.cases:
-            if case.id in samples:
-                figures[case.id] = time_and_rate(case, samples[case.id], confidence)
-        for case in group.cases:
-            if case.against in figures and case.id in figures:
+        cases = [case for case in group.cases if case.id in samples]
+        figures = {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
+        for case in cases:
+            if case.against in figures:
                 a, b = by_block(samples[case.against]), by_block(samples[case.id])
                 if (gain := ratio(a, b, confidence)) is not None:
                     figures[case.id]["speedup"] = gain

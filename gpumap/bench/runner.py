@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.bench import stopping
-from gpumap.bench.base import Seen, Taken, wrong
+from gpumap.bench.base import Snapshot, wrong
 from gpumap.bench.registry import find, is_control
 from gpumap.bench.sampling import (
     BESIDE,
@@ -27,16 +27,8 @@ from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.judge.bottlenecks import explained
 from gpumap.judge.ceilings import possible, with_ceiling
 from gpumap.judge.pairs import EARLY
-from gpumap.machine.link_state import link_states
-from gpumap.model import (
-    UNDISTURBED,
-    Around,
-    Estimate,
-    Measurement,
-    Reason,
-    Samples,
-    Stop,
-)
+from gpumap.machine.state import link_states
+from gpumap.model import UNDISTURBED, Around, Estimate, Measurement, Reason, Samples, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -174,7 +166,9 @@ class Runner:
     def _ready(self, case: Case, shortest: float) -> None:
         try:
             work = self._benchmark.round(case)
-            series = Series(work, warmup=1, shared=_shares(case))  # one round is done: the verified
+            parts = [part for binding in case.bindings for part in binding.device.hardware]
+            # one iteration is done: the verified
+            series = Series(work, warmup=1, shared=len(parts) > len({*parts}))
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
@@ -233,14 +227,17 @@ class Runner:
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
-            share = _share(self._now() - start, end - start)
+            share = (
+                min(max((self._now() - start) / (end - start), 0.0), 1.0) if end > start else 1.0
+            )
             look = looks[0] if looks else 1.0
-            self._observer.block(Seen(group, share, block + 1, look, width, self._taken(block)))
+            taken = {i: s.taken[block] for i, s in self._series.items() if block in s.taken}
+            self._observer.block(Snapshot(group, share, block + 1, look, width, taken))
             gone = max(share, (block + 1) / self._settings.blocks)
             if looks and gone >= look:
                 looks = [later for later in looks if later > gone]
                 found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width, stage.known = found.width, found.settled
+                width = found.width
                 if not stage.first and (why := self._settled(group, found)):
                     self._why = why
                     return
@@ -272,10 +269,6 @@ class Runner:
             if case.id in good and case.id in metrics
         )
         return [possible(row) for row in rows]
-
-    def _taken(self, block: int) -> dict[str, Taken]:
-        found = {id_: series.taken.get(block) for id_, series in self._series.items()}
-        return {id_: taken for id_, taken in found.items() if taken is not None}
 
     def _check_again(self) -> None:
         """Look at what the last samples left: a device may go wrong while it is measured."""
@@ -338,11 +331,7 @@ class Runner:
         around = self._look_around()
         rows = [
             self._row(
-                case,
-                every.get(case.id),
-                metrics.get(case.id, {}),
-                standing.get(case.id),
-                around,
+                case, every.get(case.id), metrics.get(case.id, {}), standing.get(case.id), around
             )
             for case in group.cases
         ]
@@ -397,13 +386,20 @@ class Runner:
         if samples is None or standing is None:
             why = Reason("stopped", WORDS.get(self._why, self._why))
             return Measurement(case, "skipped", why, check=check)
+        found = standing.located(self._settings.confidence)
         return Measurement(
             case,
             "ok",
             None,
             self._flags(case, samples, standing),
             samples,
-            self._stop(case, standing),
+            Stop(
+                self._why,
+                found.n,
+                self._series[case.id].warmup,
+                found.autocorrelation,
+                found.effective_n,
+            ),
             check,
             metrics,
             around,
@@ -426,11 +422,6 @@ class Runner:
         }
         return tuple(flag for flag, raised in found.items() if raised)
 
-    def _stop(self, case: Case, standing: stopping.Standing) -> Stop:
-        found = standing.located(self._settings.confidence)
-        warmup = self._series[case.id].warmup
-        return Stop(self._why, found.n, warmup, found.autocorrelation, found.effective_n)
-
 
 def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     """Return the status of a case with a failure: a control is missed, unless its data are wrong.
@@ -439,12 +430,3 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
     """
     missed = is_control(case) and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"
-
-
-def _share(done: float, whole: float) -> float:
-    return min(max(done / whole, 0.0), 1.0) if whole > 0.0 else 1.0
-
-
-def _shares(case: Case) -> bool:
-    every = [part for binding in case.bindings for part in binding.device.hardware]
-    return len(every) > len({*every})

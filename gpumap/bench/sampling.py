@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.base import Round, Spans, Taken
+from gpumap.bench.base import Events, Round, Sample
 from gpumap.bench.estimates import UNEQUAL
 from gpumap.bench.registry import specified
 from gpumap.bench.verify import one_of_each
@@ -19,11 +19,10 @@ from gpumap.model import SHORTEST, SampleMark, Samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Clock
-    from gpumap.bench.base import Part
-    from gpumap.model import Binding, Device, Report
+    from gpumap.backends.base import Clock, Session
+    from gpumap.bench.base import DeviceInterval
+    from gpumap.model import Binding, Report
 
-    Job = Callable[[], None]
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
 
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
@@ -53,7 +52,7 @@ class Series:
     capped: bool = False
     empty_sync: float = 0.0
     shared: bool = False  # its devices are the same hardware, and take it from each other
-    taken: dict[int, Taken] = field(default_factory=dict)  # by block, in time order
+    taken: dict[int, Sample] = field(default_factory=dict)  # by block, in time order
     # by block: what held its devices back
     throttled: dict[int, dict[str, str]] = field(default_factory=dict)
     control: str = ""  # the id of the control product before its samples
@@ -67,7 +66,7 @@ class Series:
         return bool(every) and all(whys == {_POWER} for whys in every)
 
 
-def sample(series: Series, clock: Clock) -> Taken:
+def sample(series: Series, clock: Clock) -> Sample:
     """Take one sample. The marks of its first round tell when each device worked.
 
     The first, because all devices are idle before it: later ones run apart by what has delayed one.
@@ -76,13 +75,13 @@ def sample(series: Series, clock: Clock) -> Taken:
     A sample of several rounds follows one that does not count: else what was measured before it
     would be in it, as cold caches, and more of it the fewer rounds there are.
     """
-    work, rounds, spans = series.round, series.iterations_per_sample, Spans()
+    work, rounds, events = series.round, series.iterations_per_sample, Events()
     if rounds > 1 or series.led:
         work.queue()
         work.finish()
     work.renew()
     cpu, start = clock.cpu(), clock.now()
-    work.queue(spans)
+    work.queue(events)
     calls = [clock.now() - start]
     if rounds > 1 and not work.waits:
         work.queue(rounds=rounds - 1)
@@ -95,11 +94,11 @@ def sample(series: Series, clock: Clock) -> Taken:
     stop = clock.now()
     spent = clock.cpu()
     typical = median(calls) if work.waits else None
-    return Taken(
+    return Sample(
         (stop - start) / rounds if typical is None else typical,
         (queued - start) / rounds if typical is None else typical,
         None if cpu is None or spent is None else (spent - cpu) / rounds,
-        spans.parts(),
+        events.intervals(),
         {name: s / rounds for name, s in work.phases().items()},
     )
 
@@ -147,7 +146,7 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def _looked(series: Series, clock: Clock) -> Taken:
+def _looked(series: Series, clock: Clock) -> Sample:
     """Take a sample that does not count; note the seconds of all its rounds."""
     start = clock.now()
     taken = sample(series, clock)
@@ -196,10 +195,11 @@ def _empty_syncs(work: Round, clock: Clock) -> list[float]:
 
 
 def samples_of(series: Series, origin: float) -> Samples:
-    """Return what was taken of a case; a device that could not tell its part once has no parts."""
+    """Return the samples of a case; a device that once had no interval, or CPU time, has none."""
     taken = tuple(series.taken.values())
-    names, phases = (taken[0].parts, taken[0].phases) if taken else ((), ())
-    parts = {n: [one.parts[n] for one in taken] for n in names if all(n in t.parts for t in taken)}
+    names, phases = (taken[0].intervals, taken[0].phases) if taken else ((), ())
+    parts = {n: [one.intervals[n] for one in taken] for n in names
+             if all(n in one.intervals for one in taken)}  # fmt: skip
     return Samples(
         tuple(one.seconds for one in taken),
         tuple(series.taken),
@@ -208,7 +208,8 @@ def samples_of(series: Series, origin: float) -> Samples:
         tuple(one.queue for one in taken),
         tuple(one.cpu for one in taken if one.cpu is not None),
         series.empty_sync,
-        {name: worked for name, each in parts.items() if (worked := _worked(each))},
+        {name: tuple(p.worked or 0.0 for p in each) for name, each in parts.items()
+         if all(p.worked is not None for p in each)},
         {name: tuple((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
         tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
@@ -227,19 +228,13 @@ def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> No
     if block in series.taken and recent:
         return
     taken, alone = sample(series, clock), series.iterations_per_sample == 1
-    worked = [part.worked for part in taken.parts.values() if alone and part.worked]
+    worked = [part.worked for part in taken.intervals.values() if alone and part.worked]
     series.latest = clock.now(), min((taken.seconds, *worked))
     series.taken.setdefault(block, taken)
 
 
-def _worked(parts: Sequence[Part]) -> tuple[float, ...]:
-    """Return the CPU time of a device's own thread in each sample; nothing where it has none."""
-    known = tuple(part.worked for part in parts if part.worked is not None)
-    return known if len(known) == len(parts) else ()
-
-
 def _marks(
-    taken: Sequence[Taken], throttled: Sequence[Mapping[str, str] | None], *, shared: bool
+    taken: Sequence[Sample], throttled: Sequence[Mapping[str, str] | None], *, shared: bool
 ) -> Iterator[SampleMark]:
     """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
 
@@ -249,7 +244,7 @@ def _marks(
     for number, one in enumerate(taken):
         if number in far:
             yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
-        lost = max((_lost(part) for part in one.parts.values()), default=0.0)
+        lost = max((_lost(part) for part in one.intervals.values()), default=0.0)
         if lost > _PREEMPTED and not shared:
             detail = f"its core was elsewhere for {lost:.0%} of the time"
             yield SampleMark(number, "preempted", detail)
@@ -258,7 +253,7 @@ def _marks(
             yield SampleMark(number, "throttled", "; ".join(whys))
 
 
-def _lost(part: Part) -> float:
+def _lost(part: DeviceInterval) -> float:
     """Return the share of a device's span in which its own thread did not run."""
     passed = part.stop - part.start
     if part.worked is None or passed < _SLICE:
@@ -282,8 +277,9 @@ def patience(budget: float) -> float:
 
 def times(
     bindings: Iterable[Binding],
+    sessions: Mapping[str, Session],
     clock: Clock,
-    prepare: Callable[[Binding], Job],
+    prepare: Callable[[Session], Callable[[], None]],
     most: float = BUSY,
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
@@ -293,8 +289,9 @@ def times(
 
     Args:
         bindings: names and devices.
+        sessions: by name.
         clock: the clock of the devices.
-        prepare: puts the work on the device of a name, and returns what does it and waits for it.
+        prepare: puts the work on a device, and returns what queues it.
         most: seconds of looks at a device, but for the first few.
 
     Returns:
@@ -302,17 +299,21 @@ def times(
         device that fails has none: its own rows will say what is wrong with it.
     """
     bindings = tuple(bindings)
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, tuple[Callable[[], None], Session]] = {}
     seen: dict[str, list[float]] = {}
     for binding in one_of_each(bindings):
         with suppress(DeviceError):
-            job = prepare(binding)
+            job, session = prepare(sessions[binding.name]), sessions[binding.name]
             job()  # the first one compiles
-            jobs[binding.device.id], seen[binding.device.id] = job, []
+            session.synchronize()
+            jobs[binding.device.id], seen[binding.device.id] = (job, session), []
     while waiting := [id_ for id_ in jobs if not _enough(seen[id_], most)]:
         for id_ in waiting:
             try:
-                seen[id_].append(_time(jobs[id_], clock))
+                (job, session), start = jobs[id_], clock.now()
+                job()
+                session.synchronize()
+                seen[id_].append(clock.now() - start)
             except DeviceError:
                 del jobs[id_], seen[id_]
     return {b.name: min(seen[b.device.id]) for b in bindings if b.device.id in seen}
@@ -337,7 +338,8 @@ def reference(bindings: Sequence[Binding], look: Look, base: str | None = None) 
         return found
     first: dict[object, Binding] = {}
     for binding in bindings:
-        first.setdefault(_model(binding.device), binding)
+        d = binding.device
+        first.setdefault((d.backend, d.kind, d.name, d.memory_total, d.units), binding)
     models = tuple(first.values())
     return models[0] if len(models) == 1 else fastest(models, look(models))
 
@@ -360,19 +362,8 @@ def reference_of(report: Report, bench: str, backend: str) -> str | None:
     return next((b.name for b in alone if b.device.backend == backend), None)
 
 
-def _model(device: Device) -> tuple[object, ...]:
-    """Return what devices have in common that should be equally fast."""
-    return (device.backend, device.kind, device.name, device.memory_total, device.units)
-
-
 def _enough(seconds: Sequence[float], most: float) -> bool:
     looks = len(seconds)
     if looks < LOOKS:
         return False
     return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= most
-
-
-def _time(job: Job, clock: Clock) -> float:
-    start = clock.now()
-    job()
-    return clock.now() - start

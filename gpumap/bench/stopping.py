@@ -45,7 +45,7 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
-_FIRST = 0.5  # of the time that the others leave, for the cases that matter most
+_FIRST = 0.25  # of the time that the others leave, for the cases that matter most
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
@@ -146,7 +146,6 @@ class Stage:
     first: Collection[str]  # their ids; none: of all
     begun: float
     block: int = 0  # the first of them
-    known: bool = False  # each well enough
 
     def lasting(self, now: float, block: int) -> float:
         """Return the seconds of a block so far."""
@@ -157,7 +156,7 @@ class Stage:
         if not self.first or block == self.block:
             return False
         after = now + self.lasting(now, block)
-        return self.known or after > self.begun + _FIRST * (latest - self.begun)
+        return after > self.begun + _FIRST * (latest - self.begun)
 
 
 def _with_needs(

@@ -24,7 +24,6 @@ from gpumap.bench.base import COMPARABLE, Benchmark
 from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.train_headline import headline
 from gpumap.distributed.algorithms import schedule
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
@@ -60,8 +59,12 @@ def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     """Return a group for each network."""
     groups = tuple(_group(bindings, workers, params, network) for network in params.networks)
     largest = max(network.parameters for network in params.networks) * _ITEM
-    about = tuple(_about(bindings, params))
-    return Plan(groups, _memory(bindings, workers, params), largest, about)
+    about = []
+    for network in params.networks:
+        about += [f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"]
+        about += [f"  {line}" for line in network.about()]
+    about += [divided(bindings[:count], params) for count in counts(len(bindings))]
+    return Plan(groups, _memory(bindings, workers, params), largest, tuple(about))
 
 
 class Train(Benchmark):
@@ -109,7 +112,10 @@ class Train(Benchmark):
             if (over := blocks.get(case.against or "")) is not None:
                 more = batches[case.id] / batches[case.against or ""]
                 mine = {block: seconds / more for block, seconds in blocks[case.id].items()}
-                figures |= _gains(ratio(over, mine, confidence), len(case.bindings))
+                if (gain := ratio(over, mine, confidence)) is not None:
+                    n = len(case.bindings)
+                    each = Estimate(gain.value / n, gain.low / n, gain.high / n, "1")
+                    figures |= {"speedup": gain, "efficiency": each}
             metrics[case.id] = figures
         return metrics
 
@@ -207,15 +213,6 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
     if scaling.how == "strong" and scaling.examples < len(bindings):
         message = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
         raise QuestionError(message, f"take --batch {len(bindings)} or more, or fewer names")
-
-
-def _about(bindings: Sequence[Binding], params: Params) -> Iterator[str]:
-    """Yield the layers of each network, and which part of a batch each device takes."""
-    for network in params.networks:
-        yield f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"
-        yield from (f"  {line}" for line in network.about())
-    for count in counts(len(bindings)):
-        yield divided(bindings[:count], params)
 
 
 def divided(bindings: Sequence[Binding], params: Params) -> str:
@@ -326,13 +323,6 @@ def _phases(
     return phases
 
 
-def _gains(speedup: Estimate | None, count: int) -> dict[str, Estimate]:
-    if speedup is None:
-        return {}
-    value, low, high = (x / count for x in (speedup.value, speedup.low, speedup.high))
-    return {"speedup": speedup, "efficiency": Estimate(value, low, high, "1")}
-
-
 def _exactly(value: float, unit: str) -> Estimate:
     return Estimate(value, value, value, unit)
 
@@ -410,5 +400,5 @@ SPEC = BenchmarkSpec(
     follows=("rate",),
     how=("network", "rule", "algorithm"),
     work="split",
-    headline=headline,
+    headline=train_table.headline,
 )  # fmt: skip

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.base import Benchmark
 from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
-from gpumap.bench.copies import BothWays, Cut, Ends, HostCopy, PairCopy
 from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, told
 from gpumap.bench.transfer_headline import headline
+from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
 # 64 B to 16 MiB, closer where the levels of a core's caches end.
-LADDER = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
+SWEEP = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
 _MATRICES = 4  # of a workload on a device: x, w, y and the bias
 _PROOFS = 12  # and on the host, some of them in float64
 _MODES = ("sync", "queued")
@@ -58,12 +58,12 @@ class Params:
     sizes: tuple[Size, ...]
     cases: tuple[str, ...] = CASES
     seed: int = 1
-    ladder: tuple[int, ...] = (*LADDER, HELD_BACK)
+    sweep: tuple[int, ...] = (*SWEEP, HELD_BACK)
 
     @property
     def workloads(self) -> tuple[str, ...]:
         """Return the workloads whose break-even is requested; they use the sweep."""
-        return tuple(case for case in self.cases if case in WORKLOADS) if self.ladder else ()
+        return tuple(case for case in self.cases if case in WORKLOADS) if self.sweep else ()
 
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
@@ -73,9 +73,9 @@ def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: P
         Group(cases, f"{size.nbytes}B", _plain_first(cases))
         for cases, size in zip(sized, params.sizes, strict=True)
     ]
-    if params.ladder:
-        ladder = tuple(_ladder(bindings, sessions, params))
-        groups.append(Group(ladder, "ladder", _spread(ladder), extra=True))
+    if params.sweep:
+        sweep = tuple(_sweep_cases(bindings, sessions, params))
+        groups.append(Group(sweep, "ladder", _spread(sweep), extra=True))
     found = tuple(group for group in groups if group.cases)
     return replace(needs(bindings, params, sessions), groups=found)
 
@@ -87,7 +87,7 @@ def needs(
 
     Before anything is opened only pageable memory is known to be there.
     """
-    largest = max((*(size.nbytes for size in params.sizes), *params.ladder))
+    largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     host, first = 0, one_of_each(bindings)
     for binding in bindings:
@@ -102,10 +102,10 @@ def needs(
 
 
 def _taken(largest: int, params: Params, features: Container[str]) -> int:
-    """Return the bytes of a name's ends, on its device and as many on the host."""
+    """Return the bytes of a name's buffers, on its device and as many on the host."""
     whole = largest + 1
-    ladder = sum(nbytes + 1 for nbytes in params.ladder)  # mapped memory is each size's own
-    mapped = max(whole, ladder) if "mapped" in features else 0
+    sweep = sum(nbytes + 1 for nbytes in params.sweep)  # mapped memory is each size's own
+    mapped = max(whole, sweep) if "mapped" in features else 0
     return 2 * (whole * (2 if "pinned" in features else 1) + mapped)
 
 
@@ -130,12 +130,12 @@ class Transfer(Benchmark):
         self._again = again
         self._names = [binding.name for binding in bindings]
         self._largest = 0
-        self._ends: dict[tuple[str, str, int], Ends] = {}
+        self._buffers: dict[tuple[str, str, int], Buffers] = {}
 
     def begin(self, group: Group) -> None:
         """Let go of the buffers of the group before."""
         self._largest = max(int(case.params["bytes"]) for case in group.cases)
-        self._ends = {}
+        self._buffers = {}
 
     def round(self, case: Case) -> Round:
         """Return a case's copies; the group's buffers are allocated when first needed."""
@@ -147,12 +147,12 @@ class Transfer(Benchmark):
         sync, memory = case.params["mode"] == "sync", str(case.params["memory"])
         nbytes = int(case.params["bytes"])
         if case.name == "d2d":
-            source, target = (self._cut(name, "pageable", nbytes) for name in case.names)
+            source, target = (self._slice(name, "pageable", nbytes) for name in case.names)
             return PairCopy(source, target, sync=sync)
-        ends = [self._cut(name, memory, nbytes) for name in case.names]
+        buffers = [self._slice(name, memory, nbytes) for name in case.names]
         if case.name == "bidir":
-            return BothWays(ends[0], self._cut(case.names[0], memory, nbytes, back=True))
-        return HostCopy(ends, case.name, sync=sync)
+            return BothWays(buffers[0], self._slice(case.names[0], memory, nbytes, back=True))
+        return HostCopy(buffers, case.name, sync=sync)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -171,18 +171,18 @@ class Transfer(Benchmark):
             return None
         return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 
-    def _cut(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Cut:
+    def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> BufferSlice:
         kind: Any = memory
         whole = self._whole(memory, nbytes)
         key = (name, f"{memory} back" if back else memory, whole)
-        if key not in self._ends:
+        if key not in self._buffers:
             session = self._again(name) if back else self._sessions[name]
             seed = (self._params.seed, 2 * self._names.index(name) + back)
-            self._ends[key] = Ends(name, session, whole, kind, seed)
-        return self._ends[key].cut(nbytes)
+            self._buffers[key] = Buffers(name, session, whole, kind, seed)
+        return self._buffers[key].part(nbytes)
 
     def _whole(self, memory: str, nbytes: int) -> int:
-        """Return the bytes of the ends that a copy has a part of.
+        """Return the bytes of the buffers that a copy has a part of.
 
         Mapped memory goes from the host to the device as a whole, however little of it is copied.
         """
@@ -291,17 +291,19 @@ def _both_ways(
             yield replace(case, against=there.id if known else None)
 
 
-def _ladder(
+def _sweep_cases(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
     pairs = list(_pairs(bindings)) if "d2d" in params.cases and _few(bindings) else []
-    for nbytes in sorted(params.ladder):
+    for nbytes in sorted(params.sweep):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    wanted = _modelled(direction, memory, params)
+                    # a break-even is predicted from both directions of pageable memory
+                    predicts = memory == "pageable" and bool(params.workloads)
+                    wanted = direction in params.cases or predicts
                     for binding in one_of_each(bindings) if wanted else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:
@@ -326,23 +328,18 @@ def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     return tuple((place,) for place in sorted(range(len(cases)), key=rank))
 
 
-def _spread(ladder: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
+def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     """Return the places of cases, widely spread sizes first, what the fit is held to among them.
 
     Few sizes over the whole range tell more of a line than many at one end of it. Of those between
     large ones come first, where caches end, but for the largest, which takes longest.
     """
-    sizes = [int(case.params["bytes"]) for case in ladder]
+    sizes = [int(case.params["bytes"]) for case in sweep]
     steps = sorted({*sizes} - {HELD_BACK})
     between = steps[1::2]
     order = (*steps[::2], HELD_BACK, *between[-2::-1], *between[-1:])
-    places = sorted(range(len(ladder)), key=lambda place: order.index(sizes[place]))
+    places = sorted(range(len(sweep)), key=lambda place: order.index(sizes[place]))
     return tuple((place,) for place in places)
-
-
-def _modelled(direction: str, memory: HostMemory, params: Params) -> bool:
-    """Return whether a size sweep is needed: a break-even is predicted from both pageable ones."""
-    return direction in params.cases or (memory == "pageable" and bool(params.workloads))
 
 
 def _few(bindings: Sequence[Binding]) -> bool:

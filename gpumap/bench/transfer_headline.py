@@ -23,7 +23,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.model import BreakEven, Fit, Headline, Measurement, Report
+    from gpumap.model import BreakEven, Case, Fit, Headline, Measurement, Report
 
 _PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", "ladder")}
 _MILLISECOND = 1e-3
@@ -36,9 +36,12 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what a copy to the first device costs, and whether its link is shared or slow."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    fit = next((f for way in _WAYS for f in report.fits if _plain(f) and f.case.name == way), None)
+    plain = [fit for fit in report.fits if _plain(fit.case)]
+    fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
     rows, end = largest(rows)
-    copy = next((r for way in _WAYS for r in rows if r.case.name == way and _alone(r)), rows[0])
+    copy = next(
+        (r for way in _WAYS for r in rows if r.case.name == way and _plain(r.case)), rows[0]
+    )
     metric = next((m for m in ("time", "issue_interval", "bandwidth") if m in copy.metrics), "time")
     doubt = doubtful(report, copy, metric, end)
     if doubt is None and fit is not None and not fit.fits:
@@ -52,12 +55,8 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     )
 
 
-def _plain(fit: Fit) -> bool:
-    return all(fit.case.params.get(key) in words for key, words in _PLAIN.items())
-
-
-def _alone(row: Measurement) -> bool:
-    return all(row.case.params.get(key) in words for key, words in _PLAIN.items())
+def _plain(case: Case) -> bool:
+    return all(case.params.get(key) in words for key, words in _PLAIN.items())
 
 
 # --- links
@@ -116,8 +115,10 @@ def _why_unmodelled(report: Report, fit: Fit) -> str:
     """Return why no lines pass the sizes of a sweep: noise, a size they miss, or their shape."""
     from gpumap.fit import FITS  # a shell's TAB loads this module
 
-    rows = (_uncertain(row) for row in report.measurements if _fitted(row, fit))
-    half, nbytes = max(rows, default=(0.0, 0))
+    case, swept = fit.case, {**fit.case.params, "bytes": 0}
+    rows = [row for row in report.measurements if {**row.case.params, "bytes": 0} == swept]
+    same = (row for row in rows if (row.case.name, row.case.names) == (case.name, case.names))
+    half, nbytes = max(map(_uncertain, same), default=(0.0, 0))
     if half > FITS:
         noise = f"the time of {amount(nbytes)} alone is uncertain by {percent(half)}"
         return f"{noise}: raise --budget, and keep the machine idle"
@@ -126,12 +127,6 @@ def _why_unmodelled(report: Report, fit: Fit) -> str:
         size, missed = amount(held.nbytes), percent(abs(held.miss))
         return f"a fit to the other sizes misses {size} by {missed}"
     return f"its time grows unevenly with size: up to 3 lines miss a size by over {percent(FITS)}"
-
-
-def _fitted(row: Measurement, fit: Fit) -> bool:
-    """Return whether a row is one of those that a model is of."""
-    one, other = ({**case.params, "bytes": 0} for case in (row.case, fit.case))
-    return (row.case.name, row.case.names, one) == (fit.case.name, fit.case.names, other)
 
 
 def _uncertain(row: Measurement) -> tuple[float, int]:

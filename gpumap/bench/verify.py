@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.model import Binding, Check
 
 METHOD = "float64 reference"
@@ -319,11 +319,11 @@ class Played(Round):
         """Let go of what the round before has made."""
         self._work.renew()
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
         """Queue the work `rounds` times, and ask what of it went wrong."""
         self._clock.spoilt = None
         if rounds == 1 or self._work.phased:  # which counts what each of them took
-            self._work.queue(spans, rounds)
+            self._work.queue(events, rounds)
         else:
             self._clock.repeat(self._work.queue, rounds)
         self._wrong = self._clock.spoilt

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import COMMS, benchmark_options, setting
+from gpumap.commands.options import benchmark_options, comm_option, setting, sweep_option
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
@@ -17,44 +17,26 @@ if TYPE_CHECKING:
     "--operation",
     type=click.Choice(["allreduce", "reduce-scatter", "all-gather"]),
     default="allreduce",
-    show_default=True,
     help="Sum over all ranks; the same, of which each rank keeps its slice; or every rank's slice "
     "to all.",
 )
 @setting(
     "--sizes",
     default="small,large",
-    show_default=True,
     help="Bytes of float32 on each rank: small (400 B), large (400 kB), bucket (25 MiB), 4KiB, "
     "1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, resnet50, "
     "mlp41m, llama2-7b.",
 )
 @setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring, alltoall, tree.")
-@setting(
-    "--wire",
-    default="float32",
-    show_default=True,
-    help="What travels, float32 or float16; sums are float32.",
-)
+@setting("--wire", default="float32", help="What travels, float32 or float16; sums are float32.")
 @setting(
     "--tensors",
     type=click.IntRange(1, 10_000),
     default=1,
-    show_default=True,
     help="Exchange the bytes in so many tensors, one by one and fused into one buffer.",
 )
-@setting(
-    "--model/--no-model",
-    default=True,
-    show_default=True,
-    help="Measure the size sweep that the model is fitted to.",
-)
-@setting(
-    "--comm",
-    type=click.Choice(COMMS),
-    help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
-    "processes that MPI has started. [default: mpi where it has, else local]",
-)
+@sweep_option
+@comm_option
 @benchmark_options(20.0, "allreduce")
 def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.

@@ -16,19 +16,11 @@ if TYPE_CHECKING:
 @setting(
     "--rows",
     default="10000",
-    show_default=True,
     help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
 )
+@setting("--dtype", default="float32", help="The type of the elements: float32 or float64.")
 @setting(
-    "--dtype",
-    default="float32",
-    show_default=True,
-    help="The type of the elements: float32 or float64.",
-)
-@setting(
-    "--cases",
-    metavar="NAMES",
-    help="Only these: separate, fused, host, solo, many, op, cold.",
+    "--cases", metavar="NAMES", help="Only these: separate, fused, host, solo, many, op, cold."
 )
 @reference_option
 @benchmark_options(20.0, "chain", "control")

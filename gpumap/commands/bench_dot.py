@@ -13,16 +13,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@setting(
-    "--size",
-    default="1024",
-    show_default=True,
-    help="Square sizes: 1024, or 256,1024, or 256:4096:x2.",
-)
+@setting("--size", default="1024", help="Square sizes: 1024, or 256,1024, or 256:4096:x2.")
 @setting(
     "--dtype",
     default="float32",
-    show_default=True,
     help="The type of the elements: float32, float64, float16 (fp16), bfloat16 (bf16) or tf32.",
 )
 @setting(

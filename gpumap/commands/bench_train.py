@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.commands.option_types import FileType, NewFileType
-from gpumap.commands.options import COMMS, benchmark_options, setting
+from gpumap.commands.options import benchmark_options, comm_option, setting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,6 @@ _STEPS = 10_000_000
 @setting(
     "--preset",
     default="mlp-small",
-    show_default=True,
     help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer block.",
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
@@ -36,7 +35,6 @@ _STEPS = 10_000_000
     "--rule",
     metavar="NAMES",
     default="bsp",
-    show_default=True,
     help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
     "several are compared.",
 )
@@ -44,28 +42,24 @@ _STEPS = 10_000_000
     "--average",
     type=click.Choice(["gradients", "parameters"]),
     default="gradients",
-    show_default=True,
     help="BSP: average the gradients or the parameters.",
 )
 @setting(
     "--alpha",
     type=click.FloatRange(0, 1),
     default=0.5,
-    show_default=True,
     help="EASGD: moving rate alpha between a worker and the center.",
 )
 @setting(
     "--tau",
     type=click.IntRange(1, _STEPS),
     default=10,
-    show_default=True,
     help="EASGD: communication period in steps.",
 )
 @setting(
     "--chance",
     type=click.FloatRange(0, 1),
     default=0.01,
-    show_default=True,
     help="GOSGD: probability per step that a worker pushes its parameters to another.",
 )
 @setting(
@@ -82,7 +76,6 @@ _STEPS = 10_000_000
     "--split",
     type=click.Choice(["balanced", "weighted", "keras", "drop"]),
     default="balanced",
-    show_default=True,
     help="How a batch is split: evenly; by measured rates; the remainder to the last device, or "
     "dropped.",
 )
@@ -110,7 +103,6 @@ _STEPS = 10_000_000
     "input_",
     type=click.Choice(["made", "kept"]),
     default="made",
-    show_default=True,
     help="Make the examples of each step anew, or keep one batch in the host's memory.",
 )
 @setting(
@@ -126,12 +118,7 @@ _STEPS = 10_000_000
     metavar="FILE",
     help="Write what was learned, by the last rule on all devices; takes --learn.",
 )
-@setting(
-    "--comm",
-    type=click.Choice(COMMS),
-    help="local: the devices of this process; nccl: the same, exchanging by NCCL; mpi: processes "
-    "that MPI has started. [default: mpi where it has, else local]",
-)
+@comm_option
 @benchmark_options(60.0, "train")
 def train(request: Request, *, comm: str | None, checkpoint: Path | None, **options: Any) -> None:
     """Measure training on 1, 2, 4 ... devices: examples per second, and where the time goes.

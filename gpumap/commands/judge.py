@@ -39,7 +39,7 @@ _OF_REPORTS = {
 @edited_option
 @terms_options
 @setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-         show_default=True, help="pass: inconclusive results exit 0, with a warning.")  # fmt: skip
+         help="pass: inconclusive results exit 0, with a warning.")  # fmt: skip
 @output_options
 @click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:
@@ -104,7 +104,6 @@ def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[C
     "format_",
     type=click.Choice(["auto", *FORMATS]),
     default="auto",
-    show_default=True,
     help="The form of the text on stdout.",
 )
 @json_option

@@ -16,6 +16,7 @@ from gpumap.commands.options import (
     map_texts,
     output_options,
     setting,
+    sweep_option,
 )
 
 if TYPE_CHECKING:
@@ -30,17 +31,11 @@ if TYPE_CHECKING:
 @setting(
     "--sizes",
     default="small,large",
-    show_default=True,
     help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between. Or sweep: the "
     "sizes of the model.",
 )
 @setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d, affine, product.")
-@setting(
-    "--model/--no-model",
-    default=True,
-    show_default=True,
-    help="Measure the size sweep that the model is fitted to.",
-)
+@sweep_option
 @benchmark_options(15.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
     """Measure copies between the host and the devices, and model what they cost.
@@ -76,7 +71,6 @@ def transfer_cost(request: Request, **options: Any) -> None:
     "--link",
     metavar="SELECTOR",
     default="transfer.d2d[mode=sync]",
-    show_default=True,
     help="The model in that report; of several the slowest.",
 )
 @setting(
@@ -153,7 +147,6 @@ def predict(
     "--budget",
     type=DurationType(),
     default="60s",
-    show_default=True,
     help="Time for all runs. One turn is always taken; six make an interval.",
 )
 @output_options

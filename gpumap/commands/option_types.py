@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpumap.app.output import Target
-from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.errors import QuestionError, SourceError
 from gpumap.report import FORMATS, SUFFIXES
 from gpumap.text import fix
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpumap.judge.selectors import Limit, Selector
 
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
@@ -78,54 +78,54 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
         return Target(format_, NewFileType().convert(path, param, ctx))
 
 
-class _UnitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A number with its unit; `name` is the function of `units` that reads it."""
+class UnitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A number with its unit: ``500ms``, ``2%``, ``4KiB``; a quantity in one unit is above 0."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds, or a share of 1."""
+    def __init__(self, name: str, *unit: str) -> None:
+        self.name, self._unit = name, unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return seconds, a share of 1, bytes, or the figure in SI units."""
         from gpumap import units
 
         try:
-            found: float = getattr(units, self.name)(str(value))
+            found = getattr(units, self.name)(str(value), *self._unit)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if self._unit and found <= 0.0:
+            self.fail(f"{value!r} is not above 0: give what it really is", param, ctx)
         return found
 
 
-class DurationType(_UnitType):
-    """``30``, ``30s``, ``500ms`` or ``2m``, in seconds."""
-
-    name = "duration"
-
-
-class ShareType(_UnitType):
-    """``2%``: shares need the sign."""
-
-    name = "share"
+DurationType = partial(UnitType, "duration")  # in seconds
+ShareType = partial(UnitType, "share")  # shares need the sign
+QuantityType = partial(UnitType, "quantity")
+BytesType = partial(UnitType, "nbytes")
 
 
-class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``dot.many.speedup>=1.8``; several in a variable have ";" or line breaks between."""
+class _ParsedType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what a text asks for; fail with the place of what cannot be."""
+        from gpumap.judge.selectors import EXAMPLE, Limit, Selector
 
-    name = "limit"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Limit:
-        """Return what is asked; fail with the place of what cannot be, before anything runs."""
-        from gpumap.judge.selectors import Limit
-
-        if isinstance(value, Limit):
+        kind = Limit if isinstance(self, LimitType) else Selector
+        if isinstance(value, kind):
             return value
         try:
-            return Limit.parse(str(value))
+            return kind.parse(str(value))
         except QuestionError as error:
             from gpumap.report.diagnostics import render
 
-            said = render(map(_whole, error.diagnostics), str(value)).rstrip("\n")
-            self.fail(said.removeprefix("error: "), param, ctx)
+            found = error.diagnostics
+            if kind is Limit:  # its example has to be a limit too
+                found = tuple(d._replace(hint=_LIMIT) if d.hint == EXAMPLE else d for d in found)
+            self.fail(render(found, str(value)).rstrip("\n").removeprefix("error: "), param, ctx)
+
+
+class LimitType(_ParsedType):
+    """``dot.many.speedup>=1.8``; several in a variable have ";" or line breaks between."""
+
+    name = "limit"
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         """Return the limits of a variable: blanks may stand inside of one.
@@ -140,67 +140,7 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         return limits
 
 
-class SelectorType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+class SelectorType(_ParsedType):
     """``dot.many[size=1024].speedup``."""
 
     name = "selector"
-
-    def convert(
-        self, value: str | Selector, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Selector:
-        """Return what a text selects; fail with the place of what cannot be."""
-        from gpumap.judge.selectors import Selector
-        from gpumap.report.diagnostics import render
-
-        if isinstance(value, Selector):
-            return value
-        try:
-            return Selector.parse(value)
-        except QuestionError as error:
-            said = render(error.diagnostics, value).rstrip("\n")
-            self.fail(said.removeprefix("error: "), param, ctx)
-
-
-class QuantityType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``5us``, ``10GB/s``: above 0 and in the unit that is asked for."""
-
-    name = "quantity"
-
-    def __init__(self, unit: str) -> None:
-        self.unit = unit
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the figure in SI units."""
-        from gpumap import units
-
-        try:
-            found = units.quantity(str(value), self.unit)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if found <= 0.0:
-            self.fail(f"{value!r} is not above 0: give what it really is", param, ctx)
-        return found
-
-
-class BytesType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """``4KiB``, ``1MB`` or ``400``, in bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return bytes."""
-        from gpumap import units
-
-        try:
-            return units.nbytes(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _whole(diagnostic: Diagnostic) -> Diagnostic:
-    """Return what is wrong with the selector of a limit: its example has to be a limit too."""
-    from gpumap.judge.selectors import EXAMPLE
-
-    return diagnostic._replace(hint=_LIMIT) if diagnostic.hint == EXAMPLE else diagnostic

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-COMMS = ("local", "mpi", "nccl")
 _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
 _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
@@ -44,9 +43,10 @@ _TERMS = ("threshold", "confirm", "allow_missing", "other_machine")  # of the pa
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
-    """Return click's option, with a variable of the same name that `--help` shows."""
+    """Return click's option; `--help` shows its variable, which is named as it is, and default."""
     word = name.partition("/")[0].removeprefix("--")  # of --model/--no-model the first
     variable = f"GPUMAP_{word.replace('-', '_').upper()}"
+    settings.setdefault("show_default", "default" in settings)
     return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
 
 
@@ -92,7 +92,6 @@ def timeout_option(seconds: float) -> Callable[[F], F]:
         "--timeout",
         type=DurationType(),
         default=f"{seconds:g}s",
-        show_default=True,
         help="End the process after this time.",
     )
 
@@ -141,14 +140,14 @@ def _settings_options(budget: float) -> tuple[Callable[[Any], Any], ...]:
                 help="Show the cases, their memory and time; open no device, measure nothing."),
         setting("--require-idle", is_flag=True,
                 help="Measure nothing (exit 3) while others use the cores or the GPUs."),
-        setting("--seed", type=click.IntRange(0), default=1, show_default=True,
+        setting("--seed", type=click.IntRange(0), default=1,
                 help="Random seed for the input data and the order of cases."),
-        setting("--precision", type=ShareType(), default="2%", show_default=True,
+        setting("--precision", type=ShareType(), default="2%",
                 help="Stop once every half-interval is within this share; with --limit or "
                 "--base, once those are decided."),
         setting("--timeout", type=DurationType(),
                 help="End the process after this time.  [default: ten budgets, at least 60s]"),
-        setting("--budget", type=DurationType(), default=f"{budget:g}s", show_default=True,
+        setting("--budget", type=DurationType(), default=f"{budget:g}s",
                 help="Time for the whole command, with warm-up and checks."),
     )  # fmt: skip
 
@@ -163,18 +162,27 @@ reference_option = setting(
     help="Name of the device that speed-ups are relative to. [default: the baseline's with --base,"
     " else the first name, or the fastest of several models]",
 )
+sweep_option = setting(
+    "--model/--no-model", default=True, help="Measure the size sweep that the model is fitted to."
+)
+comm_option = setting(
+    "--comm",
+    type=click.Choice(["local", "mpi", "nccl"]),
+    help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
+    "processes that MPI has started. [default: mpi where it has, else local]",
+)
 
 
 # --- what the figures must be
 
 if_absent_option = setting(
-    "--if-absent", type=click.Choice(["fail", "skip"]), default="fail", show_default=True,
+    "--if-absent", type=click.Choice(["fail", "skip"]), default="fail",
     help="skip: where a device or backend of the map is not there, the report is skipped (exit 0), "
     "and nothing has passed.",
 )  # fmt: skip
 
 inconclusive_option = setting(
-    "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
+    "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
     help="pass: where the figures are too uncertain for a verdict, exit 0 and say so.",
 )  # fmt: skip
 
@@ -226,7 +234,7 @@ def _terms_parameters(wrapped: Any) -> Any:
         setting("--confirm", is_flag=True,
                 help="Measure once more in a fresh process, with the same budget, where a row is "
                 "slower or inconclusive, and judge all samples."),
-        setting("--threshold", type=ShareType(), default="5%", show_default=True,
+        setting("--threshold", type=ShareType(), default="5%",
                 help="The slowdown that counts."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
@@ -297,7 +305,6 @@ def output_options(command: F) -> F:
                      help="Write the report to a file too; repeatable."),
         json_option,
         setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
-                     show_default=True,
                      help="The form of the report on stdout."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)

@@ -144,7 +144,6 @@ def _typed(path: Path, program: Program) -> str:
     "--launcher",
     type=click.Choice(["local", "mpi"]),
     default="local",
-    show_default=True,
     help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
     "before lines, and has one file for all.",
 )
@@ -165,7 +164,6 @@ def _typed(path: Path, program: Program) -> str:
     "--grace",
     type=DurationType(),
     default="5s",
-    show_default=True,
     help="Time for a process to end after a signal; then it is killed.",
 )
 @setting(

@@ -219,7 +219,8 @@ def _alltoall(ranks: int, length: int, _: int | None, operation: str) -> Iterato
 def _tree(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
     assert operation == "allreduce"
     levels = (ranks - 1).bit_length()
-    up = [_pairs(ranks, 1 << level) for level in range(levels)]
+    distances = (1 << level for level in range(levels))  # of the roots of neighbouring subtrees
+    up = [[(rank, rank + d) for rank in range(0, ranks - d, 2 * d)] for d in distances]
     number = 0
     for pairs in up[:-1]:
         yield Step(tuple(Transfer(b, a, 0, length, add=True) for a, b in pairs), number)
@@ -237,11 +238,6 @@ ALGORITHMS: dict[str, Callable[[int, int, int | None, str], Iterator[Step]]] = {
     "alltoall": _alltoall,
     "tree": _tree,
 }
-
-
-def _pairs(ranks: int, distance: int) -> list[tuple[int, int]]:
-    """Return the roots of neighbouring subtrees at this distance."""
-    return [(rank, rank + distance) for rank in range(0, ranks - distance, 2 * distance)]
 
 
 def slices(length: int, ranks: int) -> list[tuple[int, int]]:

@@ -149,7 +149,9 @@ def predicted(
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
-    comm = _exchange(question, algorithm, _used(question, devices))
+    split = question.batch is not None and question.scaling != "weak"
+    used = min(devices, question.batch or 0) if split else devices  # with something to do
+    comm = _exchange(question, algorithm, used)
     metrics = {"comm": comm}
     if question.compute is not None:
         metrics |= _step(question, question.compute, devices, comm)
@@ -161,7 +163,10 @@ def _step(
 ) -> dict[str, Estimate]:
     """Return the metrics of a step with an exchange of these seconds."""
     strong = question.scaling == "strong"
-    part = compute * (_part(question, devices) if strong else 1.0)
+    part = compute
+    if strong:  # the device with the most examples counts
+        batch = question.batch
+        part *= 1.0 / devices if batch is None else -(-batch // devices) / batch
     work = 1.0 if strong else float(devices)  # in batches
     time = model.Estimate(part + comm.value, part + comm.low, part + comm.high, "s")
     metrics = {
@@ -218,20 +223,6 @@ def _links(cost: LinkCost) -> tuple[Link, Link, Link]:
 def _ratio(end: float, value: float) -> float:
     """Return one over the other; 1 where that says nothing: no latency, no end of bandwidth."""
     return end / value if value > 0.0 and isfinite(end) and isfinite(value) else 1.0
-
-
-def _used(question: Prediction, devices: int) -> int:
-    """Return how many devices have something to do."""
-    if question.batch is None or question.scaling == "weak":
-        return devices
-    return min(devices, question.batch)
-
-
-def _part(question: Prediction, devices: int) -> float:
-    """Return the share of the batch that the device with the most examples takes."""
-    if question.batch is None:
-        return 1.0 / devices
-    return -(-question.batch // devices) / question.batch
 
 
 def _rate(amount: float, time: Estimate, unit: str) -> Estimate:

@@ -267,14 +267,10 @@ class Watch:
             if (dead or stop) and not self._over.is_set():
                 self._lost(dead, stop=stop)
                 return
-            self._listen()
-
-    def _listen(self) -> None:
-        beat = bytearray(1)
-        for info in self._others:
-            while self._comm.Iprobe(info.rank, _TAG):
-                self._comm.Recv(beat, info.rank, _TAG)
-                self._last_heartbeat[info.rank] = time.monotonic()
+            for info in self._others:
+                while self._comm.Iprobe(info.rank, _TAG):
+                    self._comm.Recv(bytearray(1), info.rank, _TAG)
+                    self._last_heartbeat[info.rank] = time.monotonic()
 
     def _received_signals(self) -> set[int]:
         """Return the signals received since the last poll."""

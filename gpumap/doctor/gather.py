@@ -29,10 +29,9 @@ from gpumap.errors import (
     QuestionError,
     SourceError,
 )
-from gpumap.machine.link_state import link_states
 from gpumap.machine.nvml import NvmlUnavailable
-from gpumap.machine.state import others
-from gpumap.machine.tree import Tree
+from gpumap.machine.state import link_states, others
+from gpumap.machine.topology import Tree
 from gpumap.model import Binding, ContextMap, replace
 from gpumap.model.trees import typed
 from gpumap.parse import parse_map
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.machine.nvml import NvmlGpu
-    from gpumap.model import Entry, MapText, Others
+    from gpumap.model import Entry, MapText
     from gpumap.resolve import Inventory
 
 VARIABLES = (
@@ -160,8 +159,14 @@ def surroundings(
 ) -> Evidence:
     """Return the evidence with the answers of drivers, libraries and the system."""
     fake = inventory.asked == "fake"
-    busy = None if fake else _others()
-    nvidia = _query_all(inventory)
+    busy = None if fake else others()
+    if busy is not None and busy.cores >= BUSY:  # a high load is read twice
+        busy = min(busy, others(), key=lambda each: each.cores)
+    with ThreadPoolExecutor(1) as pool:  # the driver and the backends concurrently
+        host = inventory.host
+        pending = None if fake else pool.submit(query_nvidia, host.env, host.patience)
+        probe_backends(inventory)
+        nvidia = pending.result() if pending else Nvidia()
     names = _names(context_map, inventory)
     devices = [named.device for named in names if named.device is not None]
     return replace(
@@ -197,12 +202,6 @@ def _theano(place: Place) -> tuple[dict[str, Setting], Diagnostic | None]:
     return {key: Setting(*setting) for key, setting in options.items()}, None
 
 
-def _others() -> Others:
-    """Read the load of other processes; twice, if it is high."""
-    load = others()
-    return load if load.cores < BUSY else min(load, others(), key=lambda each: each.cores)
-
-
 def probe_backends(inventory: Inventory) -> None:
     """Probe every default backend, or the requested one, concurrently."""
     every = sorted({name for names in DEFAULTS.values() for name in names})
@@ -211,15 +210,6 @@ def probe_backends(inventory: Inventory) -> None:
         for done in [pool.submit(inventory.probe, name) for name in names]:
             with suppress(GpumapError):  # reported where the names are resolved
                 done.result()
-
-
-def _query_all(inventory: Inventory) -> Nvidia:
-    """Query the driver and the backends concurrently."""
-    with ThreadPoolExecutor(1) as pool:
-        host, fake = inventory.host, inventory.asked == "fake"
-        pending = None if fake else pool.submit(query_nvidia, host.env, host.patience)
-        probe_backends(inventory)
-        return pending.result() if pending else Nvidia()
 
 
 def _names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:

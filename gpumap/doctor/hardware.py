@@ -15,10 +15,8 @@ from gpumap.machine.cuda import NO_DRIVER, VARIABLE, Known, explain
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpumap.doctor.evidence import Evidence, MapName
-    from gpumap.model import Device, Lack, Probe, ProbeCode
+    from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
@@ -210,15 +208,13 @@ def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or named.kind is not Kind.CUDA or known.fake():
         return None
-    gpu = next((g for g in known.nvidia.gpus or () if _same(device, g.pci, g.uuid)), None)
+    every = known.nvidia.gpus or ()
+    gpu = next((g for g in every if g.pci and g.pci == device.pci), None)
+    gpu = gpu or next((g for g in every if g.uuid and g.uuid == device.uuid), None)
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
     who = ", ".join(gpu.processes[:3]) or "processes that cannot be seen from here"
     return Sign({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
-
-
-def _same(device: Device, pci: str | None, uuid: str | None) -> bool:
-    return (pci is not None and pci == device.pci) or (uuid is not None and uuid == device.uuid)
 
 
 def _order(known: Evidence, named: MapName) -> Sign | None:
@@ -226,7 +222,10 @@ def _order(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
         return None
-    place = _pci_order(known).index(device.pci)
+    every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
+    every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
+    every |= {each.device.pci for each in known.names if each.device and each.device.pci}
+    place = sorted(every).index(device.pci)
     if place == named.index or known.variables.get(VARIABLE, "").strip():
         return None  # with the variable the numbers are the user's own
     setting = known.variables.get("CUDA_DEVICE_ORDER", "")
@@ -241,14 +240,6 @@ def _order(known: Evidence, named: MapName) -> Sign | None:
     return Sign(texts)
 
 
-def _pci_order(known: Evidence) -> Sequence[str]:
-    """Return the PCI addresses of all GPUs in nvidia-smi's order."""
-    every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
-    every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
-    every |= {named.device.pci for named in known.names if named.device and named.device.pci}
-    return sorted(every)
-
-
 def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or named.kind is not Kind.OPENCL or device.facts.get("type") != "other":
@@ -257,13 +248,8 @@ def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     better = next((str(d.ref) for d in (*gpus, *known.of_kind(Kind.CUDA))), None)
     if better is None:
         return None
-    texts = {
-        "device": named.requested,
-        "what": device.name,
-        "better": better,
-        "name": named.name,
-    }
-    return Sign(texts)
+    texts = {"device": named.requested, "what": device.name, "better": better}
+    return Sign(texts | {"name": named.name})
 
 
 def _no_kernel(_: Evidence, named: MapName) -> Sign | None:

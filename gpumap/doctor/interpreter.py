@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.doctor.evidence import Nvidia
-    from gpumap.machine.tree import Tree
+    from gpumap.machine.topology import Tree
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
 _MOST = 20_000  # entries of a folder that are read
@@ -116,7 +116,10 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
         raise _unusable(python, env, f"it did not answer within {STARTING:g} s")
     if "paths" not in about:
         raise _unusable(python, env, "it is no Python 3.7 or newer")
-    every = [*installed(_paths(about)), *conda(str(about.get("prefix", "")))]
+    first = str(about.get("pythonpath") or "").split(os.pathsep)
+    folders = (*first, about.get("user_site"), *(about.get("paths") or ()))  # in its own order
+    paths = dict.fromkeys(path for path in folders if isinstance(path, str) and path)
+    every = [*installed(paths), *conda(str(about.get("prefix", "")))]
     packages: dict[str, Package] = {}
     for each in every:
         if each.name not in packages or " " in each.version:  # conda's has the build, too
@@ -130,13 +133,6 @@ def _unusable(python: str, env: Mapping[str, str], why: str) -> SourceError:
     other = shutil.which("python3", path=env.get("PATH"))
     fix = f"name another one: --python {other}" if other not in (None, python) else "install one"
     return SourceError(f"cannot use the interpreter {python}: {why}", fix)
-
-
-def _paths(about: Mapping[str, Any]) -> list[str]:
-    """Return the folders in which it finds packages, in its own order."""
-    first = str(about.get("pythonpath") or "").split(os.pathsep)
-    every = (*first, about.get("user_site"), *(about.get("paths") or ()))
-    return list(dict.fromkeys(path for path in every if isinstance(path, str) and path))
 
 
 def installed(paths: Iterable[str]) -> Iterator[Package]:
@@ -282,7 +278,8 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
         "driver_loaded": loaded or (wsl and "dxg" in files),
         "kernel_module_version": module[1] if module else None,
         "secure_boot": _secure_boot(tree) if not loaded else None,
-        "container": _container(tree),
+        "container": any((tree.root / name).exists() for name in _CONTAINERS)
+        or bool(re.search(r"docker|kubepods|libpod|lxc", tree.text("proc/1/cgroup") or "")),
         "device_files": files,
         "wsl": wsl,
         "os": f"linux {release}",
@@ -310,13 +307,6 @@ def _secure_boot(tree: Tree) -> bool | None:
             return file.read(5)[4:] == b"\1"
     except OSError:
         return None
-
-
-def _container(tree: Tree) -> bool:
-    inside = any((tree.root / name).exists() for name in _CONTAINERS)
-    return inside or bool(
-        re.search(r"docker|kubepods|libpod|lxc", tree.text("proc/1/cgroup") or "")
-    )
 
 
 def _groups() -> list[str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
 
     Tree = dict[str, Any]
-    from gpumap.bench.base import Seen
+    from gpumap.bench.base import Snapshot
     from gpumap.model import Measurement, Plan
 
 _PILOT = 512  # size of the pilot's product
@@ -60,7 +60,7 @@ class _NoObserver:
     def planned(self, plan: Plan) -> None:
         """Ignore the plan."""
 
-    def block(self, seen: Seen) -> None:
+    def block(self, snapshot: Snapshot) -> None:
         """Ignore a block."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
@@ -127,9 +127,13 @@ class ProbeRun:
 
     def _run_child(self, remaining: Sequence[Binding], seconds: float) -> None:
         """Run one subprocess: at least one name has a result then, or hangs."""
-        share = _share(remaining, seconds)
+        budget = min(BUDGET, seconds / 2)  # what there is more is for starts
+        concurrent = budget * _CONCURRENT
+        own = budget - concurrent * _several(remaining)
+        share = max(own / len(remaining), _LEAST)
         watch = _Watch(remaining, self.results, share + START, self._end)
-        job = _job(remaining, share, seconds)
+        names = [{"name": b.name, "device": plain(b.device)} for b in remaining]
+        job = json.dumps({"names": names, "share": share, "together": concurrent})
         child = in_child("gpumap.doctor.measuring", (), self._env, seconds, job, watch.over)
         watch.over(child.answer, 0.0)
         self.gain = watch.gain
@@ -137,8 +141,11 @@ class ProbeRun:
             return
         failure = watch.late() if child.code is None else _ended(child.code, child.errors)
         self.results[watch.doing.name] = Measured(failure=failure)
-        if failure.code == "hangs":
-            self.results |= _same(watch.doing, self._remaining(), failure)
+        if failure.code == "hangs":  # the device is not tried again by another name
+            hung = watch.doing
+            why = replace(failure, text=f"it is the device of {hung.name}: {failure.text}")
+            same = (b for b in self._remaining() if b.device.id == hung.device.id)
+            self.results |= {b.name: Measured(failure=why) for b in same}
 
 
 class _Watch:
@@ -173,7 +180,9 @@ class _Watch:
         now = time.monotonic()
         if self.doing is None:
             return now >= self._end
-        reserved = self._fair * len(self._awaiting(self.doing))
+        waiting = (b for name, b in self._names.items() if name not in self._results)
+        others = {binding.device.id for binding in waiting} - {self.doing.device.id}
+        reserved = self._fair * len(others)
         return now >= self._end or (self._passed() >= self._fair and now >= self._end - reserved)
 
     def late(self) -> Reason:
@@ -193,26 +202,9 @@ class _Watch:
         """Return the seconds of the name, without those in which the child waited for a core."""
         return time.monotonic() - self._starved - self._since
 
-    def _awaiting(self, doing: Binding) -> set[str]:
-        """Return the other devices whose turn is still to come."""
-        remaining = (b for name, b in self._names.items() if name not in self._results)
-        return {binding.device.id for binding in remaining} - {doing.device.id}
-
-
-def _share(bindings: Sequence[Binding], seconds: float) -> float:
-    """Return the seconds for the probes of a name: half of what there is, their start the rest."""
-    concurrent = _CONCURRENT * _several(bindings)
-    return max(min(BUDGET, seconds / 2) * (1.0 - concurrent) / len(bindings), _LEAST)
-
 
 def _several(bindings: Sequence[Binding]) -> bool:
     return len({binding.device.id for binding in bindings}) > 1
-
-
-def _same(hung: Binding, remaining: Sequence[Binding], failure: Reason) -> dict[str, Measured]:
-    """Return the other names of a device that hangs: it is not tried again."""
-    why = replace(failure, text=f"it is the device of {hung.name}: {failure.text}")
-    return {b.name: Measured(failure=why) for b in remaining if b.device.id == hung.device.id}
 
 
 def _ended(code: int, errors: str) -> Reason:
@@ -221,12 +213,6 @@ def _ended(code: int, errors: str) -> Reason:
         return Reason("crashes", f"the process that used it ended with signal {-code}")
     last = errors.strip().rpartition("\n")[2]
     return Reason("probe-failed", last or f"the process that used it ended with {code}")
-
-
-def _job(bindings: Sequence[Binding], share: float, seconds: float) -> str:
-    names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
-    concurrent = min(BUDGET, seconds / 2) * _CONCURRENT
-    return json.dumps({"names": names, "share": share, "together": concurrent})
 
 
 def _read(text: str) -> tuple[str | None, dict[str, Measured], Gain | None]:

@@ -34,8 +34,8 @@ from gpumap.model import Binding, Estimate, Example, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Spans
-    from gpumap.model import Check, Shares
+    from gpumap.bench.base import Events
+    from gpumap.model import Check
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
 _SWEEP = (1, 10, 100, 1000, 10_000, 100_000)  # rows
@@ -122,11 +122,13 @@ class Probes:
         return Estimate.exact(max(each.value - self._timed(once, _BLOCKS).value, 0.0) / many, "s")
 
     def _affine(self, end: float) -> None:
-        scripted = (
-            self.binding.device.backend == "fake"
-        )  # its clock costs time that it does not show
-        workload = replace(WORKLOADS["affine"], ladder=_SWEEP[:-1] if scripted else _SWEEP)
-        search = Search(self._world(), self.binding, workload, end)
+        # a scripted clock costs time that it does not show
+        scripted = self.binding.device.backend == "fake"
+        workload = replace(WORKLOADS["affine"], sweep=_SWEEP[:-1] if scripted else _SWEEP)
+        sessions = {self.binding.name: self.session}
+        settings = Settings(self.seconds, self.seconds)
+        world = World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
+        search = Search(world, self.binding, workload, end)
         search.run([rows * _BYTES for rows in ROWS.values()])
         if search.reason is not None:
             raise (
@@ -138,14 +140,11 @@ class Probes:
             self.figures["break_even"] = seen(points)
         for key, rows in ROWS.items():
             if rows in search.looked:
-                self._example(key, rows, search)
-
-    def _example(self, key: str, rows: int, search: Search) -> None:
-        times = search.looked[rows].times
-        text = f"x.w + b, {rows} x 10 by 10 x 5"
-        parts: Shares | None = search.shares.get(rows * _BYTES)
-        device, host = (_interval(times[side]) for side in ("moved", "host"))
-        self.examples.append(Example(key, text, CALLS, device, host, parts))
+                times = search.looked[rows].times
+                text = f"x.w + b, {rows} x 10 by 10 x 5"
+                device, host = (_interval(times[side]) for side in ("moved", "host"))
+                parts = search.shares.get(rows * _BYTES)
+                self.examples.append(Example(key, text, CALLS, device, host, parts))
 
     def _products(self) -> None:
         """Time a product in both types, and the host's own."""
@@ -177,11 +176,6 @@ class Probes:
         self.examples.append(Example("chain", text, 1, device, host_))
         self.figures["elementwise"] = self._timed(chain.elementwise, _BLOCKS)
         self.figures["one_pass"] = self._timed(chain.one_pass, _BLOCKS)
-
-    def _world(self) -> World:
-        sessions = {self.binding.name: self.session}
-        settings = Settings(self.seconds, self.seconds)
-        return World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
 
     def _turns(self, rounds: Mapping[str, Round]) -> dict[str, list[float]]:
         """Return the seconds of each, in blocks with each once, in alternating order."""
@@ -225,7 +219,7 @@ class ChainCall(Round):
         self._job.poison()
         self._staging.fill(float("nan"))
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `rounds` times."""
         for _ in range(rounds):
             self._placed.upload()

@@ -150,7 +150,8 @@ def _other_map(known: Evidence, _: MapName) -> Sign | None:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
         return None
-    if _plain(theirs.value) == _plain(known.source.text):
+    ours, other = ("".join(text.split()) for text in (known.source.text, theirs.value))
+    if ours == other:
         return None
     return Sign(
         {
@@ -198,10 +199,6 @@ def _unreadable(known: Evidence, _: MapName) -> Sign | None:
 def _wrong_backend(_: Evidence, named: MapName) -> Sign | None:
     absent = named.absent
     return Sign.of(absent) if absent is not None and absent.code == "wrong-backend" else None
-
-
-def _plain(text: str) -> str:
-    return "".join(text.split())
 
 
 def _shortened(text: str) -> str:

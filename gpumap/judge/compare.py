@@ -48,6 +48,7 @@ WHY: dict[str, str] = {
     "work-slower": "slower relative to its control product: the work became slower",
     "device-slower": "its control product is slower too: the device became slower",
     "device-unclear": "not slower relative to its control product; the device's speed varies",
+    "cpu-times": "not lower by the CPU times of all blocks; many were disturbed by other processes",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
     "unverified": "it is not verified in both reports",
@@ -197,9 +198,10 @@ class _Judge:
     def verdict(self, pair: Pair) -> Verdict:
         """Return the verdict on a metric, with new over base and the reason for it."""
         raw = pair.change(self._level)
-        relative = pair.change(self._level, relative=True) if pair.controlled else None
+        relative = pair.change(self._level, relative=True)
         word, reason = self._answer(pair, raw)
-        value, low, high = _ratios(None if reason == "impossible" else raw, pair.metric)
+        decisive = {"impossible": None, "cpu-times": relative}.get(reason or "", raw)
+        value, low, high = _ratios(decisive, pair.metric)
         return Verdict(
             RULE,
             f"{pair.id}.{pair.metric} is within {share(self._threshold)} of base",
@@ -212,7 +214,7 @@ class _Judge:
             base=pair.base.row.metrics[pair.metric].value,
             threshold=self._threshold,
             reason=reason,
-            relative=_estimate(relative),
+            relative=_estimate(relative) if pair.controlled else None,
         )
 
     def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
@@ -232,10 +234,10 @@ class _Judge:
         word, limit = passing(raw, self._threshold), math.log(1.0 + self._threshold)
         if word != "inconclusive":
             return word, None
-        if pair.controlled and raw.value < limit:
+        if raw.value < limit or (pair.controlled and pair.disturbed):
             relative = pair.change(self._level, relative=True)
             if passing(relative, self._threshold) != "inconclusive":
-                return "pass", "device-unclear"
+                return "pass", "cpu-times" if pair.metric == SPEEDUP else "device-unclear"
         short = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
         return word, "few-samples" if short else "wide-interval"
 

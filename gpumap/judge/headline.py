@@ -282,7 +282,8 @@ def _decisive(verdict: Verdict) -> Estimate | None:
 
 
 def _relation(verdict: Verdict) -> str:
-    return ", relative to its control product" if verdict.reason == "device-unclear" else ""
+    by = {"device-unclear": ", relative to its control product", "cpu-times": ", by CPU times"}
+    return by.get(verdict.reason or "", "")
 
 
 def _shown(verdict: Verdict) -> str:

@@ -13,7 +13,8 @@ new over base, turned so that more is worse,
     inconclusive    anything else: too few samples, or too wide an interval
 
 A time whose interval alone is too wide passes if it does so relative to its control, and its value
-is below d: the speed of the machine varies by more than d, and the work became no slower.
+is below d: the speed of the machine varies by more than d, and the work became no slower. A
+speed-up, which needs no control, passes in the same way by the CPU times of all blocks.
 
 "Nothing became slower" is a claim on every metric, an intersection-union test: each has a level of
 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is a claim on any:
@@ -32,8 +33,8 @@ added. Each end keeps its own length, so a skewed interval stays skewed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -42,11 +43,12 @@ from gpumap.bench.registry import in_sweep, is_control, specified
 from gpumap.model import Measurement, Samples, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
+_DISTURBED = 0.9  # a share of undisturbed samples below which the device was shared
 _LONGER = 1.5  # times: samples whose lengths differ by more were not meant to be of one
 Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
 
@@ -62,6 +64,7 @@ class Row:
     row: Measurement
     control: Measurement | None
     references: tuple[Measurement, ...]  # one after the other they do the same work
+    controls: Mapping[int, float] = field(default_factory=dict)  # of each block, on its device
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -77,10 +80,21 @@ class Row:
         """Return a judged metric, one number for each block; none where it is absent."""
         seconds = _by_block(self.row)
         if metric == SPEEDUP:
-            return _over(_sums(self.references), seconds) if self.references else {}
+            return _over(_sums(map(_by_block, self.references)), seconds)
         if relative and self.control is not None:
             return _over(seconds, _before(self.row) or _by_block(self.control))
         return seconds
+
+    def by_cpu(self, metric: str) -> dict[int, float]:
+        """Return it by CPU times, a time over the block's controls; none: it is not known.
+
+        Both are free of preemption, so that disturbed samples count too. The middle of a block's
+        controls on a device varies less than the one before each row.
+        """
+        own = _cpu_times(self.row)
+        if metric == SPEEDUP:
+            return _over(_sums(map(_cpu_times, self.references)), own)
+        return _over(own, self.controls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,12 @@ class Pair:
         sides = (self.base, self.new)
         return self.metric != SPEEDUP and all(side.control is not None for side in sides)
 
+    @property
+    def disturbed(self) -> bool:
+        """Return whether other processes held its threads off in many samples of either run."""
+        shares = [side.row.metrics.get("undisturbed") for side in (self.base, self.new)]
+        return any(share is not None and share.value < _DISTURBED for share in shares)
+
     def change(self, level: float, *, relative: bool = False) -> Change | None:
         """Return how much worse it became; None where either run has too few blocks.
 
@@ -107,18 +127,25 @@ class Pair:
 
         Args:
             level: one-sided error of the interval at either end.
-            relative: to the control product, block by block; by CPU times, if both have them.
+            relative: to the control product, block by block, and by CPU times, if both have them;
+                of a speed-up by CPU times alone.
         """
         sides = self.base, self.new
-        both = [_by_cpu(side.row) for side in sides] if relative else []
-        if not both or not all(both):
-            both = [side.series(self.metric, relative=relative) for side in sides]
+        plain = [side.series(self.metric, relative=relative) for side in sides]
+        cpu = [side.by_cpu(self.metric) for side in sides]
+        if relative and all(cpu):
+            plain = cpu
+        result = self._change(plain, level)
+        if result is None and self.metric == SPEEDUP and all(cpu):
+            result = self._change(cpu, level)
+        return -result if result is not None and self.metric == SPEEDUP else result
+
+    def _change(self, both: Sequence[Mapping[int, float]], level: float) -> Change | None:
         each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
         if each is not None:
-            result: Change | None = Change(each.value, each.low, each.high)
-        else:  # too few blocks in which neither was disturbed; or two runs
-            result = change(*(located(list(one.values()), level) for one in both))
-        return -result if result is not None and self.metric == SPEEDUP else result
+            return Change(each.value, each.low, each.high)
+        # too few blocks in which neither was disturbed; or two runs
+        return change(*(located(list(one.values()), level) for one in both))
 
     def sampled_otherwise(self) -> str | None:
         """Return which part was sampled with other lengths, and the iterations of each."""
@@ -190,11 +217,24 @@ def _rows(report: Report) -> dict[str, Row]:
     for group in _groups(report.measurements):
         sound = (row for row in group if is_control(row.case) and row.status == "ok")
         controls = {_where(row): row for row in sound}
+        by_block = {where: _controls(group, where) for where in controls}
         for row in group:
             if row.case.id in chosen:
-                references = tuple(_references(row, rows))
-                result[row.case.id] = Row(row, controls.get(_where(row)), references)
+                references, where = tuple(_references(row, rows)), _where(row)
+                control, before = controls.get(where), by_block.get(where, {})
+                result[row.case.id] = Row(row, control, references, before)
     return result
+
+
+def _controls(group: Iterable[Measurement], where: tuple[str, str]) -> dict[int, float]:
+    """Return the middle of the control products of each block on a device."""
+    found: dict[int, list[float]] = {}
+    for row in group:
+        samples = row.samples or Samples()
+        if _where(row) == where and len(samples.control) == len(samples.blocks):
+            for block, seconds in zip(samples.blocks, samples.control, strict=True):
+                found.setdefault(block, []).append(seconds)
+    return {block: median(every) for block, every in found.items()}
 
 
 def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -248,16 +288,11 @@ def _by_block(row: Measurement) -> dict[int, float]:
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
 
-def _by_cpu(row: Measurement) -> dict[int, float]:
-    """Return CPU time over that of the control product just before it; none: it is not known.
-
-    Both are free of preemption, so that disturbed samples count too.
-    """
+def _cpu_times(row: Measurement) -> dict[int, float]:
+    """Return the CPU seconds of one iteration for each block; none: they are not known."""
     samples = row.samples or Samples()
-    if "undisturbed" not in row.metrics or len(samples.control) != len(samples.blocks):
-        return {}
-    own = dict(zip(samples.blocks, samples.cpu_times, strict=False))
-    return _over(own, dict(zip(samples.blocks, samples.control, strict=True)))
+    known = "undisturbed" in row.metrics
+    return dict(zip(samples.blocks, samples.cpu_times, strict=False)) if known else {}
 
 
 def _before(row: Measurement) -> dict[int, float]:
@@ -266,11 +301,11 @@ def _before(row: Measurement) -> dict[int, float]:
     return dict(zip(samples.blocks, samples.control, strict=False))
 
 
-def _sums(rows: Sequence[Measurement]) -> dict[int, float]:
-    """Return the sum of the times of rows, in each block that all of them have."""
-    every = [_by_block(row) for row in rows]
-    shared = (block for block in every[0] if all(block in each for each in every))
-    return {block: math.fsum(each[block] for each in every) for block in shared}
+def _sums(rows: Iterable[Mapping[int, float]]) -> dict[int, float]:
+    """Return the sum of the times of rows, in each block that all of them have; none of none."""
+    first, *rest = [*rows] or [{}]
+    shared = (block for block in first if all(block in each for each in rest))
+    return {block: math.fsum((first[block], *(each[block] for each in rest))) for block in shared}
 
 
 def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, Kind
 from gpumap.units import ranges
 
@@ -172,19 +172,13 @@ def _shares(
             names[node_of].append(name)
     found: dict[str, tuple[list[Core], str]] = {}
     for node, sharing in names.items():
-        cores = _cores(node, topology)
+        cores: dict[str, Core] = {}  # physical ones
+        for cpu in topology.cpus:
+            if cpu.numa_node == node:
+                cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
         free = [core for hardware, core in cores.items() if hardware not in of_cpu_names]
         found |= _divided(sharing, free or list(cores.values()), taken=not free)
     return found
-
-
-def _cores(node: int, topology: Topology) -> dict[str, Core]:
-    """Return the physical cores of a node that may be run on, in order."""
-    cores: dict[str, Core] = {}
-    for cpu in topology.cpus:
-        if cpu.numa_node == node:
-            cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
-    return cores
 
 
 def _divided(

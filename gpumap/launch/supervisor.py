@@ -194,6 +194,13 @@ class Run:
             self._once()
         return self._ending or Ending("done", 0)
 
+    def _abandon(self) -> None:
+        """Wait no more for who has a pipe and is no process of this run."""
+        for stream in self._streams:
+            stream.end()
+            os.close(stream.pipe)
+        self._streams.clear()
+
     def _over(self) -> bool:
         if self._alive or not self._clear:
             return False
@@ -275,13 +282,6 @@ class Run:
                 if code and self._ending is None:
                     ended = code if code > 0 else _SIGNALLED - code
                     self._finish(Ending("failed", ended, process))
-
-    def _abandon(self) -> None:
-        """Wait no more for who has a pipe and is no process of this run."""
-        for stream in self._streams:
-            stream.end()
-            os.close(stream.pipe)
-        self._streams.clear()
 
     def _finish(self, ending: Ending, number: int = signal.SIGTERM) -> None:
         """End all, and remember why."""

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,9 +87,12 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Why | N
         return None
     if not text.strip():
         return Why(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
-    entries = [_read(part, known) for part in _parts(text)]
-    if shown is None:
-        shown = _foretold(entries)  # all that can be known
+    parts = text.split(",")  # a comma at the end hides nothing
+    parts = parts if parts[-1].strip() else parts[:-1] or parts
+    entries = [_read(part, known) for part in parts]
+    if shown is None:  # all that can be known: how many they name, by the rules
+        wrong = next((n for n, entry in enumerate(entries) if entry.wrong), len(entries))
+        shown = 0 if _twice(entries) else wrong
     odd = _hidden(entries, shown) if shown < len(entries) else _tails(entries)
     return Why(f"{VARIABLE}={_short(text)}: {odd.reason}", odd.fix) if odd else None
 
@@ -104,12 +107,6 @@ def _hidden(entries: Sequence[_Entry], shown: int) -> Why | None:
     if entry.wrong is None and shown == 0:
         return Why("CUDA finds no device in it", _fix(entries))
     return Why(_wrong(entries, shown), _fix(entries))
-
-
-def _parts(text: str) -> list[str]:
-    """Return the entries; a comma at the end hides nothing."""
-    parts = text.split(",")
-    return parts if parts[-1].strip() else parts[:-1] or parts
 
 
 def _read(text: str, known: Known) -> _Entry:
@@ -139,12 +136,6 @@ def _uuid(word: str, known: Known) -> _Entry:
     if len(fits) > 1:
         return _Entry(word, wrong=f"fits {len(fits)} devices")
     return _Entry(word, word.lower() if old else fits[0].lower(), known=not old)
-
-
-def _foretold(entries: Sequence[_Entry]) -> int:
-    """Return how many devices the entries name, by the rules."""
-    wrong = next((n for n, entry in enumerate(entries) if entry.wrong), len(entries))
-    return 0 if _twice(entries) else wrong
 
 
 def _twice(entries: Sequence[_Entry]) -> str:

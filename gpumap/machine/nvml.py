@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
 from gpumap.machine.cuda import MISMATCH, NO_DRIVER
-from gpumap.machine.tree import pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, GpuState, Kind
 
 if TYPE_CHECKING:
@@ -176,6 +176,8 @@ def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGp
     memory = ask(library, "nvmlDeviceGetMemoryInfo", handle)
     modes = ask(library, "nvmlDeviceGetMigMode", handle)
     mig = bool(modes and modes[0])
+    words = ask(library, "nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, 0) or ()
+    bits = sum(int(word) << (64 * place) for place, word in enumerate(words))
     return NvmlGpu(
         index=index,
         driver=driver,
@@ -184,7 +186,8 @@ def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGp
         uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,
-        numa_node=_node(ask(library, "nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, 0)),
+        # the first of a bit set: its memory is near the device
+        numa_node=(bits & -bits).bit_length() - 1 if bits else None,
         cores=ask(library, "nvmlDeviceGetNumGpuCores", handle),
         link_generation=ask(library, "nvmlDeviceGetCurrPcieLinkGeneration", handle),
         link_width=ask(library, "nvmlDeviceGetCurrPcieLinkWidth", handle),
@@ -224,12 +227,6 @@ def ask(library: Any, query: str, *arguments: Any) -> Any:
 def _text(value: str | bytes | None) -> str | None:
     """Return a string of NVML's; pynvml before 11.5 gives bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-def _node(words: Any) -> int | None:
-    """Return the first node of a bit set: the one whose memory is near the device."""
-    bits = sum(int(word) << (64 * place) for place, word in enumerate(words or ()))
-    return (bits & -bits).bit_length() - 1 if bits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +298,9 @@ class Gpus:
     def uses(self) -> Iterator[GpuUse]:
         """Yield who is on each device; a MIG instance is asked for itself."""
         for device in self._devices:
-            handle = self._part(device)
+            handle = self._handles.get(device.id)
+            if handle is not None and (device.uuid or "").upper().startswith("MIG-"):
+                handle = self._by_uuid(device) or handle
             if handle is None:
                 yield GpuUse(device, None, None)
             else:
@@ -349,12 +348,6 @@ class Gpus:
         if device.uuid is None:
             return None
         return ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid)
-
-    def _part(self, device: Device) -> Any:
-        whole = self._handles.get(device.id)
-        if whole is None or not (device.uuid or "").upper().startswith("MIG-"):
-            return whole
-        return self._by_uuid(device) or whole
 
     def _state(self, id_: str, handle: Any) -> GpuState:
         power = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)

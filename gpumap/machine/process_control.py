@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from gpumap.machine.tree import Tree
+    from gpumap.machine.topology import Tree
 
 
 _LARGE = 4 << 20  # bytes, from which on it is worth a call; NumPy asks from there on, too
@@ -127,7 +127,9 @@ def memory_taken_of(process: int) -> tuple[int, ...] | None:
     match = _POLICY.match(line)
     if match is None:
         return () if line else None  # the process has ended
-    from gpumap.machine.tree import cpu_list  # a check of the grammar reads no file of the system
+    from gpumap.machine.topology import (
+        cpu_list,  # a check of the grammar reads no file of the system
+    )
 
     return cpu_list(match[2]) if match[1] == "bind" else ()
 

@@ -1,6 +1,14 @@
 """How busy the machine is, and how fast its cores run, while something is measured.
 
 Who else uses the machine: its cores, and the map's CUDA devices.
+
+What the system tells of the links between the host and its devices, at this moment.
+
+An idle link slows down: ask right after it was used. Nothing is asked of a driver.
+
+Sources of whether an IOMMU translates addresses: the kernel's ABI/testing/sysfs-kernel-iommu_groups
+(the type of a group's domain, since 5.11) and admin-guide/kernel-parameters (iommu=, intel_iommu=,
+amd_iommu=).
 """
 
 from __future__ import annotations
@@ -14,15 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
-from gpumap.machine.topology import allowed
-from gpumap.machine.tree import Tree, number
-from gpumap.model import Around, Kind, Others, Process, State
+from gpumap.machine.topology import Tree, allowed, number, pci_address, positive
+from gpumap.model import Around, Kind, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from gpumap.machine.nvml import Gpus
+    from gpumap.machine.topology import Topology
     from gpumap.model import Device
+
 
 _LOOK = 0.5  # seconds
 _TICK = 0.01  # seconds, in which the kernel counts
@@ -163,7 +172,7 @@ class Watch:
         clocks = ((cpu, frequency(self._tree, cpu)) for cpu in self._cpus)
         rates = {cpu: hertz for cpu, hertz in clocks if hertz} or topology.clocks(self._tree)
         return State(
-            load1=_load1(self._tree),
+            load1=positive((self._tree.text("proc/loadavg") or "").split(" ")[0]),
             steal=steal,
             busy=busy,
             clocks_hz={f"cpu:{cpu}": rates[cpu] for cpu in self._cpus if cpu in rates},
@@ -232,14 +241,6 @@ def _shares(
     return passed[_STEAL] / total, busy / total
 
 
-def _load1(tree: Tree) -> float | None:
-    try:
-        load = float((tree.text("proc/loadavg") or "").split(" ")[0])
-    except ValueError:
-        return None
-    return load if 0 <= load < float("inf") else None
-
-
 def frequency(tree: Tree, cpu: int) -> float | None:
     """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
@@ -270,7 +271,10 @@ class Throttle:
             at_work: ids of those that worked just now; an idle core has a low clock by right.
         """
         found = {id_: list(reasons) for id_, reasons in self._gpus.throttled().items()}
-        hot = self._hot()
+        last = self._counts
+        now = {cpu: self._count(cpu) for cpu in last}
+        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
+        hot = {cpu for cpu, count in self._counts.items() if count > last[cpu]}
         for id_, cores in self._cores.items():
             slow = self._slow(cores) if id_ in at_work else ()
             here = [str(cpu) for cpu in cores if cpu in hot]
@@ -278,13 +282,6 @@ class Throttle:
             if reasons := [*(f"heat, in core {cpu}{more}" for cpu in here[:1]), *slow]:
                 found[id_] = reasons
         return {id_: ", ".join(reasons) for id_, reasons in found.items()}
-
-    def _hot(self) -> frozenset[int]:
-        """Return the cores whose count of heat has gone up."""
-        last = self._counts
-        now = {cpu: self._count(cpu) for cpu in last}
-        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
-        return frozenset(cpu for cpu, count in self._counts.items() if count > last[cpu])
 
     def _slow(self, cores: Iterable[int]) -> Iterator[str]:
         """Yield the first core whose clock has dropped."""
@@ -300,3 +297,113 @@ class Throttle:
     def _count(self, cpu: int) -> int | None:
         folder = f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
         return self._tree.natural(f"{folder}/core_throttle_count")
+
+
+_FOLDER = "sys/bus/pci/devices"
+_PROCESSOR = 36  # field 39 of /proc/self/stat, counted from the state, which is the third
+_GROUPS = "sys/kernel/iommu_groups"
+_CLASS = "sys/class"
+_TYPES = {"DMA": True, "DMA-FQ": True, "identity": False}
+_OPTION = re.compile(r"(?:iommu(?:\.passthrough)?|(?:intel|amd)_iommu)=[A-Za-z0-9_,.]{1,40}")
+_THROUGH = ("pt", "passthrough", "off")
+_HYPERVISOR = re.compile(r"^flags\s*:.*\bhypervisor\b", re.MULTILINE)
+_LANES = 32  # the most there are; 255 stands for unknown
+
+
+def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, LinkState]:
+    """Return the state of each device's link, by the device's id.
+
+    A scripted device is no part of this machine, whatever its PCI address: nothing is known of it.
+    """
+    here = None
+    found = {}
+    for device in devices:
+        if device.backend == "fake":
+            found[device.id] = LinkState(translated_by="a scripted device has no link")
+            continue
+        here = here or topology.read(root)
+        found[device.id] = _state(device, here, Tree(root))
+    return found
+
+
+def bridges(tree: Tree, address: str) -> tuple[str, ...] | None:
+    """Return the bridges above a PCI device, the root's port first; None where that is not told."""
+    try:
+        path = (tree.root / _FOLDER / address).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: links in a circle, to Python 3.12
+        return None
+    *above, last = [part for part in path.parts if pci_address(part) == part] or [""]
+    return tuple(above) if last == address and "devices" not in path.parts[-2:] else None
+
+
+def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
+    address = pci_address(device.pci or "")
+    place = next((one for one in here.pci if one.address == address), None)
+    above = None if address is None else bridges(tree, address)
+    through, by = translated(tree, address)
+    node = place.numa_node if place else None
+    nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
+    # the processor that this process's first thread ran on last
+    fields = (tree.text("proc/self/stat") or "").rpartition(")")[2].split()
+    core = number(fields[_PROCESSOR]) if len(fields) > _PROCESSOR else None
+    # lanes in use do not fall when a link idles, so a driver's word will do
+    width = place.link_width if place and place.link_width else _whole(device, "link_width")
+    return LinkState(
+        node=device.numa_node if node is None else node,
+        nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
+        core_node=nodes.get(-1 if core is None else core),
+        bridges=above,
+        width=width,
+        max_width=place.max_link_width if place else _whole(device, "max_link_width"),
+        speed=place.link_speed if place else None,
+        max_speed=place.max_link_speed if place else None,
+        narrow=next(_narrower(tree, above or (), width), None),
+        translated=through,
+        translated_by=by,
+    )
+
+
+def _whole(device: Device, fact: str) -> int | None:
+    value = device.facts.get(fact)
+    return value if isinstance(value, int) else None
+
+
+def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[tuple[str, int]]:
+    """Yield the bridges whose own link has fewer lanes than the device's."""
+    for address in above:
+        lanes = tree.natural(f"{_FOLDER}/{address}/current_link_width")
+        if lanes and width and lanes < min(width, _LANES):
+            yield address, lanes
+
+
+def translated(tree: Tree, address: str | None) -> tuple[bool | None, str]:
+    """Return whether a device's addresses are translated, and how that is known, or why not."""
+    groups = (f"{_GROUPS}/{name}" for name in tree.names(_GROUPS) if name.isdecimal())
+    group = next((each for each in groups if address in tree.names(f"{each}/devices")), None)
+    type_ = None if group is None else tree.text(f"{group}/type")
+    if type_ in _TYPES:
+        return _TYPES[type_], f"its IOMMU group is of type {type_}"
+    if "iommu" not in tree.names(_CLASS):
+        return None, "the system does not tell"
+    if not tree.names(f"{_CLASS}/iommu"):
+        if _HYPERVISOR.search(tree.text("proc/cpuinfo") or ""):
+            return None, "a virtual machine does not see its host's"
+        return False, "the system uses none"
+    return _by_options(tree)
+
+
+def options(tree: Tree) -> tuple[str, ...]:
+    """Return the kernel's options about the IOMMU; of the others of its command line none."""
+    words = (tree.text("proc/cmdline") or "").split()
+    return tuple(word for word in words if _OPTION.fullmatch(word))
+
+
+def _by_options(tree: Tree) -> tuple[bool | None, str]:
+    """Return what follows from the kernel's options, where no group tells."""
+    given = options(tree)
+    if not given:
+        return None, "the system has one, and does not tell what it does for this device"
+    through = any(
+        word in option.partition("=")[2].split(",") for option in given for word in _THROUGH
+    )
+    return not (through or "iommu.passthrough=1" in given), f"kernel option {' '.join(given)}"

@@ -1,32 +1,183 @@
-"""What the system says about its processors, its memory and its accelerators.
+"""What the system says about its processors, its memory and its PCI devices.
 
 Everything is read through a root folder, so that the captured tree of a large machine can replace
 the machine. Missing and broken files cost knowledge, never a traceback.
 
-What the control groups of this process leave it: a share of the processors, and of memory.
-
-A process is bound by its own group and by every group above it. Inside a container the path in
-`/proc/self/cgroup` may not exist below `/sys/fs/cgroup`, because the container's group itself is
+A process is bound by its own control group and by every group above it. Inside a container the path
+in `/proc/self/cgroup` may not exist below `/sys/fs/cgroup`, because the container's group itself is
 mounted there; so the mount is always looked at too.
-
-What `/proc/cpuinfo` says, which differs with every architecture.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from gpumap.machine.tree import CPUS_MAX, PciDevice, Tree, number, pci_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+CPUS_MAX = 65536  # a list that names more is not about processors
+FILE_MAX = 16 * 2**20  # the largest real one, /proc/cpuinfo of 2048 processors, has 4 MiB
+
+_RANGE = re.compile(r"\s*([0-9]{1,20})(?:-([0-9]{1,20}))?\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Files below a root folder; what is missing or does not parse is None or empty, no error."""
+
+    root: Path
+
+    @property
+    def live(self) -> bool:
+        """Whether these are the files of the running system."""
+        return self.root == Path("/")
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a file, without the white space around it."""
+        try:
+            with (self.root / path).open("rb") as file:
+                return file.read(FILE_MAX).decode(errors="replace").strip()
+        except (OSError, ValueError):  # ValueError: a path with a NUL, out of a broken file
+            return None
+
+    def number(self, path: str, base: int = 10) -> int | None:
+        """Return the whole number that is all of a file."""
+        return number(self.text(path), base)
+
+    def natural(self, path: str) -> int | None:
+        """Return the number from 0 up that is all of a file: the kernel writes -1 for "unknown"."""
+        value = self.number(path)
+        return value if value is not None and value >= 0 else None
+
+    def cpus(self, path: str) -> tuple[int, ...]:
+        """Return the processors that a file lists."""
+        return cpu_list(self.text(path) or "")
+
+    def allowed(self, what: str, process: str = "self") -> tuple[int, ...] | None:
+        """Return the Cpus or Mems that a process may use; None where the system does not tell."""
+        key = f"{what}_allowed_list:"
+        lines = (self.text(f"proc/{process}/status") or "").splitlines()
+        return next((cpu_list(line[len(key) :]) for line in lines if line.startswith(key)), None)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        try:
+            return tuple(sorted(entry.name for entry in (self.root / path).iterdir()))
+        except (OSError, ValueError):
+            return ()
+
+
+def number(text: str | None, base: int = 10) -> int | None:
+    """Return the whole number that `text` is, else None."""
+    try:
+        return int(text or "", base)
+    except ValueError:
+        return None
+
+
+def positive(text: str | None) -> float | None:
+    """Return the finite number from 0 up that `text` is, else None."""
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return found if 0 <= found < float("inf") else None
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """Return the ascending processor numbers of a kernel list; parts that do not parse are dropped.
+
+    cpus  = range { "," range }
+    range = number [ "-" number ]
+    """
+    cpus: list[int] = []
+    found = filter(None, map(_RANGE.fullmatch, text.split(",")))
+    ranges = ((int(m[1]), min(int(m[2] or m[1]), CPUS_MAX - 1)) for m in found)
+    for first, last in sorted(ranges):
+        # Starting behind what is there keeps a list of overlapping ranges linear in its result.
+        cpus.extend(range(max(first, cpus[-1] + 1 if cpus else 0), last + 1))
+    return tuple(cpus)
+
+
+CLASSES = frozenset({0x03, 0x12})  # display controllers, processing accelerators
+
+_FOLDER = "sys/bus/pci/devices"
+_HEX = "[0-9a-f]"
+_ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One device. Speeds are in transfers per second and lane, widths in lanes."""
+
+    address: str  # dddd:bb:dd.f, lower case
+    vendor: int | None
+    device: int | None
+    class_code: int
+    numa_node: int | None
+    local_cpus: tuple[int, ...]
+    link_speed: float | None
+    link_width: int | None
+    max_link_speed: float | None
+    max_link_width: int | None
+
+
+def pci_devices(tree: Tree) -> tuple[PciDevice, ...]:
+    """Return the display and accelerator devices, in the order of their addresses."""
+    found = (_device(tree, name) for name in tree.names(_FOLDER))
+    return tuple(sorted(filter(None, found), key=lambda d: (len(d.address), d.address)))
+
+
+def pci_address(text: str) -> str | None:
+    """Return a PCI address as dddd:bb:dd.f in lower case; None for what is not one.
+
+    NVML writes eight digits of domain, CUDA capitals, people none at all: `0000:09:00.0` is
+    also `00000000:09:00.0` and `09:00.0`.
+    """
+    match = _ADDRESS.fullmatch(text.strip().lower())
+    if match is None:
+        return None
+    domain, bus, slot = (int(digits or "0", 16) for digits in match.groups()[:3])
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{match[4]}"
+
+
+def _device(tree: Tree, name: str) -> PciDevice | None:
+    folder, place = f"{_FOLDER}/{name}", pci_address(name)
+    code = tree.number(f"{folder}/class", 16)
+    if place is None or code is None or code >> 16 not in CLASSES:
+        return None
+    return PciDevice(
+        address=place,
+        vendor=tree.number(f"{folder}/vendor", 16),
+        device=tree.number(f"{folder}/device", 16),
+        class_code=code,
+        numa_node=tree.natural(f"{folder}/numa_node"),
+        local_cpus=tree.cpus(f"{folder}/local_cpulist"),
+        link_speed=_speed(tree.text(f"{folder}/current_link_speed")),
+        link_width=_width(tree.text(f"{folder}/current_link_width")),
+        max_link_speed=_speed(tree.text(f"{folder}/max_link_speed")),
+        max_link_width=_width(tree.text(f"{folder}/max_link_width")),
+    )
+
+
+def _speed(text: str | None) -> float | None:
+    """Return "16.0 GT/s PCIe" as 16e9; "Unknown" is None."""
+    match = re.match(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) GT/s", text or "")
+    return float(match[1]) * 1e9 if match else None
+
+
+def _width(text: str | None) -> int | None:
+    lanes = number(text)
+    return lanes if lanes is not None and 0 < lanes <= 32 else None  # noqa: PLR2004  255: unknown
+
+
 # 64-bit Arm names no model. Part numbers of servers: util-linux, sys-utils/lscpu-arm.c.
-_ARM_PARTS = {
+_ARM_PARTS: dict[tuple[str | None, str | None], str] = {
     ("0x41", "0xd08"): "Arm Cortex-A72",
     ("0x41", "0xd0c"): "Arm Neoverse-N1",
     ("0x41", "0xd40"): "Arm Neoverse-V1",
@@ -47,12 +198,9 @@ def model(tree: Tree) -> str | None:
     for record in records(tree):
         fields = {**record, **fields}  # the first that says something is right
     named = (fields.get(key) for key in ("model name", "cpu", "cpu model", "Model", "Hardware"))
-    return next(filter(None, named), None) or _arm(fields)
-
-
-def processors(tree: Tree) -> tuple[int, ...]:
-    """Return the numbers of all processors that are listed."""
-    return tuple(sorted({index for index, _ in _numbered(tree)}))
+    maker, part = fields.get("CPU implementer"), fields.get("CPU part")
+    arm = _ARM_PARTS.get((maker, part), f"Arm implementer {maker} part {part}")
+    return next(filter(None, named), None) or (arm if maker and part else None)
 
 
 def flags(tree: Tree) -> frozenset[str]:
@@ -71,8 +219,8 @@ def largest_cache(tree: Tree) -> int | None:
 
 def clocks(tree: Tree) -> dict[int, float]:
     """Return the clock of each processor that has one, in hertz."""
-    rates = ((index, _megahertz(record)) for index, record in _numbered(tree))
-    return {index: rate for index, rate in rates if rate is not None}
+    rates = ((index, positive(record.get("cpu MHz"))) for index, record in _numbered(tree))
+    return {index: rate * 1e6 for index, rate in rates if rate}
 
 
 def records(tree: Tree) -> Iterator[Mapping[str, str]]:
@@ -92,21 +240,6 @@ def _numbered(tree: Tree) -> Iterator[tuple[int, Mapping[str, str]]]:
         index = number(record.get("processor"))
         if index is not None and 0 <= index < CPUS_MAX:
             yield index, record
-
-
-def _megahertz(record: Mapping[str, str]) -> float | None:
-    try:
-        rate = float(record.get("cpu MHz", "")) * 1e6
-    except ValueError:
-        return None
-    return rate if 0 < rate < float("inf") else None
-
-
-def _arm(fields: Mapping[str, str]) -> str | None:
-    maker, part = fields.get("CPU implementer"), fields.get("CPU part")
-    if not (maker and part):
-        return None
-    return _ARM_PARTS.get((maker, part), f"Arm implementer {maker} part {part}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +282,9 @@ def _folders(tree: Tree, controller: str) -> Iterator[str]:
         parts = [part for part in path.split("/") if part]
         if ".." in parts:  # a group outside of this namespace: not below the mount
             parts = []
-        for mount in _mounts(controllers, controller):
+        found = (f"{_MOUNT}/{controllers}", f"{_MOUNT}/{controller}") if controller else _UNIFIED
+        for mount in dict.fromkeys(found):
             yield from ("/".join((mount, *parts[:depth])) for depth in range(len(parts), -1, -1))
-
-
-def _mounts(controllers: str, controller: str) -> tuple[str, ...]:
-    if not controller:
-        return _UNIFIED
-    together, alone = f"{_MOUNT}/{controllers}", f"{_MOUNT}/{controller}"
-    return (alone,) if together == alone else (together, alone)
 
 
 def _memberships(tree: Tree, controller: str) -> tuple[tuple[str, str], ...]:
@@ -228,9 +355,9 @@ class Topology:
 def read(root: Path = Path("/")) -> Topology:
     """Return the topology of the machine whose files are below `root`."""
     tree = Tree(root)
-    total, available = _memory(tree)
+    nodes, (total, available) = _nodes(tree), _memory(tree)
     return Topology(
-        cpus=_cpus(tree),
+        cpus=tuple(_cpu(tree, index, nodes.get(index)) for index in allowed(tree)),
         online=len(_online(tree)),
         quota=quota(tree),
         model=model(tree) or os.uname().machine or "unknown",
@@ -255,15 +382,10 @@ def allowed(tree: Tree) -> tuple[int, ...]:
 def _online(tree: Tree) -> tuple[int, ...]:
     return (
         tree.cpus(f"{_CPU}/online")
-        or processors(tree)
+        or tuple(sorted({index for index, _ in _numbered(tree)}))
         or tree.allowed("Cpus")
         or tuple(range(os.cpu_count() or 1))
     )
-
-
-def _cpus(tree: Tree) -> tuple[Cpu, ...]:
-    nodes = _nodes(tree)
-    return tuple(_cpu(tree, index, nodes.get(index)) for index in allowed(tree))
 
 
 def _nodes(tree: Tree) -> dict[int, int]:
@@ -294,7 +416,12 @@ def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
 
 def _memory(tree: Tree) -> tuple[int, int]:
     """Return the total and the available bytes, lowered by the limits on this process."""
-    total, available = _meminfo(tree) or _virtual_memory()
+    total, available = _meminfo(tree) or (0, 0)
+    if not total:
+        import psutil
+
+        memory = psutil.virtual_memory()
+        total, available = int(memory.total), int(memory.available)
     for limit in memory_limits(tree):
         total, available = min(total, limit.limit), min(available, limit.free)
     return total, available
@@ -308,10 +435,3 @@ def _meminfo(tree: Tree) -> tuple[int, int] | None:
         return None
     available = sizes.get("MemAvailable:") or sizes.get("MemFree:") or 0
     return total * 1024, max(0, available) * 1024
-
-
-def _virtual_memory() -> tuple[int, int]:
-    import psutil
-
-    memory = psutil.virtual_memory()
-    return int(memory.total), int(memory.available)

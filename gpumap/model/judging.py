@@ -34,7 +34,7 @@ VerdictWord = Literal[
     "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
 ]  # fmt: skip
 VerdictReason = Literal[
-    "work-slower", "device-slower", "device-unclear", "few-samples", "wide-interval",
+    "work-slower", "device-slower", "device-unclear", "cpu-times", "few-samples", "wide-interval",
     "unverified", "other-check", "other-reference", "impossible",
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.algorithms import split
-from gpumap.distributed.local import exchange
+from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import read_bytes, write_atomic
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.base import Round
     from gpumap.bench.exchanges import Library
-    from gpumap.distributed.local import Exchange
+    from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding
     from gpumap.training.steps import Training
 

@@ -14,9 +14,9 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.distributed.mpi import load
+from gpumap.distributed.transports import load
 from gpumap.dtypes import Array, np
-from gpumap.kernels import training
+from gpumap.kernels.definitions import blend, elastic
 from gpumap.training.asynchronous import Supply, gossip, receiver
 from gpumap.training.steps import Account
 
@@ -30,9 +30,7 @@ _CENTER_REQUEST = 0  # requests the center; any other number requests so many st
 _REST = 1e-4  # seconds between two polls for a request
 _TAKEN = 5e-3  # seconds that the steps of one request should last
 _HEAD = 16  # bytes of a message before its parameters: weight, and examples taken when it was sent
-_UNDER_WAY = (
-    2  # sends of a rank that are not received yet: at this many it stops, as a rank may hang
-)
+_UNDER_WAY = 2  # sends of a rank that are not received: then it stops, as a rank may hang
 
 
 class Member(Protocol):
@@ -109,7 +107,8 @@ class AsynchronousRank:
             began = time.perf_counter()
             for _ in range(steps):
                 if not self._elastic:
-                    self._blend_all()
+                    while self._comm.Iprobe(tag=_GOSSIP):
+                        self._blend()
                     spend("comm")
                 take(self._first)
                 self._first += each
@@ -173,7 +172,7 @@ class AsynchronousRank:
         with self._lock:
             self._comm.Send(np.array([self._missed(rank), 0], np.int64), rank, _ANSWER)
             self._comm.Recv(received, rank, _CENTER)
-            training.elastic(received, self.center, self._config.rule.alpha)
+            elastic(received, self.center, self._config.rule.alpha)
             self._comm.Send(received, rank, _CENTER)
 
     def _missed(self, rank: int) -> int:
@@ -191,7 +190,7 @@ class AsynchronousRank:
             with self._lock:
                 spend("sync")
                 missed = self._missed(0)
-                training.elastic(array, self.center, self._config.rule.alpha)
+                elastic(array, self.center, self._config.rule.alpha)
         else:
             answer = np.empty(2, np.int64)
             self._comm.Send(np.array([_CENTER_REQUEST], np.int64), 0, _REQUEST)
@@ -219,11 +218,6 @@ class AsynchronousRank:
         self._sending.append((self._comm.Isend(message, to, _GOSSIP), message))
         self._sent[to] += 1
 
-    def _blend_all(self) -> None:
-        """Blend in the messages that have arrived."""
-        while self._comm.Iprobe(tag=_GOSSIP):
-            self._blend()
-
     def _blend(self) -> None:
         """Receive a message, and blend it in."""
         self._comm.Recv(self._inbox, tag=_GOSSIP)
@@ -231,7 +225,7 @@ class AsynchronousRank:
         self.weight += weight
         weights = self._group.weights
         received = self._inbox[_HEAD:].view(np.float32)
-        training.blend(weights.read(), received, weight / self.weight)
+        blend(weights.read(), received, weight / self.weight)
         weights.put()
         self._blended += 1
         each = self._config.counts[self._rank]

@@ -15,10 +15,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.bench.verify import judged, worse
-from gpumap.distributed.mpi import exchange
+from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.kernels import training
+from gpumap.kernels.definitions import blend, elastic, scaled
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import AsynchronousRank
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Session
     from gpumap.bench.base import Round
     from gpumap.bench.mpi_ranks import MpiRanks
-    from gpumap.distributed.mpi import MpiExchange, NativeExchange
+    from gpumap.distributed.transports import MpiExchange, NativeExchange
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.steps import Account
@@ -389,7 +389,7 @@ class MpiGroup:
         staging = self._staging(requested)
         array = staging.read()
         if requested.of == "parameters":
-            training.scaled(array, share, array)
+            scaled(array, share, array)
         self._sum(requested).run()
         staging.put()
 
@@ -399,7 +399,7 @@ class MpiGroup:
     def _sum(self, requested: Mean) -> MpiExchange | NativeExchange:
         if requested.of not in self._sums:
             array = self._staging(requested).array
-            self._sums[requested.of] = exchange(self._algorithm, self._comm, array)
+            self._sums[requested.of] = mpi_exchange(self._algorithm, self._comm, array)
         return self._sums[requested.of]
 
     def _exchange_center(self, requested: Elastic) -> None:
@@ -416,12 +416,12 @@ class MpiGroup:
         """Serve a worker's exchange with the center, which rank 0 has."""
         assert self._center is not None  # it was prepared
         if requested.worker == 0:
-            training.elastic(self.weights.read(), self._center, requested.share)
+            elastic(self.weights.read(), self._center, requested.share)
             self.weights.put()
             return
         received = self.room()
         self._comm.Recv(received, requested.worker)
-        training.elastic(received, self._center, requested.share)
+        elastic(received, self._center, requested.share)
         self._comm.Send(received, requested.worker)
 
     def _push(self, requested: Push) -> None:
@@ -430,7 +430,7 @@ class MpiGroup:
         elif self._rank == requested.receiver:
             received = self.room()
             self._comm.Recv(received, requested.sender)
-            training.blend(self.weights.read(), received, requested.share)
+            blend(self.weights.read(), received, requested.share)
             self.weights.put()
 
     def room(self) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
@@ -258,7 +258,8 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
         result[biases] = delta.sum(axis=0)
         if number:
             delta = delta @ parameters[weights].reshape(shape).T
-            delta *= _slope(network.layers[number - 1].activation, activations[number])
+            relu, a = network.layers[number - 1].activation == "relu", activations[number]
+            delta *= a > 0 if relu else 1 - a * a  # the derivative of the activation
     return result
 
 
@@ -286,11 +287,6 @@ def _applied(activation: str, sums: Array) -> Array:
         return np.tanh(sums)
     with np.errstate(over="ignore"):  # the answer is 0 there
         return 1 / (1 + np.exp(-sums))
-
-
-def _slope(activation: str, a: Array) -> Any:
-    """Return the derivative of an activation by its sum, from what it became."""
-    return a > 0 if activation == "relu" else 1 - a * a
 
 
 # What each device exchanges with the others after a step. The counts are exact; tests add them up
@@ -372,15 +368,12 @@ class Order:
         while start < stop:
             epoch, first = divmod(start, self.count)
             last = min(first + stop - start, self.count)
-            numbers.append(self._shuffled(epoch)[first:last])
+            if epoch != self._epoch:
+                rng = np.random.default_rng((self._seed, _ORDER, epoch))
+                self._epoch, self._order = epoch, rng.permutation(self.count)
+            numbers.append(self._order[first:last])
             start += last - first
         return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
-
-    def _shuffled(self, epoch: int) -> Array:
-        if epoch != self._epoch:
-            rng = np.random.default_rng((self._seed, _ORDER, epoch))
-            self._epoch, self._order = epoch, rng.permutation(self.count)
-        return self._order
 
 
 class Examples(Order):

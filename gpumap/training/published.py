@@ -40,7 +40,7 @@ from gpumap.training.network import PARAMETERS
 from gpumap.training.network import nbytes as bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _COLUMNS = ("network", "devices", "train_s", "comm_s", "batch", "examples", "bytes")
@@ -224,21 +224,17 @@ def _total(cell: Cell) -> float:
 def _figured(cell: Cell, single: float | None) -> Cell:
     """Return a cell with its metrics; `single` is the time of one device."""
     total = _total(cell)
-    metrics = {"time": _exact(total, "s")}
+    metrics = {"time": Estimate.exact(total, "s")}
     if cell.examples is not None:
-        metrics["examples_per_s"] = _exact(cell.examples / total, "1/s")
+        metrics["examples_per_s"] = Estimate.exact(cell.examples / total, "1/s")
     if single is None:
         return replace(cell, metrics=metrics)
-    metrics["speedup"] = _exact(single / total, "1")
-    metrics["efficiency"] = _exact(single / total / cell.devices, "1")
-    metrics["compute_efficiency"] = _exact(single / cell.train / cell.devices, "1")
+    metrics["speedup"] = Estimate.exact(single / total, "1")
+    metrics["efficiency"] = Estimate.exact(single / total / cell.devices, "1")
+    metrics["compute_efficiency"] = Estimate.exact(single / cell.train / cell.devices, "1")
     labels = {"efficiency": "super-linear", "compute_efficiency": "super-linear-compute"}
     flags = tuple(label for name, label in labels.items() if metrics[name].value > 1.0)
     return replace(cell, metrics=metrics, flags=flags)
-
-
-def _exact(value: float, unit: str) -> Estimate:
-    return Estimate(value, value, value, unit)
 
 
 # --- the model of the exchanges ----------------------------------------------------------------
@@ -264,20 +260,15 @@ def _left_out(cells: Sequence[Cell], fitted: Sequence[int]) -> Iterator[LeftOut]
         points = [c for c in cells if c.row != row and c.devices in fitted]
         if len({c.row for c in points}) < _FEWEST or len({_moved(c) for c in points}) < _FITTED:
             continue
-        fixed, per_byte = _line(points)
+        times = [(c.comm or 0.0) / _exchanges(c) for c in points]
+        line = straight([_moved(c) for c in points], np.array(times)).lines[0]
+        fixed, per_byte = line.latency, line.per_byte
         exchanged = (
             Exchanged(c.devices, _exchanges(c) * (fixed + per_byte * _moved(c)), c.comm or 0.0)
             for c in row_cells
         )
         bandwidth = 1.0 / per_byte if per_byte > 0.0 else None
         yield LeftOut(row, fixed, bandwidth, tuple(exchanged))
-
-
-def _line(cells: Iterable[Cell]) -> tuple[float, float]:
-    """Return seconds, and seconds for each byte, of an exchange."""
-    points = [(_moved(cell), (cell.comm or 0.0) / _exchanges(cell)) for cell in cells]
-    model = straight([x for x, _ in points], np.array([y for _, y in points]))
-    return model.lines[0].latency, model.lines[0].per_byte
 
 
 def _other_link(devices: int, models: Sequence[LeftOut], cells: Sequence[Cell]) -> OtherLink | None:

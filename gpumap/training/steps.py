@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Mark
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.model import Check
     from gpumap.training.workers import Exchange, LocalGroup, Rule, Worker
 
@@ -254,9 +254,9 @@ class Training(Round):
     steps = 1
     account: Account | None = None  # of one that is asynchronous
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
-        """Take the steps of `rounds`; with `spans` a new account of the phases begins."""
-        if spans is not None:
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
+        """Take the steps of `rounds`; with `events` a new account of the phases begins."""
+        if events is not None:
             self.record()
         self.run(rounds * self.steps)
 

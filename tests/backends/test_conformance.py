@@ -17,11 +17,11 @@ from tables import table
 
 from gpumap.app.checking import round_trip
 from gpumap.backends import REGISTRY, load
-from gpumap.bench.copies import Ends, HostCopy
 from gpumap.bench.products import Pair, Product
+from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
-from gpumap.kernels.table import KERNELS
+from gpumap.kernels.definitions import KERNELS
 
 EACH = 3  # devices of one backend: the first, the last, and a part where there are some
 SEED = 7
@@ -797,7 +797,9 @@ class Faulty:
 @pytest.mark.parametrize(("fault", "direction"), [("upload", "h2d"), ("download", "d2h")])
 def test_a_planted_byte_of_a_copy_is_found(session, fault, direction):
     faulty = Faulty(session)
-    work = HostCopy([Ends("a", faulty, 5000, "pageable", (1, 0)).cut(5000)], direction, sync=True)
+    work = HostCopy(
+        [Buffers("a", faulty, 5000, "pageable", (1, 0)).part(5000)], direction, sync=True
+    )
     assert verified(work).passed
     faulty.fault = fault
     assert not verified(work).passed

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
 
+from gpumap.backends import cupy as cupy_nccl
 from gpumap.backends.cupy import INSTALL
-from gpumap.backends.cupy import nccl as cupy_nccl
 from gpumap.backends.cupy.launch import Current, Kernels, in_words
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.dtypes import ITEMSIZE

@@ -17,7 +17,7 @@ import tables
 
 from gpumap.backends import foreign as table
 from gpumap.backends import load
-from gpumap.backends.foreign import CUDA, LIBGPUARRAY, NVML, OPENCL, TABLE, foreign
+from gpumap.backends.foreign import MEANINGS, TABLE, foreign
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, Exit, OutOfMemory, Unsupported
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
@@ -25,6 +25,7 @@ from gpumap.model import Device, DeviceRef, Kind
 TABLES = tables.table(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
 FAILING_TEXTS = set(TABLES["failing_texts"])
+OPENCL, CUDA, NVML, LIBGPUARRAY = map(MEANINGS.get, ("OPENCL", "CUDA", "NVML", "LIBGPUARRAY"))
 CUDA_STATUSES = range(1, 10_000)  # from there on they are a driver's own
 CUDA_OF_THE_TABLE = 13_000
 
@@ -205,7 +206,7 @@ def test_every_exception_of_cupy_has_a_line(cupy):
     assert lines_of("cupy", "cupy_backends", "cupyx") <= set(classes)
     # each word is in a name that CuPy has for a status, or in one of NVRTC's
     _, text = cupy
-    signs = {sign for sign, _ in table.TOOLKIT.signs}
+    signs = {sign for sign, _ in MEANINGS["TOOLKIT"].signs}
     assert {sign for sign in signs if sign.encode() not in text} <= {"OUT_OF_MEMORY"}
 
 

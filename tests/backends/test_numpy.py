@@ -10,9 +10,9 @@ import pytest
 from buffers import got, sent
 from threadpoolctl import threadpool_info
 
+from gpumap.backends import numpy
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
-from gpumap.backends.numpy import session as numpy
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology

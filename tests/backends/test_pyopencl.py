@@ -22,7 +22,7 @@ from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
 from gpumap.backends.pyopencl.memory import Moments, PyopenclShared
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.kernels.table import KERNELS
+from gpumap.kernels.definitions import KERNELS
 
 PROGRAMS = table(__file__)
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import Clock
-from gpumap.backends.pyopencl.gemm import cut
-from gpumap.backends.pyopencl.launch import REGISTERS, Facts
+from gpumap.backends.pyopencl.launch import REGISTERS, Facts, cut
 
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5

@@ -138,9 +138,9 @@ def test_a_later_size_that_would_take_too_long_is_not_begun():
 
 
 def test_what_was_asked_for_is_measured_before_the_model():
-    """The ladder has what is left: of the sizes that were asked for nothing is left out for it."""
+    """The sweep has what is left: of the sizes that were asked for nothing is left out for it."""
     here = world(gpu(0), gpu(1))
-    benchmark = copies_on(here, 400, 4000, cases=("h2d", "d2h", "d2d"), ladder=(64, 512, 4096))
+    benchmark = copies_on(here, 400, 4000, cases=("h2d", "d2h", "d2d"), sweep=(64, 512, 4096))
     rows = [r for r in rows_on(here, benchmark, replace(HARD, budget=2.0)) if r.case.skip is None]
     asked = [row for row in rows if row.case.params["pattern"] != "ladder"]
     assert {("ok", True)} == {(row.status, row.stop.n >= FEWEST) for row in asked}

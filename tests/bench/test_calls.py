@@ -33,8 +33,8 @@ def test_the_affine_layer_is_that_of_theano_users():
 @EVERY
 @given(rows=st.integers(1, 1 << 20))
 def test_bytes_tell_the_rows(workload, rows):
-    """There and back; the ladder grows, and no size of it is above the largest."""
-    sizes = [workload.nbytes(rows) for rows in workload.ladder]
+    """There and back; the sweep grows, and no size of it is above the largest."""
+    sizes = [workload.nbytes(rows) for rows in workload.sweep]
     assert sizes == sorted(sizes)
     assert sizes[-1] <= LARGEST
     assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)

@@ -11,25 +11,25 @@ from worlds import SETTINGS, copies_on, dot_on, gpu, noting, rows_on, world
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench.copies import BothWays, Ends, HostCopy, PairCopy
 from gpumap.bench.dot import Params
+from gpumap.bench.verified_copies import BothWays, Buffers, HostCopy, PairCopy
 from gpumap.machine import topology
 from gpumap.model import replace
 
 N = 5000
 
 
-def cut(here, name, seed, nbytes=N):
-    return Ends(name, here.sessions[name], N, "pageable", (seed, 0)).cut(nbytes)
+def part(here, name, seed, nbytes=N):
+    return Buffers(name, here.sessions[name], N, "pageable", (seed, 0)).part(nbytes)
 
 
 WAYS = {"upload": "h2d", "download": "d2h", "copy": "d2d"}
 
 
 def copying(here, command, *, sync=True):
-    one = cut(here, "a", 1)
+    one = part(here, "a", 1)
     if command == "copy":
-        return PairCopy(one, cut(here, "b", 2), sync=sync)
+        return PairCopy(one, part(here, "b", 2), sync=sync)
     return HostCopy([one], WAYS[command], sync=sync)
 
 
@@ -71,8 +71,8 @@ def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monke
         sessions = [
             stack.enter_context(backend.open(cores[0], backend.clock())) for _ in range(count)
         ]
-        ends = [Ends("a", each, N, "pageable", (1, 0)).cut(N) for each in sessions]
-        work = HostCopy(ends, "h2d", sync=sync)
+        buffers = [Buffers("a", each, N, "pageable", (1, 0)).part(N) for each in sessions]
+        work = HostCopy(buffers, "h2d", sync=sync)
         work.renew()
         places, wait = [], sessions[0].synchronize
         monkeypatch.setattr(
@@ -89,7 +89,7 @@ def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monke
 def test_both_ways_checks_both(command):
     fault = {"fault": "nothing", "fault_in": command, "fault_after": 4} if command else {}
     here, back = world(gpu(0, **fault), gpu(0)), world(gpu(0, **fault))
-    work = BothWays(cut(here, "a", 1), cut(back, "a", 2))
+    work = BothWays(part(here, "a", 1), part(back, "a", 2))
     work.queue(rounds=8)
     check = verified(work)
     assert check.passed == (command is None)
@@ -98,7 +98,7 @@ def test_both_ways_checks_both(command):
 
 def test_sync_waits_after_each_round_and_queued_after_all():
     here = world(gpu(0, latency=1.0), gpu(1))
-    a = cut(here, "a", 1)
+    a = part(here, "a", 1)
     start = here.clock.now()
     HostCopy([a], "h2d", sync=False).queue(rounds=3)
     assert here.clock.now() == start
@@ -111,7 +111,7 @@ def test_sync_waits_after_each_round_and_queued_after_all():
 def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes():
     """What came last is not taken for one's own; nor does it spoil the other's check."""
     here = world(gpu(0))
-    place = cut(here, "a", 1)
+    place = part(here, "a", 1)
     one, other = (HostCopy([place], "h2d", sync=sync) for sync in (True, False))
     assert verified(one).passed
     other.queue()
@@ -119,7 +119,7 @@ def test_a_copy_that_moves_nothing_is_found_though_another_left_the_same_bytes()
     one._copy = lambda *_: None
     assert not one.check().passed
     here = world(gpu(0), gpu(1))
-    a, b = cut(here, "a", 1), cut(here, "b", 2)
+    a, b = part(here, "a", 1), part(here, "b", 2)
     both = HostCopy([b], "h2d", sync=True), PairCopy(a, b, sync=True)
     assert [verified(work).passed for work in both] == [True, True]
     assert [work.check().passed for work in both] == [True, True]
@@ -193,9 +193,9 @@ def test_every_case_is_right_though_its_device_is_late(benchmark, features):
 def test_what_a_late_device_counts_is_waited_for():
     """An upload is proved there: an answer that had not come would send all bytes to the host."""
     session = world(gpu(0), kind=Late).sessions["a"]
-    ends = Ends("a", session, 5000, "pageable", (1, 0))
-    work = HostCopy([ends.cut(5000)], "h2d", sync=True)
-    assert ends.proved
+    buffers = Buffers("a", session, 5000, "pageable", (1, 0))
+    work = HostCopy([buffers.part(5000)], "h2d", sync=True)
+    assert buffers.proved
     work.poison()
     assert session.fetched == [5001, 4, 1]  # what was uploaded, a count, and the last byte
     work.queue()

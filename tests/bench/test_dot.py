@@ -115,11 +115,11 @@ def test_a_busy_moment_hits_all_devices():
     here = world(gpu(0), gpu(1))
     asked = []
 
-    def prepare(binding):
-        return lambda: asked.append(binding.name) or here.clock.sleep(1.0)
+    def prepare(session):
+        return lambda: asked.append(session) or here.clock.sleep(1.0)
 
-    assert times(here.bindings, here.clock, prepare) == {"a": 1.0, "b": 1.0}
-    assert asked == ["a", "b"] * (1 + LOOKS)
+    assert times(here.bindings, here.sessions, here.clock, prepare) == {"a": 1.0, "b": 1.0}
+    assert asked == [here.sessions["a"], here.sessions["b"]] * (1 + LOOKS)
 
 
 def test_the_pilot_times_one_product_on_each_device_once():
@@ -212,7 +212,7 @@ def test_every_product_of_a_round_is_checked(name):
     work.poison()
     work.queue()
     second = work._products[1]
-    (second.pair.landing if "fetch" in name else second.out.native)[3, 3] += 1000
+    (second.pair.destination if "fetch" in name else second.out.native)[3, 3] += 1000
     assert not work.check().passed
 
 

@@ -10,8 +10,8 @@ from tables import table
 from worlds import gpu, world
 
 from gpumap.backends.base import Clock
-from gpumap.backends.fake.clock import FakeClock
-from gpumap.bench.base import Part, Round, Spans, Taken
+from gpumap.backends.fake.script import FakeClock
+from gpumap.bench.base import DeviceInterval, Events, Round, Sample
 from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
@@ -26,9 +26,9 @@ class _Work(Round):
         self.clock, self.times, self.idle = clock, list(times), idle
         self.spanned = []
 
-    def queue(self, spans=None, rounds=1):
+    def queue(self, events=None, rounds=1):
         for _ in range(rounds):
-            self.spanned.append(spans is not None)
+            self.spanned.append(events is not None)
             self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
 
     def finish(self):
@@ -66,14 +66,14 @@ def test_a_sample_is_the_time_of_one_round(kind):
     clock.sleep(3.0)
     series = Series(_Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
     cpu = None if kind is FakeClock else 0.75 * 0.375
-    assert sample(series, clock) == Taken(0.375, 0.25, cpu, {})
+    assert sample(series, clock) == Sample(0.375, 0.25, cpu, {})
 
 
 def test_a_call_that_waits_is_timed_alone(clock):
     """One of five that was delayed is no longer than the others: their median is the sample."""
     work = _Work(clock, 0.25, 0.5, 0.25, 8.0, 0.25, 0.25, 0.5, idle=1.0)
     work.waits = True
-    assert sample(Series(work, iterations_per_sample=5), clock) == Taken(0.25, 0.25, None, {})
+    assert sample(Series(work, iterations_per_sample=5), clock) == Sample(0.25, 0.25, None, {})
 
 
 def test_only_the_first_round_of_a_sample_is_marked(clock):
@@ -94,9 +94,9 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     first, second = 2.0**-12, 2.0**-11
     start = here.clock.now() + second  # the round that does not count
     taken = sample(series, here.clock)
-    assert taken.parts == {
-        "a": Part(start, start + first, None),
-        "b": Part(start, start + second, None),
+    assert taken.intervals == {
+        "a": DeviceInterval(start, start + first, None),
+        "b": DeviceInterval(start, start + second, None),
     }
     assert taken.seconds == second
 
@@ -104,8 +104,8 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
 class _Slowing(_Work):
     """Work that takes less from round to round, as in a warm-up that does not end."""
 
-    def queue(self, spans=None, rounds=1):
-        super().queue(spans, rounds)
+    def queue(self, events=None, rounds=1):
+        super().queue(events, rounds)
         self.times[0] *= 0.9
 
 
@@ -156,12 +156,12 @@ class _Traced(_Work):
         super().__init__(clock, *times, idle=2.0**-14)
         self.spent = spent
 
-    def queue(self, spans=None, rounds=1):
-        if spans is not None:
+    def queue(self, events=None, rounds=1):
+        if events is not None:
             session = _Session([0.0, 1.0], self.spent)
-            spans.begin("a", session)
-            spans.end("a", session)
-        super().queue(spans, rounds)
+            events.begin("a", session)
+            events.end("a", session)
+        super().queue(events, rounds)
 
 
 @pytest.mark.parametrize(("seconds", "spent", "computes", "rounds", "led"), [
@@ -232,49 +232,54 @@ class _Session:
 
 
 def marked(**times):
-    spans = Spans()
-    assert spans.parts() == {}
+    events = Events()
+    assert events.intervals() == {}
     for name, each in times.items():
         session = _Session(each)
-        spans.begin(name, session)
-        spans.end(name, session)
-    return spans.parts()
+        events.begin(name, session)
+        events.end(name, session)
+    return events.intervals()
 
 
 def test_a_part_begins_with_the_first_and_ends_with_the_last():
     one, two = _Session([1.0, 2.0, 4.0]), _Session([1.5, 3.0], spent=1.25)
-    spans = Spans()
-    spans.begin("a", one)
-    spans.end("a", one)
-    spans.begin("b", two)
-    spans.begin("a", one)
-    spans.end("b", two)
-    spans.end("a", one)
-    assert spans.parts() == {"a": Part(1.0, 4.0, None), "b": Part(1.5, 3.0, 1.25)}
+    events = Events()
+    events.begin("a", one)
+    events.end("a", one)
+    events.begin("b", two)
+    events.begin("a", one)
+    events.end("b", two)
+    events.end("a", one)
+    assert events.intervals() == {
+        "a": DeviceInterval(1.0, 4.0, None),
+        "b": DeviceInterval(1.5, 3.0, 1.25),
+    }
     assert len(one.marks) == 3  # the second beginning is no command of its own
 
 
 @pytest.mark.parametrize("times", [[None, 1.0], [1.0, None], [None, None]])
 def test_a_device_without_a_clock_has_no_part(times):
-    assert marked(a=times, b=[1.0, 2.0]) == {"b": Part(1.0, 2.0, None)}
+    assert marked(a=times, b=[1.0, 2.0]) == {"b": DeviceInterval(1.0, 2.0, None)}
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_no_part_ends_before_it_begins(start, stop):
     """Clocks of a device and of the host are fitted: a short part may seem to run backwards."""
-    assert marked(a=[start, stop]) == {"a": Part(start, max(start, stop), None)}
+    assert marked(a=[start, stop]) == {"a": DeviceInterval(start, max(start, stop), None)}
 
 
 def test_threads_mark_side_by_side():
     """One host thread for each device: all at the same moment, each its own name."""
     names = [f"name{n}" for n in range(8)]
-    barrier, spans = Barrier(len(names)), Spans()
+    barrier, events = Barrier(len(names)), Events()
 
     def mark(number, name):
         session = _Session([float(number), number + 0.5])
         barrier.wait()
-        spans.begin(name, session)
-        spans.end(name, session)
+        events.begin(name, session)
+        events.end(name, session)
 
     Clock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
-    assert spans.parts() == {name: Part(n, n + 0.5, None) for n, name in enumerate(names)}
+    assert events.intervals() == {
+        name: DeviceInterval(n, n + 0.5, None) for n, name in enumerate(names)
+    }

@@ -10,7 +10,7 @@ import pytest
 from worlds import SETTINGS, World, gpu, rows_on, world
 
 from gpumap.backends import load
-from gpumap.backends.numpy.session import NumpySession
+from gpumap.backends.numpy import NumpySession
 from gpumap.bench.train import PER, Train, check_request, counts, divided, moved, plan
 from gpumap.bench.verify import lighten
 from gpumap.errors import QuestionError

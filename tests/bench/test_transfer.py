@@ -5,15 +5,15 @@ from worlds import SETTINGS, again, case_of, gpu, rows_on, world
 
 from gpumap.bench.estimates import fits
 from gpumap.bench.sizes import Size
-from gpumap.bench.transfer import CASES, HELD_BACK, LADDER, Params, Transfer, needs
+from gpumap.bench.transfer import CASES, HELD_BACK, SWEEP, Params, Transfer, needs
 from gpumap.model import Plan, Reason, replace
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-def params(*sizes, cases=CASES, ladder=()):
-    return Params(sizes or (SMALL,), cases, 1, ladder)
+def params(*sizes, cases=CASES, sweep=()):
+    return Params(sizes or (SMALL,), cases, 1, sweep)
 
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
@@ -71,7 +71,7 @@ def test_pairs_are_of_devices(numbers, pairs):
 
 @pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
 def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
-    wanted = params(SMALL, Size(4096), cases=("d2d",), ladder=(64,))
+    wanted = params(SMALL, Size(4096), cases=("d2d",), sweep=(64,))
     _, benchmark = made(*map(gpu, range(count)), params=wanted)
     found = [case.params for case in benchmark.plan.cases]
     assert len(found) == count * (count - 1) * sizes * modes
@@ -80,10 +80,10 @@ def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(c
     assert len({each["mode"] for each in found}) == modes
 
 
-def test_the_budget_thins_the_ladder_and_does_not_shorten_it():
+def test_the_budget_thins_the_sweep_and_does_not_shorten_it():
     """One group of every size, of each device's first name; what spans most is made ready first."""
-    ladder = (1 << 17, 4096, 64, 32768, 512)
-    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), ladder=ladder))
+    sweep = (1 << 17, 4096, 64, 32768, 512)
+    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), sweep=sweep))
     *_, group = benchmark.plan.groups
     sizes = [case.params["bytes"] for case in group.cases]
     ready = list(dict.fromkeys(sizes[place] for (place,) in group.order))
@@ -109,15 +109,15 @@ def test_the_memory_that_is_needed():
     assert Plan((), memory, 4097) == needs(here.bindings, wanted)
     memory = {"cuda:0": 12 * 4097, "cuda:1": 8 * 4097, "host": 20 * 4097}
     assert Plan((), memory, 4097) == needs(here.bindings, wanted, here.sessions)
-    ladder = params(cases=("h2d",), ladder=(64, 4096))
-    assert needs(here.bindings, ladder, here.sessions).memory["cuda:1"] == 4 * 4097 + 2 * 65
+    sweep = params(cases=("h2d",), sweep=(64, 4096))
+    assert needs(here.bindings, sweep, here.sessions).memory["cuda:1"] == 4 * 4097 + 2 * 65
 
 
 @pytest.mark.parametrize("features", [(), ("pinned",), ("kernels", "pinned", "mapped")])
-@pytest.mark.parametrize("ladder", [(), (64, 512, 4096)])
-def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
+@pytest.mark.parametrize("sweep", [(), (64, 512, 4096)])
+def test_no_more_memory_is_taken_than_was_said(counted, features, sweep):
     scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, Size(4096))
-    here, benchmark = made(*scripts, params=params(*wanted, ladder=ladder), kind=counted)
+    here, benchmark = made(*scripts, params=params(*wanted, sweep=sweep), kind=counted)
     run(here, benchmark)
     assert counted.highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in counted.highest.items():
@@ -125,15 +125,15 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, ladder):
 
 
 def test_mapped_memory_is_each_sizes_own():
-    _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(ladder=(64, 4096)))
+    _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(sweep=(64, 4096)))
     group = benchmark.plan.groups[-1]
     benchmark.begin(group)
     held = {}
     for case in group.cases:
         if case.name in ("h2d", "d2h"):
-            (cut,) = benchmark.round(case)._ends
+            (part,) = benchmark.round(case)._slices
             key = (case.params["memory"], case.params["bytes"])
-            held.setdefault(key, set()).add(cut.ends.source.size)
+            held.setdefault(key, set()).add(part.buffers.source.size)
     assert held == {
         **{(memory, n): {4097} for memory in ("pageable", "pinned") for n in (64, 4096)},
         ("mapped", 64): {65}, ("mapped", 4096): {4097},
@@ -199,7 +199,7 @@ def test_each_way_of_each_name_has_bytes_of_its_own():
     """Right bytes of another copy prove nothing of this one."""
     _, benchmark = made(gpu(0), gpu(1))
     benchmark.begin(benchmark.plan.groups[0])
-    cuts = [benchmark._cut(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
+    cuts = [benchmark._slice(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
     assert len({bytes(cut.source) for cut in cuts}) == len(cuts)
 
 
@@ -215,7 +215,7 @@ def test_copies_both_ways_have_a_queue_for_each():
     _, benchmark = made(gpu(0))
     benchmark.begin(benchmark.plan.groups[0])
     rounds = benchmark.round(case_of(benchmark, "bidir"))._rounds
-    there, back = (each._ends[0].session for each in rounds)
+    there, back = (each._slices[0].session for each in rounds)
     assert there is not back
     assert there.device == back.device
 
@@ -224,8 +224,8 @@ FIVE_US = {"latency": 5e-6, "bandwidth": 50e9}
 BLOCKS = replace(SETTINGS, budget=1e6, blocks=20)
 
 
-def models(*scripts, cases=("h2d", "d2h"), ladder=(*LADDER, HELD_BACK), settings=BLOCKS):
-    here, benchmark = made(*scripts, params=params(cases=cases, ladder=ladder))
+def models(*scripts, cases=("h2d", "d2h"), sweep=(*SWEEP, HELD_BACK), settings=BLOCKS):
+    here, benchmark = made(*scripts, params=params(cases=cases, sweep=sweep))
     rows = rows_on(here, benchmark, settings)
     return {
         (f.case.name, ">".join(f.case.names), f.case.params["memory"], f.case.params["mode"]): f
@@ -244,7 +244,7 @@ def test_latency_and_bandwidth_are_the_scripted_ones():
     for fit in models(gpu(0, features=(), **FIVE_US)).values():
         figures = {name: found.value for name, found in fit.metrics.items()}
         assert fit.fits
-        assert (fit.regimes, fit.sizes) == (1, LADDER)
+        assert (fit.regimes, fit.sizes) == (1, SWEEP)
         assert figures["latency"] == pytest.approx(5e-6, rel=0.01)
         assert figures["peak_bandwidth"] == pytest.approx(50e9, rel=0.01)
         assert figures["n_half"] == pytest.approx(250e3, rel=0.02)

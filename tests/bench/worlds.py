@@ -4,8 +4,7 @@ import weakref
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpumap.backends.fake.clock import Engine, FakeClock
-from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
 from gpumap.backends.fake.session import FakeSession
 from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params
@@ -117,8 +116,8 @@ def again(here):
     return opened
 
 
-def copies_on(here, *sizes, cases=CASES, ladder=()):
-    params = TransferParams(tuple(map(Size, sizes)), cases, ladder=ladder)
+def copies_on(here, *sizes, cases=CASES, sweep=()):
+    params = TransferParams(tuple(map(Size, sizes)), cases, sweep=sweep)
     return Transfer(here.bindings, here.sessions, params, again(here))
 
 

@@ -13,7 +13,6 @@ from standin import ROOT
 from benchmarks.children import Done
 from benchmarks.contest import figure
 from benchmarks.gpu import judge, record, steps
-from benchmarks.gpu.markdown import markdown
 
 NAN = float("nan")
 
@@ -260,7 +259,7 @@ def held(**more):
 
 def test_markdown_shows_what_the_record_holds():
     """Device, driver, command, verdict, figures with their intervals, and what is missing."""
-    text = markdown(held())
+    text = record.markdown(held())
     for line in (
         "# GPU &lt;b>, 2026-01-02",
         "**passed**: all steps ran; 1 passed; 60 s.",
@@ -277,9 +276,9 @@ def test_markdown_shows_what_the_record_holds():
 
 def test_markdown_of_a_record_that_was_cut_off_or_scripted_says_so():
     """It shows what there is; nobody may take scripted figures for measured ones."""
-    text = markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
+    text = record.markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
     assert "**incomplete**: 0 of 2 steps; none; unknown time." in text
-    assert "Simulated" in markdown(held(simulated=True))
+    assert "Simulated" in record.markdown(held(simulated=True))
     # a figure without its interval is none
     assert figure({"value": 1.0, "low": None, "high": 2.0, "unit": "s"}) == "-"
     assert figure({"value": 1.0, "low": None, "high": None, "unit": "s"}) == "1.00 s"

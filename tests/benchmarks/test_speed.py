@@ -7,7 +7,7 @@ from tables import table
 
 from benchmarks import contest
 from benchmarks.contest import Contest
-from benchmarks.speed import peers
+from benchmarks.speed import opencl
 from benchmarks.speed.__main__ import main
 
 
@@ -38,13 +38,13 @@ def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
 
 def test_a_peer_multiplies_when_it_is_asked_to(monkeypatch):
     """In a process of its own, which ends with its stdin; one that cannot start is no figure."""
-    with peers.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
+    with opencl.Peer("numpy", 8, sys.executable, {"OPENBLAS_NUM_THREADS": "1"}) as peer:
         assert peer() > 0
         process = peer._process
     assert process.returncode == 0
-    monkeypatch.setitem(peers._SETUPS, "nobody", "raise SystemExit(1)")
+    monkeypatch.setitem(opencl._SETUPS, "nobody", "raise SystemExit(1)")
     with pytest.raises(RuntimeError, match="the peer ended: 1"):
-        peers.Peer("nobody", 8, sys.executable, {})
+        opencl.Peer("nobody", 8, sys.executable, {})
 
 
 def test_launches_are_compared_for_real(capsys, monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from shell import BIN, on_a_terminal
 
 from gpumap.model import Device, DeviceRef, Kind
-from gpumap.opencl_layer.inside import Inside
+from gpumap.opencl_layer import Inside
 
 PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
@@ -304,7 +304,7 @@ class Layer:
 
     def __init__(self, monkeypatch, tmp_path):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        monkeypatch.setattr("gpumap.opencl_layer.inside.environment", lambda *_, **__: {})
+        monkeypatch.setattr("gpumap.opencl_layer.environment", lambda *_, **__: {})
         device = Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl")
         self.inside = Inside([device], times=False)
 

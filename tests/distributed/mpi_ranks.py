@@ -8,7 +8,7 @@ import numpy as np
 from gpumap.bench import mpi_ranks
 from gpumap.bench.exchanges import Job
 from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule, slices
-from gpumap.distributed.mpi import MpiExchange, NativeExchange, exchange, load
+from gpumap.distributed.transports import MpiExchange, NativeExchange, load, mpi_exchange
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
 comm = load().COMM_WORLD
@@ -48,11 +48,11 @@ for length in LENGTHS:  # what MPI's own calls give, out of place
     comm.Allgatherv(given[own], (whole, counts))
     for name in ("native", "host", "ring", "alltoall"):
         array = given.copy()
-        exchange(name, comm, array, operation="reduce-scatter").run()
+        mpi_exchange(name, comm, array, operation="reduce-scatter").run()
         np.testing.assert_array_equal(array[: part.size] if name == "native" else array[own], part)
         array = np.full(length, np.nan, np.float32)
         array[own] = given[own]
-        exchange(name, comm, array, operation="all-gather").run()
+        mpi_exchange(name, comm, array, operation="all-gather").run()
         np.testing.assert_array_equal(array, whole)
         checked += 2
 

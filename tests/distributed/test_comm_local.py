@@ -6,7 +6,7 @@ from sessions import got, opened, sent, skipped
 
 from gpumap.backends import REGISTRY
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.local import LocalExchange
+from gpumap.distributed.transports import LocalExchange
 from gpumap.errors import Unsupported
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from mpi_jobs import tmpdir
 
-from gpumap.distributed.mpi import load
+from gpumap.distributed.transports import load
 from gpumap.errors import AbsentError
 from gpumap.training.model_class import Recorder
 
@@ -59,7 +59,7 @@ def test_without_mpi4py_it_is_said(monkeypatch):
 def test_an_mpi_library_that_cannot_be_loaded_is_said():
     """One line, and no traceback of mpi4py's."""
     code = (
-        "from gpumap.distributed.mpi import load\nfrom gpumap.errors import AbsentError\n"
+        "from gpumap.distributed.transports import load\nfrom gpumap.errors import AbsentError\n"
         "try:\n    load()\nexcept AbsentError as error:\n    print(error.diagnostics[0].message)\n"
     )
     done = run([sys.executable, "-c", code], MPI4PY_LIBMPI="/nowhere/libmpi.so")

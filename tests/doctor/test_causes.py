@@ -25,10 +25,8 @@ from gpumap.doctor.evidence import (
 from gpumap.doctor.gather import denied
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
-from gpumap.machine.link_state import link_states
-from gpumap.machine.state import Others
-from gpumap.machine.topology import Cpu, Topology, read
-from gpumap.machine.tree import Tree
+from gpumap.machine.state import Others, link_states
+from gpumap.machine.topology import Cpu, Topology, Tree, read
 from gpumap.model import replace
 
 TABLES = tables.table(__file__)

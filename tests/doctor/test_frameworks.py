@@ -17,7 +17,7 @@ from gpumap.doctor.facts import Facts
 from gpumap.doctor.framework_rules import causes
 from gpumap.doctor.interpreter import facts, of_smi
 from gpumap.machine.cuda import CudaDevice
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree
 
 TABLE = tables.table(__file__)
 TREES, PLANTS = TABLE["trees"], TABLE["plants"]

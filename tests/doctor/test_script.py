@@ -3,8 +3,7 @@
 import pytest
 from tables import table
 
-from gpumap.doctor.evidence import Late
-from gpumap.doctor.script import LIMIT, UnreadProgram, read
+from gpumap.doctor.evidence import LIMIT, Late, UnreadProgram, read
 from gpumap.errors import SourceError
 
 TABLE = table(__file__)

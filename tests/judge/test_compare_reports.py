@@ -155,23 +155,29 @@ def test_a_time_is_relative_to_the_control_just_before_it():
         assert said(*reports) == ("regression", why)
 
 
-def test_disturbed_samples_count_relative_to_the_control():
-    """By CPU times: of a machine that others keep busy few samples are left, too few for a pass."""
+def beside(slower, lost, many=None):
+    """Return a run whose threads were preempted in most blocks, for a time of its own in each.
 
-    def beside(slower, lost):
-        """Return a run whose thread was preempted in most blocks, for a time of its own in each."""
-        ran = tuple(noisy(0.01 * slower, blocks=40, noise=0.01, seed=2))
-        seconds = tuple(s + 0.004 * (n % 5 != lost) for n, s in enumerate(ran))
-        spans = tuple((float(n), n + s) for n, s in enumerate(seconds))
+    With `many`, a second row on the same device has that speed-up, preempted in other blocks.
+    """
+    rows = []
+    for n, (name, seconds) in enumerate((("one", 0.01 * slower), ("many", 0.01 / (many or 1.0)))):
+        ran = tuple(noisy(seconds, blocks=40, noise=0.01, seed=2 + n))
+        took = tuple(s + 0.004 * (i % 5 != (lost + n) % 5) for i, s in enumerate(ran))
+        spans = tuple((float(i), i + s) for i, s in enumerate(took))
         samples = Samples(
-            seconds, tuple(range(40)), queue=(0.0,) * 40, cpu=ran, worked={"a0": ran},
+            took, tuple(range(40)), queue=(0.0,) * 40, cpu=ran, worked={"a0": ran},
             intervals={"a0": spans}, control=(0.002,) * 40,
         )  # fmt: skip
-        kept = {"undisturbed": Estimate.exact(0.2)}
-        first = row("one", samples.undisturbed.seconds)
-        first = replace(first, samples=samples, metrics=first.metrics | kept)
-        return report(first, control_row((0.002,) * 40))
+        against = rows[0].case.id if rows else None
+        first = row(name, samples.undisturbed.seconds, against=against, speedup=many)
+        metrics = first.metrics | {"undisturbed": Estimate.exact(0.2)}
+        rows.append(replace(first, samples=samples, metrics=metrics))
+    return report(*rows[: 2 if many else 1], control_row((0.002,) * 40))
 
+
+def test_disturbed_samples_count_relative_to_the_control():
+    """By CPU times: of a machine that others keep busy few samples are left, too few for a pass."""
     wide = beside(1.0, 0), beside(1.0, 1)
     (pair,) = joined(*wide)[0]
     assert len(pair.base.series("time")) == 8
@@ -185,6 +191,39 @@ def test_disturbed_samples_count_relative_to_the_control():
     assert (len(old), len(new)) == (8, 40)
     changed_by = pair.change(0.05, relative=True)
     assert changed_by.value == pytest.approx(median(new) - median(old), abs=1e-9)
+
+
+@pytest.mark.parametrize(("now", "expected"), [
+    (2.0, "pass"), (1.97, "pass"), (1.7, "regression"), (2.4, "improvement"),
+])  # fmt: skip
+def test_a_speedup_whose_rows_were_never_undisturbed_together_is_judged_by_cpu_times(now, expected):
+    """Of all blocks, in both runs: that is neither few samples nor a way around an alarm."""
+    found = {v.metric: v for v in compare(beside(1.0, 0, 2.0), beside(1.0, 1, now), 0.05).verdicts}
+    assert found["speedup"].verdict == expected
+    assert found["speedup"].value == pytest.approx(now / 2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("machine", "shared", "expected"), [
+    (1.08, 0.95, ("inconclusive", "wide-interval")), (1.08, 0.8, ("pass", "device-unclear")),
+    (2.0, 0.8, ("regression", "device-slower")),
+])  # fmt: skip
+def test_a_device_that_was_shared_may_look_slower(machine, shared, expected):
+    """Its speed is not known then; where it is surely slower, that stays an alarm."""
+    base, new = wandering(1.0), wandering(1.0, machine=machine)
+    first, control = new.measurements
+    disturbed = replace(first, metrics=first.metrics | {"undisturbed": Estimate.exact(shared)})
+    assert said(base, replace(new, measurements=(disturbed, control))) == expected
+
+
+def test_the_control_of_a_block_is_the_middle_of_all_on_its_device():
+    """One that was disturbed, or ran faster by chance, moves no ratio of CPU times."""
+    base, new = (beside(1.0, lost, 2.0) for lost in (0, 1))
+    first, many, control = new.measurements
+    thrice = [replace(row, samples=replace(row.samples, control=(seconds,) * 40))
+              for row, seconds in ((first, 0.002), (many, 0.002), (many, 0.004))]  # fmt: skip
+    thrice[2] = replace(thrice[2], case=replace(many.case, name="third"))
+    (pair, *_) = joined(base, replace(new, measurements=(*thrice, control)))[0]
+    assert pair.change(0.05, relative=True).value == pytest.approx(0.0, abs=1e-9)
 
 
 def test_every_group_has_its_own_control():

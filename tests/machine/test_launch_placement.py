@@ -17,8 +17,7 @@ from gpumap.launch.placement import (
     places,
 )
 from gpumap.machine.process_control import memory_taken_of, take_memory_of, with_memory
-from gpumap.machine.topology import read
-from gpumap.machine.tree import Tree
+from gpumap.machine.topology import Tree, read
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 from gpumap.units import ranges
 

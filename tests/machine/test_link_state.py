@@ -3,8 +3,8 @@
 import pytest
 from tables import table
 
-from gpumap.machine.link_state import bridges, link_states, options, translated
-from gpumap.machine.tree import Tree
+from gpumap.machine.state import bridges, link_states, options, translated
+from gpumap.machine.topology import Tree
 from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
 NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"

@@ -11,15 +11,15 @@ from gpumap.machine.topology import (
     Cpu,
     MemoryLimit,
     Topology,
+    Tree,
+    _online,
     clocks,
     largest_cache,
     memory_limits,
     model,
-    processors,
     quota,
     read,
 )
-from gpumap.machine.tree import Tree
 
 V2 = "sys/fs/cgroup"
 
@@ -151,7 +151,7 @@ def test_numbers_and_clocks(sketch):
     rates = ((1, "2600.5"), (0, "800"), (2, "nan"), (3, "inf"), (4, "x"), ("x", "1"), (-1, "1"))
     text = "\n\n".join(f"processor : {index}\ncpu MHz : {rate}" for index, rate in rates)
     tree = Tree(sketch.file("proc/cpuinfo", text).root)
-    assert processors(tree) == (0, 1, 2, 3, 4)
+    assert _online(tree) == (0, 1, 2, 3, 4)
     assert clocks(tree) == {0: 800e6, 1: 2600.5e6}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trees import listed
 
-from gpumap.machine.tree import (
+from gpumap.machine.topology import (
     CPUS_MAX,
     PciDevice,
     Tree,

@@ -11,8 +11,7 @@ from pathlib import Path
 import opencl
 import pytest
 
-from gpumap.opencl_layer import NoLayer, environment, read
-from gpumap.opencl_layer.build import FLAGS
+from gpumap.opencl_layer.layer import FLAGS, NoLayer, environment, read
 
 HERE = Path(__file__).parent
 LAYER = Path(__file__).parents[2] / "gpumap" / "opencl_layer" / "layer.c"

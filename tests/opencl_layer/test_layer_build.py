@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpumap.opencl_layer import NoLayer, environment
+from gpumap.opencl_layer.layer import NoLayer, environment
 
 FOLDER = Path("/tmp/counts")  # noqa: S108 - nothing is written there
 COMPILER = shutil.which("cc")
@@ -87,7 +87,8 @@ def test_another_compiler_builds_another(env, tmp_path):
 
 
 def test_two_processes_build_at_once(env):
-    code = "import os, sys; from pathlib import Path; from gpumap.opencl_layer import environment;"
+    code = "import os, sys; from pathlib import Path;"
+    code += "from gpumap.opencl_layer.layer import environment;"
     code += "print(environment(Path('/x'), os.environ)['OPENCL_LAYERS'])"
     start = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE)
              for _ in range(3)]  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from layered import DRIVERS, EVERY, KHRONOS
 
-from gpumap.opencl_layer import read
+from gpumap.opencl_layer.layer import read
 
 PYTHON = """
 import json, sys

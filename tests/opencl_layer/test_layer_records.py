@@ -8,8 +8,7 @@ import stat
 import pytest
 from layered import LAYER, compiled
 
-from gpumap.opencl_layer import read
-from gpumap.opencl_layer.records import _SIZE, Counts
+from gpumap.opencl_layer.layer import _SIZE, Counts, read
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from layered import DRIVERS, compiled
 
-from gpumap.opencl_layer import MEANING, UNUSED, sight
-from gpumap.opencl_layer.inside import Sight
+from gpumap.opencl_layer import MEANING, UNUSED, Sight, sight
 
 DIRECT = """
 #include <dlfcn.h>

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sessions import got, opened, places
 from tables import table
 
-from gpumap.backends.fake.clock import Engine, FakeClock
-from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
 from gpumap.backends.fake.session import FakeSession
 from gpumap.errors import Unsupported
 from gpumap.training.network import (

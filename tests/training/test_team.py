@@ -8,7 +8,7 @@ import pytest
 from sessions import REAL, got, opened, places, sent, skipped
 
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.local import HostSum, LocalExchange, send
+from gpumap.distributed.transports import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
 from gpumap.training.workers import Elastic, LocalGroup, Mean, Optimizer, Push, RuleSpec, Worker
 

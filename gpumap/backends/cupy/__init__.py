@@ -4,25 +4,34 @@ CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reor
 device is known by its PCI bus id and UUID, and its number is only what this process calls it.
 How much memory is free CUDA tells only in a context, which costs 0.3 s and hundreds of MB on each
 device: NVML tells it without one.
+
+NCCL's own allreduce between the CUDA devices of one process, by CuPy.
+
+What stands here follows CuPy's and NCCL's documentation; it has not run on a GPU yet.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.cuda_reasons import TOO_OLD, Cuda, too_old
+from gpumap.backends.foreign import TOO_OLD, Cuda, foreign, too_old
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.dtypes import has_bfloat16
-from gpumap.extras import install
-from gpumap.machine.cuda import Why, uuid_text, version_text
-from gpumap.machine.tree import pci_address
+from gpumap.errors import AbsentError, QuestionError
+from gpumap.extras import install, pip
+from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.backends.base import Clock, Feature, Host
     from gpumap.backends.cupy.session import CupySession
     from gpumap.machine.nvml import NvmlGpu, NvmlInstance
     from gpumap.model import Param
+
 
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
@@ -72,7 +81,10 @@ def inventory(host: Host) -> Probe:
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
-        why = _why(error, runtime, cuda)
+        offers = runtime.driverGetVersion()  # none: status 35 is said of a missing driver too
+        old = bool(offers) and error.status == TOO_OLD
+        why = too_old(offers, runtime.runtimeGetVersion()) if old else None
+        why = why or cuda.none(error.status, offers, str(error))
         known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
         return replace(known, lack=why.lack)
     devices, notes = _devices(count, runtime, host, cuda)
@@ -93,13 +105,6 @@ def inventory(host: Host) -> Probe:
     )
 
 
-def _why(error: Any, runtime: Any, cuda: Cuda) -> Why:
-    """Return why there is no device; status 35 is said of a missing driver too."""
-    version = runtime.driverGetVersion()
-    old = too_old(version, runtime.runtimeGetVersion()) if error.status == TOO_OLD else None
-    return old if old and version else cuda.none(error.status, version, str(error))
-
-
 def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:
     """Return the devices that answer, and what is to be said; a broken one hides no other."""
     devices, notes = [], []
@@ -109,7 +114,8 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
         except runtime.CUDARuntimeError as error:
             notes.append(f"cuda{ordinal}: {error}")
         else:
-            notes.extend(_of_parent(devices[-1]))
+            if (parent := devices[-1].facts.get("parent")) is not None:
+                notes.append(f"MIG: {devices[-1].ref} is an instance of {parent}")
     notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
     return devices, notes
 
@@ -199,7 +205,82 @@ def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
     return {"host_page_tables": True} if shared else {}
 
 
-def _of_parent(device: Device) -> list[str]:
-    """Return whose part a device is."""
-    parent = device.facts.get("parent")
-    return [] if parent is None else [f"MIG: {device.ref} is an instance of {parent}"]
+_LIBRARY = (
+    f"{pip('install', 'nvidia-nccl-cu13')} (nvidia-nccl-cu12 with CUDA 12), "
+    "or apt-get install libnccl2"
+)
+_DEVICES = "map every name to a CUDA device of its own, driven by cupy"
+
+
+class Nccl:
+    """A communicator for each of several sessions of CuPy, in their order."""
+
+    def __init__(self, sessions: Sequence[Any]) -> None:
+        """Connect the devices.
+
+        Raises:
+            AbsentError: CuPy or NCCL is not there.
+            QuestionError: a device is no CUDA device of CuPy's, or is listed twice, where
+                NCCL would hang.
+            DeviceError: NCCL cannot connect them.
+        """
+        _check(sessions)
+        self._nccl = library()
+        self._sessions = tuple(sessions)
+        ordinals = [session.ordinal for session in sessions]
+        with foreign(sessions[0].device):
+            self._comms = self._nccl.NcclCommunicator.initAll(ordinals)
+
+    def exchange(self, buffers: Sequence[Any]) -> NcclExchange:
+        """Return the exchange of one float32 buffer of each session; the sums take their place."""
+        ends = list(zip(self._comms, self._sessions, buffers, strict=True))
+        return NcclExchange(self._nccl, ends)
+
+
+class NcclExchange:
+    """One allreduce, ready to be queued again and again."""
+
+    def __init__(self, nccl: Any, ends: list[tuple[Any, Any, Any]]) -> None:
+        self._nccl = nccl
+        self._ends = ends
+
+    def queue(self) -> frozenset[Any]:
+        """Queue it on every device, in its session's stream."""
+        nccl = self._nccl
+        with foreign(self._ends[0][1].device):
+            nccl.groupStart()  # or the first call would wait for the others
+            for comm, session, buffer in self._ends:
+                place, count = buffer.address, buffer.shape[0]
+                comm.allReduce(
+                    place, place, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, session.stream
+                )
+            nccl.groupEnd()
+        return frozenset()
+
+
+def library() -> Any:
+    """Return CuPy's module of NCCL.
+
+    Raises:
+        AbsentError: CuPy is not installed, or finds no NCCL.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CuPy warns where it finds none: we say so ourselves
+            from cupy.cuda import nccl
+    except ImportError as error:
+        raise AbsentError("NCCL is used by CuPy, which is not installed", INSTALL) from error
+    if not nccl.available:
+        raise AbsentError("CuPy finds no NCCL: libnccl.so.2 cannot be loaded", _LIBRARY)
+    return nccl
+
+
+def _check(sessions: Sequence[Any]) -> None:
+    others = [s.device for s in sessions if s.device.backend != NAME]
+    if others:
+        said = f"NCCL is for CUDA devices of cupy, and {others[0].ref} is driven by"
+        raise QuestionError(f"{said} {others[0].backend}", _DEVICES)
+    ids = [session.device.id for session in sessions]
+    twice = next((id_ for n, id_ in enumerate(ids) if id_ in ids[:n]), None)
+    if twice is not None:
+        raise QuestionError(f"{twice} has two names, and NCCL takes a device once", _DEVICES)

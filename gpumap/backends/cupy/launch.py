@@ -14,7 +14,7 @@ from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
 from gpumap.backends.foreign import foreign
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
-from gpumap.kernels.table import GROUP, KERNELS
+from gpumap.kernels.definitions import GROUP, KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

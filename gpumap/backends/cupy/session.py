@@ -273,6 +273,7 @@ class CupySession(Session):
 def _features(ordinal: int) -> frozenset[Feature]:
     """Return what the device, and the other devices beside it, allow."""
     ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
+    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
     has: dict[Feature, bool] = {
         "events": True,
         "kernels": True,
@@ -282,14 +283,9 @@ def _features(ordinal: int) -> frozenset[Feature]:
         "float64": True,
         "bfloat16": ampere and has_bfloat16(),
         "tf32": ampere,
-        "peer": _has_peer(ordinal),
+        "peer": any(runtime.deviceCanAccessPeer(ordinal, other) for other in others),
     }
     return frozenset(feature for feature, there in has.items() if there)
-
-
-def _has_peer(ordinal: int) -> bool:
-    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
-    return any(runtime.deviceCanAccessPeer(ordinal, other) for other in others)
 
 
 def _peer_route(here: CupySession, there: CupySession) -> Route:

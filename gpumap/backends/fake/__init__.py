@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import Backend
-from gpumap.backends.fake.clock import Engine, FakeClock
-from gpumap.backends.fake.script import FakeDevice, default, device_of, features, read
+from gpumap.backends.fake.script import (
+    Engine,
+    FakeClock,
+    FakeDevice,
+    default,
+    device_of,
+    features,
+    read,
+)
 from gpumap.model import Device, Kind, Probe
 
 if TYPE_CHECKING:

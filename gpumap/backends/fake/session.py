@@ -32,8 +32,7 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.fake.clock import Engine, FakeClock, Unevenness
-from gpumap.backends.fake.script import FakeDevice, features
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevenness, features
 from gpumap.backends.host_memory import hollow_array
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
@@ -291,7 +290,11 @@ class FakeSession(Session):
         self, command: str, source: Array | FakeBuffer, target: Array | FakeBuffer, repeat: int
     ) -> None:
         """Copy `repeat` times, in the way that the script says that it goes."""
-        due = self._take_many(command, self._copy_seconds(target.nbytes), repeat)
+        script, nbytes = self.script, target.nbytes
+        seconds = script.latency + nbytes / script.bandwidth
+        if script.large_from and nbytes >= script.large_from:
+            seconds = script.large_latency + nbytes / script.large_bandwidth
+        due = self._take_many(command, seconds, repeat)
         fault = self.script.fault if due and command == self.script.fault_in else ""
         if not target.nbytes:
             return
@@ -324,12 +327,6 @@ class FakeSession(Session):
                 full &= has_data(target)
         return full
 
-    def _copy_seconds(self, nbytes: int) -> float:
-        script = self.script
-        if script.large_from and nbytes >= script.large_from:
-            return script.large_latency + nbytes / script.large_bandwidth
-        return script.latency + nbytes / script.bandwidth
-
     @property
     def _alike(self) -> bool:
         """Whether nothing tells a command from an equal one before."""
@@ -340,7 +337,10 @@ class FakeSession(Session):
         """Spend a command's time; return whether the fault is due."""
         self.clock.sleep(self.script.launch)
         start = max(self.engine.free, self.clock.now())
-        lasting = self._lasting(command, seconds, start)
+        lasting = seconds * self.engine.uneven[self.device.id].factor(start)
+        if command not in self._known:
+            self._known.add(command)
+            lasting += self.script.slow_first
         self.engine.free = start + lasting
         if self.log is not None:
             self.log.note(self.device.id, command, start, lasting)
@@ -367,14 +367,6 @@ class FakeSession(Session):
             self.engine.free = max(queued, self.clock.now() + seconds)
         self.commands += more
         return due
-
-    def _lasting(self, command: str, seconds: float, start: float) -> float:
-        """Return how long a command takes that would take `seconds` on an even device."""
-        lasting = seconds * self.engine.uneven[self.device.id].factor(start)
-        if command not in self._known:
-            self._known.add(command)
-            lasting += self.script.slow_first
-        return lasting
 
 
 _TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction

@@ -32,8 +32,7 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import behind
-from gpumap.backends.pyopencl.gemm import product_of
-from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of
+from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of, product_of
 from gpumap.backends.pyopencl.memory import (
     Moments,
     PyopenclBuffer,
@@ -175,7 +174,7 @@ class PyopenclSession(Session):
                 self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.table` over `size` elements."""
+        """Queue a kernel of `gpumap.kernels.definitions` over `size` elements."""
         for launch in self._launches(kernel, arguments, size):
             self._queue_launch(launch)
 

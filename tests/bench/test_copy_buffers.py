@@ -1,4 +1,4 @@
-"""The ends of a copy: known bytes, poison that is proved, and a comparison where the bytes are."""
+"""Buffers of a copy: known bytes, poison that is proved, and a comparison where the bytes are."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from worlds import gpu, world
 
 from gpumap.backends.fake.session import FakeSession
-from gpumap.bench import copies as module
-from gpumap.bench.copies import Counter, Ends, HostCopy, PairCopy
-from gpumap.kernels.table import KERNELS
+from gpumap.bench import verified_copies as module
+from gpumap.bench.verified_copies import Buffers, Counter, HostCopy, PairCopy
+from gpumap.kernels.definitions import KERNELS
 
 N = 5000
 SIZES = (1, 2, 64, 255, N)
@@ -52,7 +52,7 @@ class _Broken(FakeSession):
 def broken(nbytes=N, kind=_Broken, memory="pageable", script=None, before=None, **faults):
     session = world(script or gpu(0), kind=kind).sessions["a"]
     session.copies = before or ()
-    made = Ends("a", session, nbytes, memory, (1, 0))
+    made = Buffers("a", session, nbytes, memory, (1, 0))
     session.kernels = {k: f for k, f in faults.items() if k in KERNELS}
     session.copies = before or {k: f for k, f in faults.items() if k not in KERNELS}
     return made
@@ -60,26 +60,28 @@ def broken(nbytes=N, kind=_Broken, memory="pageable", script=None, before=None, 
 
 def pair():
     here = world(gpu(0), gpu(1), kind=_Broken)
-    return [Ends(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab")]
+    return [
+        Buffers(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab")
+    ]
 
 
-def d2h(ends):
-    return HostCopy([ends.cut(N)], "d2h", sync=True)
+def d2h(buffers):
+    return HostCopy([buffers.part(N)], "d2h", sync=True)
 
 
-def spoilt(work, ends, kernels=None, **copies):
+def spoilt(work, buffers, kernels=None, **copies):
     """Do a round from wrong to right with copies and kernels that are broken; return its check."""
     work.poison()
-    ends.session.copies = copies
+    buffers.session.copies = copies
     if kernels:
-        ends.session.kernels = kernels
+        buffers.session.kernels = kernels
     work.queue()
     work.finish()
     return work.check()
 
 
-def h2d(ends, nbytes=N):
-    return HostCopy([ends.cut(nbytes)], "h2d", sync=True)
+def h2d(buffers, nbytes=N):
+    return HostCopy([buffers.part(nbytes)], "h2d", sync=True)
 
 
 def flipped(at):
@@ -148,10 +150,10 @@ def label(faults):
 @pytest.mark.parametrize("faults", KERNEL_FAULTS, ids=label)
 def test_no_broken_kernel_hides_a_wrong_copy(faults, fault, nbytes):
     """Though right bytes are still there; and a right copy passes whatever the kernels do."""
-    ends = broken(**faults)
-    work = h2d(ends, nbytes)
+    buffers = broken(**faults)
+    work = h2d(buffers, nbytes)
     assert verified(work).passed
-    check = spoilt(work, ends, upload=FAULTS[fault])
+    check = spoilt(work, buffers, upload=FAULTS[fault])
     assert not check.passed
     assert check.first_bad_offset == (nbytes - 1 if fault == "short" else 0)
 
@@ -160,17 +162,17 @@ def test_no_broken_kernel_hides_a_wrong_copy(faults, fault, nbytes):
 @pytest.mark.parametrize("copy", ["upload", "download"])
 def test_a_fault_that_was_always_there_is_found(copy, fault):
     """Also one that makes the device's own copy as wrong as what is compared with it."""
-    ends = broken(before={copy: FAULTS[fault]})
-    check = verified(h2d(ends))
-    assert (ends.proved, check.passed) == (False, False)
+    buffers = broken(before={copy: FAULTS[fault]})
+    check = verified(h2d(buffers))
+    assert (buffers.proved, check.passed) == (False, False)
     assert check.first_bad_offset == (N - 1 if fault == "short" else 0)
 
 
 def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothing():
     """Memory is given out again with what it held; a poison that is uploaded would move nothing."""
-    ends = broken(before={"upload": nothing})
-    ends.buffer.native[:] = ends.source
-    assert not verified(h2d(ends)).passed
+    buffers = broken(before={"upload": nothing})
+    buffers.buffer.native[:] = buffers.source
+    assert not verified(h2d(buffers)).passed
     assert not broken(kind=_Remembering, before={"download": nothing}).proved
 
 
@@ -179,7 +181,7 @@ def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothin
 def test_a_pair_is_poisoned_though_a_kernel_does_nothing(faults, nbytes):
     """The last byte is looked at: without that, an earlier copy's right bytes would stay."""
     a, b = pair()
-    work = PairCopy(a.cut(nbytes), b.cut(nbytes), sync=True)
+    work = PairCopy(a.part(nbytes), b.part(nbytes), sync=True)
     assert verified(work).passed
     b.session.kernels = faults
     work.poison()
@@ -194,60 +196,60 @@ def test_a_pair_is_poisoned_though_a_kernel_does_nothing(faults, nbytes):
 @pytest.mark.parametrize("differ", [idle, all_differ])
 def test_a_kernel_that_breaks_after_the_poison_hides_nothing(differ, fault, nbytes):
     """The byte behind the end is still wrong: who does not see it saw no other."""
-    ends = broken()
-    work = h2d(ends, nbytes)
+    buffers = broken()
+    work = h2d(buffers, nbytes)
     assert verified(work).passed
-    assert not spoilt(work, ends, {"differ": differ}, upload=FAULTS[fault]).passed
+    assert not spoilt(work, buffers, {"differ": differ}, upload=FAULTS[fault]).passed
 
 
 @given(st.sets(st.integers(0, 299), min_size=1), st.integers(1, 255))
 def test_any_wrong_byte_is_found_and_the_first_is_named(places, change):
-    ends = broken(nbytes=300)
+    buffers = broken(nbytes=300)
 
-    def spoil(target, _before):
+    def flip(target, _before):
         target[sorted(places)] ^= change
 
-    check = spoilt(h2d(ends, 300), ends, upload=spoil)
+    check = spoilt(h2d(buffers, 300), buffers, upload=flip)
     assert (check.passed, check.first_bad_offset) == (False, min(places))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_count_that_does_not_come_back_right_is_no_proof(fault):
     """The download may be what is broken: then everything is fetched, and found wrong."""
-    ends = broken()
-    work = h2d(ends)
+    buffers = broken()
+    work = h2d(buffers)
     assert verified(work).passed
-    assert not spoilt(work, ends, download=FAULTS[fault]).passed
+    assert not spoilt(work, buffers, download=FAULTS[fault]).passed
 
 
 def test_four_bytes_come_back():
-    ends = broken()
-    work = h2d(ends)
+    buffers = broken()
+    work = h2d(buffers)
     work.poison()
     work.queue()
-    ends.session.fetched = ()
+    buffers.session.fetched = ()
     assert work.check().passed
-    assert ends.session.fetched == (4,)
+    assert buffers.session.fetched == (4,)
     work.queue()
-    ends.buffer.native[7] ^= 1
+    buffers.buffer.native[7] ^= 1
     assert work.check().first_bad_offset == 7
-    assert ends.session.fetched == (4, 4, N)
+    assert buffers.session.fetched == (4, 4, N)
 
 
 def test_a_landing_that_served_a_check_is_not_a_downloads_any_more():
     """Where the device compares it is left alone."""
-    ends = broken(script=gpu(0, features=()))
-    down = d2h(ends)
+    buffers = broken(script=gpu(0, features=()))
+    down = d2h(buffers)
     assert verified(down).passed
-    h2d(ends).poison()
-    assert (ends.landing[:N] != ends.source[:N]).any()
+    h2d(buffers).poison()
+    assert (buffers.destination[:N] != buffers.source[:N]).any()
     assert down.check().passed
-    ends = broken()
-    down = d2h(ends)
+    buffers = broken()
+    down = d2h(buffers)
     assert verified(down).passed
-    landed = ends.landing.copy()
-    assert verified(h2d(ends)).passed
-    assert (ends.landing == landed).all()
+    answer = buffers.destination.copy()
+    assert verified(h2d(buffers)).passed
+    assert (buffers.destination == answer).all()
     assert down.check().passed
 
 
@@ -275,7 +277,7 @@ class _Remembering(_Broken):
 
     def host(self, shape, dtype, memory):
         made = super().host(shape, dtype, memory)
-        module._draw(made, (1, 0))
+        made[:] = np.random.default_rng((1, 0)).integers(0, 256, made.size, dtype=np.uint8)
         return made
 
 
@@ -283,23 +285,23 @@ class _Remembering(_Broken):
 def test_a_wrong_byte_is_named_by_its_place_in_the_whole_copy(monkeypatch, place):
     """Not by that in the part which is compared at a time."""
     monkeypatch.setattr(module, "_PART", 100)
-    ends = broken(nbytes=300)
-    assert spoilt(h2d(ends, 300), ends, upload=flipped(place)).first_bad_offset == place
+    buffers = broken(nbytes=300)
+    assert spoilt(h2d(buffers, 300), buffers, upload=flipped(place)).first_bad_offset == place
 
 
 @pytest.mark.parametrize("apart", [0x55, 0xAA, 0])
 def test_the_last_byte_of_a_pair_is_wrong_whatever_both_have_there(apart):
     """What is added to the target's own byte must not make it the source's."""
     a, b = pair()
-    b.source[63] = b.kept.native[63] = (int(a.source[63]) - apart) % 256
-    b.cut(64).spoil(a.source[:64])
+    b.source[63] = b.device_copy.native[63] = (int(a.source[63]) - apart) % 256
+    b.part(64).poison(a.source[:64])
     assert b.buffer.native[63] != a.source[63]
 
 
 def test_bytes_of_an_earlier_check_do_not_help_a_fetch_that_brings_nothing():
-    ends = broken()
-    assert verified(d2h(ends)).passed
-    assert not spoilt(h2d(ends), ends, upload=flipped(0), download=nothing).passed
+    buffers = broken()
+    assert verified(d2h(buffers)).passed
+    assert not spoilt(h2d(buffers), buffers, upload=flipped(0), download=nothing).passed
 
 
 def lost_byte(target, before):
@@ -310,7 +312,7 @@ def lost_byte(target, before):
 
 def test_an_answer_about_the_last_byte_that_is_lost_proves_no_poison():
     """Here no byte was made wrong, and a count says that all were."""
-    ends = broken(shift=idle, differ=all_differ, download=lost_byte)
-    cut = ends.cut(64)
-    cut.spoil(ends.source[:64])
-    assert not cut._planted
+    buffers = broken(shift=idle, differ=all_differ, download=lost_byte)
+    part = buffers.part(64)
+    part.poison(buffers.source[:64])
+    assert not part._planted

@@ -1,20 +1,20 @@
-"""Copies that can be proved: rounds of them, from a source that is known to a place that is wrong.
+"""Verified copies: from a known source to a destination that was poisoned.
 
 All cases of a group use the same memory, the first bytes of it: what is allocated anew each time is
 slow the first time it is touched. Sources are written once, and by no copy. A destination knows
-whose copy came last (`holders`): a check that finds another's there copies once more before it
+whose copy came last (`last_writers`): a check that finds another's there copies once more before it
 looks.
 
 Where a device has kernels, what was uploaded is compared there: four bytes come back instead of
 all. That a wrong copy cannot pass, whatever is broken, rests on these steps:
 
-1. `kept`, the device's own copy of the source, is proved once: downloaded over a landing in which
-   every byte is wrong, and compared on the host. An upload that is always wrong at the same place
-   would make `kept` and `buffer` equally wrong; here it shows.
-2. The poison is made from `kept`: `shift` adds to each byte what is not 0, also to the byte behind
-   the end. `differ` must then count all of them. So each of them really is wrong, and `differ`
-   sees each of them: a `shift` that does nothing, or a part, leaves right bytes and counts fewer; a
-   `differ` that looks at a part, or always answers the same, counts something else.
+1. `device_copy`, the device's own copy of the source, is proved once: downloaded to a destination
+   in which every byte is wrong, and compared on the host. An upload that is always wrong at the
+   same place would make `device_copy` and `buffer` equally wrong; here it shows.
+2. The poison is made from `device_copy`: `shift` adds to each byte what is not 0, also to the byte
+   behind the end. `differ` must then count all of them. So each of them really is wrong, and
+   `differ` sees each of them: a `shift` that does nothing, or a part, leaves right bytes and counts
+   fewer; a `differ` that looks at a part, or always answers the same, counts something else.
 3. After the copy, `differ` must count exactly one: the byte behind the end, which no copy writes. A
    `differ` that does not run leaves 0, a counter that is not zeroed too many, and an answer that
    does not come back differs from every count.
@@ -25,9 +25,9 @@ copy that is wrong in exactly one byte.
 Whatever else is found, in any of the three, proves nothing, and the host does it all: it uploads
 the poison, fetches all bytes and names the first that is wrong. It has the last word.
 
-Of a copy from another device every byte is fetched, once the other's `kept` is proved: a way that
-is wrong twice at one place, up and down, would make it right again. What it should be is on no
-buffer here. It is poisoned in the same way, and the last byte, which is wrong for certain, is
+Of a copy from another device every byte is fetched, once the other's `device_copy` is proved: a
+way that is wrong twice at one place, up and down, would make it right again. What it should be is
+on no buffer here. It is poisoned in the same way, and the last byte, which is wrong for certain, is
 looked at: where the kernel did nothing there would be that of an earlier copy. Of the others one in
 256 is right by chance.
 """
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.base import Spans
+    from gpumap.bench.base import Events
     from gpumap.model import Check
 
 
@@ -82,37 +82,37 @@ class Caller:
 class Copies(Round):
     """Rounds of copies: waited for one by one (`sync`), or queued one behind the other.
 
-    `targets` are the ends whose `place`, buffer or landing, is written.
+    `targets` are the slices whose `place`, buffer or destination, is written.
     """
 
     def __init__(
-        self, targets: Sequence[Cut], place: str, *, sync: bool, sessions: Sequence[Session]
+        self, targets: Sequence[BufferSlice], place: str, *, sync: bool, sessions: Sequence[Session]
     ) -> None:
         """Take `sessions`, whose queues the copies are in."""
         self._targets = targets
         self._place = place
         self._sync = self.waits = sync
         self._caller = Caller(sessions)
-        self._mark = object()  # and not the round: it holds the ends, which would hold it
+        self._mark = object()  # and not the round: it has the buffers, which would have it
 
     def _wait(self) -> None:
         """Wait for every device."""
 
-    def _copy(self, spans: Spans | None, repeat: int) -> None:
+    def _copy(self, events: Events | None, repeat: int) -> None:
         """Queue the copy `repeat` times."""
 
     def renew(self) -> None:
         """Bind the calling thread."""
         self._caller.bind()
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
         """Copy `rounds` times."""
         self._claim()
         if not self._sync:
-            self._copy(spans, rounds)
+            self._copy(events, rounds)
             return
         for _ in range(rounds):
-            self._copy(spans, 1)
+            self._copy(events, 1)
             self._wait()
 
     def finish(self) -> None:
@@ -124,12 +124,14 @@ class Copies(Round):
             self._caller.release()
 
     def _claim(self) -> None:
-        for cut in self._targets:
-            cut.ends.holders[self._place] = self._mark
+        for part in self._targets:
+            part.buffers.last_writers[self._place] = self._mark
 
     def _copied_last(self) -> None:
         """Copy once more if another round has moved something to the same place since."""
-        if any(cut.ends.holders.get(self._place) is not self._mark for cut in self._targets):
+        if any(
+            part.buffers.last_writers.get(self._place) is not self._mark for part in self._targets
+        ):
             self.poison()
             self.queue()
             self._wait()
@@ -138,42 +140,39 @@ class Copies(Round):
 class HostCopy(Copies):
     """Copies between the host and one or more devices, in one direction."""
 
-    def __init__(self, ends: Sequence[Cut], direction: str, *, sync: bool) -> None:
-        place = "buffer" if direction == "h2d" else "landing"
-        super().__init__(ends, place, sync=sync, sessions=[each.session for each in ends])
-        self._ends = ends
+    def __init__(self, slices: Sequence[BufferSlice], direction: str, *, sync: bool) -> None:
+        place = "buffer" if direction == "h2d" else "destination"
+        super().__init__(slices, place, sync=sync, sessions=[each.session for each in slices])
+        self._slices = slices
         self._direction = direction
 
     def poison(self) -> None:
         """Make every destination wrong."""
         self._claim()
-        for ends in self._ends:
-            if self._direction == "h2d":
-                ends.spoil(ends.source)
-            else:
-                ends.spoil_landing(ends.source)
+        for each in self._slices:
+            (each.poison if self._direction == "h2d" else each.poison_destination)(each.source)
 
     def _wait(self) -> None:
-        for ends in self._ends:
-            ends.session.synchronize()
+        for each in self._slices:
+            each.session.synchronize()
 
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
         self._copied_last()
         if self._direction == "h2d":
-            return _together([ends.uploaded() for ends in self._ends])
-        return _together([ends.landed(ends.source) for ends in self._ends])
+            return _all([each.check_upload() for each in self._slices])
+        return _all([each.check_destination(each.source) for each in self._slices])
 
-    def _copy(self, spans: Spans | None, repeat: int) -> None:
-        for ends in self._ends:
-            if spans is not None:
-                spans.begin(ends.name, ends.session)
+    def _copy(self, events: Events | None, repeat: int) -> None:
+        for each in self._slices:
+            if events is not None:
+                events.begin(each.name, each.session)
             if self._direction == "h2d":
-                ends.session.upload(ends.source, ends.buffer, repeat)
+                each.session.upload(each.source, each.buffer, repeat)
             else:
-                ends.session.download(ends.kept, ends.landing, repeat)
-            if spans is not None:
-                spans.end(ends.name, ends.session)
+                each.session.download(each.device_copy, each.destination, repeat)
+            if events is not None:
+                events.end(each.name, each.session)
 
 
 class BothWays(Round):
@@ -181,7 +180,7 @@ class BothWays(Round):
 
     waits = True
 
-    def __init__(self, there: Cut, back: Cut) -> None:
+    def __init__(self, there: BufferSlice, back: BufferSlice) -> None:
         self._rounds = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
         self._caller = Caller([there.session])
 
@@ -198,7 +197,7 @@ class BothWays(Round):
         for each in self._rounds:
             each.poison()
 
-    def queue(self, spans: Spans | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - two queues, one name
+    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - two queues, one name
         """Copy both ways and wait, `rounds` times."""
         for _ in range(rounds):
             for each in self._rounds:
@@ -208,13 +207,13 @@ class BothWays(Round):
 
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
-        return _together([each.check() for each in self._rounds])
+        return _all([each.check() for each in self._rounds])
 
 
 class PairCopy(Copies):
     """Copies from one device to another; the route is what the session says of each copy."""
 
-    def __init__(self, source: Cut, target: Cut, *, sync: bool) -> None:
+    def __init__(self, source: BufferSlice, target: BufferSlice, *, sync: bool) -> None:
         super().__init__((target,), "buffer", sync=sync, sessions=[source.session])
         self._source = source
         self._target = target
@@ -222,7 +221,7 @@ class PairCopy(Copies):
     def poison(self) -> None:
         """Make the destination wrong."""
         self._claim()
-        self._target.spoil(self._source.source)
+        self._target.poison(self._source.source)
 
     def _wait(self) -> None:
         self._source.session.synchronize()
@@ -230,27 +229,27 @@ class PairCopy(Copies):
 
     def check(self) -> Check:
         """Compare what the target holds with the source's bytes, which the source must have."""
-        if (at := self._source.ends.wrong_at) is not None:
+        if (at := self._source.buffers.wrong_at) is not None:
             nbytes = self._source.source.nbytes
             return compared(nbytes, min(at, nbytes - 1))
         self._copied_last()
-        return self._target.fetched(self._source.source)
+        return self._target.check_readback(self._source.source)
 
-    def _copy(self, spans: Spans | None, repeat: int) -> None:
+    def _copy(self, events: Events | None, repeat: int) -> None:
         session = self._source.session
-        if spans is not None:
-            spans.begin(self._source.name, session)
-        self.route = session.copy(self._source.kept, self._target.buffer, repeat)
-        if spans is not None:
-            spans.end(self._source.name, session)
+        if events is not None:
+            events.begin(self._source.name, session)
+        self.route = session.copy(self._source.device_copy, self._target.buffer, repeat)
+        if events is not None:
+            events.end(self._source.name, session)
 
 
-def _together(checks: Sequence[Check]) -> Check:
+def _all(checks: Sequence[Check]) -> Check:
     bad = next((check for check in checks if not check.passed), None)
     return bad or compared(sum(check.nbytes or 0 for check in checks), None)
 
 
-# --- both ends of a copy
+# --- buffers of a copy, on the host and on the device
 
 _PART = 1 << 20  # bytes of a buffer that are made or compared at a time
 _BYTE = 256
@@ -258,7 +257,7 @@ _SHIFTS = (0x55, 0xAA)  # what is added to a byte to make it wrong, unless that 
 _NO_COUNT = 2 * COUNTS - 1  # 32 bits that no count can be
 
 
-class Ends:
+class Buffers:
     """Random bytes on the host and on a device, and room for them on both.
 
     Raises:
@@ -272,87 +271,88 @@ class Ends:
         self.session = session
         nbytes += 1  # the last one is only poisoned: by a copy, which may be one byte short
         self.source = _host(session, nbytes, memory)
-        self.landing = _host(session, nbytes, memory)
-        self.kept = session.empty((nbytes,), "uint8")
+        self.destination = _host(session, nbytes, memory)
+        self.device_copy = session.empty((nbytes,), "uint8")
         self.buffer = session.empty((nbytes,), "uint8")
-        self.holders: dict[str, object] = {}  # destination -> the mark of who moved something there
+        self.last_writers: dict[str, object] = {}  # place -> the mark of whose copy came last
         hollow = is_hollow(session, nbytes)  # then there is nothing to draw, nor to count
         if not hollow:
-            _draw(self.source, seed)
-        session.upload(self.source, self.kept)
+            rng = np.random.default_rng(seed)
+            for part in _parts(nbytes):
+                self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
+        session.upload(self.source, self.device_copy)
         session.synchronize()
         kernels = "kernels" in session.features and not hollow
         self.counter = Counter(session) if kernels else None
         self.proved = self.counter is not None and self.wrong_at is None
 
-    def cut(self, nbytes: int) -> Cut:
+    def part(self, nbytes: int) -> BufferSlice:
         """Return the first bytes of all of them."""
-        return Cut(self, nbytes)
+        return BufferSlice(self, nbytes)
 
-    def spoil_landing(self, right: Any) -> None:
-        """Make the landing's first bytes differ from what will be right; no round holds it then."""
-        self.holders["landing"] = None
-        np.invert(right, out=self.landing[: right.size])
+    def poison_destination(self, right: Any) -> None:
+        """Make the destination's first bytes differ from what will be right; no copy wrote them."""
+        self.last_writers["destination"] = None
+        np.invert(right, out=self.destination[: right.size])
 
     @cached_property
     def wrong_at(self) -> int | None:
-        """Return the first byte of `kept` that is another than the source's; None: all arrived."""
-        self.spoil_landing(self.source)
-        self.session.download(self.kept, self.landing)
+        """Return the first byte of `device_copy` that differs from the source; None: none does."""
+        self.poison_destination(self.source)
+        self.session.download(self.device_copy, self.destination)
         self.session.synchronize()
-        return _first_difference(self.landing, self.source)
+        return _first_difference(self.destination, self.source)
 
 
-class Cut:
-    """The first bytes of both ends of a copy."""
+class BufferSlice:
+    """The first bytes of all buffers of a copy."""
 
-    def __init__(self, ends: Ends, nbytes: int) -> None:
-        self.ends = ends
-        self.name = ends.name
-        self.session = ends.session
-        self.source = ends.source[:nbytes]
-        self.kept = ends.kept[:nbytes]
-        self.buffer = ends.buffer[:nbytes]
-        self.landing = ends.landing[:nbytes]
+    def __init__(self, buffers: Buffers, nbytes: int) -> None:
+        self.buffers = buffers
+        self.name = buffers.name
+        self.session = buffers.session
+        self.source = buffers.source[:nbytes]
+        self.device_copy = buffers.device_copy[:nbytes]
+        self.buffer = buffers.buffer[:nbytes]
+        self.destination = buffers.destination[:nbytes]
         self._behind = nbytes + 1  # bytes with the one behind the end
         self._planted = False  # that byte is wrong, and the kernels were seen to work
 
-    def spoil(self, right: Any) -> None:
+    def poison(self, right: Any) -> None:
         """Make the device's bytes wrong, the last one for certain."""
         self._planted = self._shifted(right)
         if not self._planted:
             self._overwrite(right)
 
-    def spoil_landing(self, right: Any) -> None:
-        """Make every byte of the landing differ from what will be right."""
-        self.ends.spoil_landing(right)
+    def poison_destination(self, right: Any) -> None:
+        """Make every byte of the destination differ from what will be right."""
+        self.buffers.poison_destination(right)
 
-    def uploaded(self) -> Check:
-        """Compare what is on the device with the source: there, if nothing speaks against it."""
+    def check_upload(self) -> Check:
+        """Compare what is on the device with the source: there, if its kernels are proved."""
         if self._planted and self._differing() == 1:
             return compared(self.source.nbytes, None)
-        return self.fetched(self.source)
+        return self.check_readback(self.source)
 
-    def fetched(self, right: Any) -> Check:
+    def check_readback(self, right: Any) -> Check:
         """Bring what is on the device to the host, and compare."""
-        self.spoil_landing(right)
-        self.session.download(self.buffer, self.landing)
+        self.poison_destination(right)
+        self.session.download(self.buffer, self.destination)
         self.session.synchronize()
-        return self.landed(right)
+        return self.check_destination(right)
 
-    def landed(self, right: Any) -> Check:
-        """Compare the landing with what is right, byte for byte."""
-        first = _first_difference(self.landing, right)
-        return compared(self.source.nbytes, first)
+    def check_destination(self, right: Any) -> Check:
+        """Compare the destination with what is right, byte for byte."""
+        return compared(self.source.nbytes, _first_difference(self.destination, right))
 
     def _shifted(self, right: Any) -> bool:
-        """Make every byte another than in `kept`, by a kernel; return whether that is proved."""
-        if not self.ends.proved:
+        """Make every byte differ from `device_copy`, by a kernel; return whether that is proved."""
+        if not self.buffers.proved:
             return False
         last = int(self.source[-1])
         value = next(value for value in _SHIFTS if (last + value) % _BYTE != int(right[-1]))
         whole = slice(self._behind)
-        to, origin = self.ends.buffer[whole], self.ends.kept[whole]
+        to, origin = self.buffers.buffer[whole], self.buffers.device_copy[whole]
         self.session.run("shift", to, origin, float(value), size=self._behind)
         return self._differing() == self._behind and self._last_is((last + value) % _BYTE)
 
@@ -362,23 +362,25 @@ class Cut:
         It may be broken as the copy is, so a kernel comes before it where there is one: of a
         constant one byte in 256 is right by chance.
         """
-        self.spoil_landing(right)
+        self.poison_destination(right)
         if "kernels" in self.session.features:
-            size = self.landing.size
-            self.session.run("fill", self.buffer, float(self.landing[-1]), size=size)
+            size = self.destination.size
+            self.session.run("fill", self.buffer, float(self.destination[-1]), size=size)
         whole = slice(self._behind)
-        self.session.upload(self.ends.landing[whole], self.ends.buffer[whole])
+        self.session.upload(self.buffers.destination[whole], self.buffers.buffer[whole])
         self.session.synchronize()
 
     def _differing(self) -> int:
-        assert self.ends.counter is not None
-        return self.ends.counter.count(self.ends.kept, self.ends.buffer, self._behind)
+        assert self.buffers.counter is not None
+        return self.buffers.counter.count(
+            self.buffers.device_copy, self.buffers.buffer, self._behind
+        )
 
     def _last_is(self, value: int) -> bool:
-        landed = np.array([_BYTE - 1 - value], np.uint8)  # its opposite, if nothing comes
-        self.session.download(self.buffer[self.landing.size - 1 :], landed)
+        answer = np.array([_BYTE - 1 - value], np.uint8)  # its opposite, if nothing comes
+        self.session.download(self.buffer[self.destination.size - 1 :], answer)
         self.session.synchronize()
-        return int(landed[0]) == value
+        return int(answer[0]) == value
 
 
 class Counter:
@@ -388,7 +390,7 @@ class Counter:
         self._session = session
         self._counter = session.empty((1,), "uint32")
         self._zero = np.zeros(1, np.uint32)
-        self._landed = np.empty(1, np.uint32)
+        self._answer = np.empty(1, np.uint32)
 
     def count(self, a: Any, b: Any, size: int) -> int:
         """Return how many of the first `size` bytes differ; -1 if an answer did not come back."""
@@ -397,12 +399,12 @@ class Counter:
         return -1 if _NO_COUNT in found else sum(found)
 
     def _part(self, a: Any, b: Any) -> int:
-        self._landed[0] = _NO_COUNT
+        self._answer[0] = _NO_COUNT
         self._session.upload(self._zero, self._counter)  # one kernel less to compile
         self._session.run("differ", a, b, self._counter, size=a.nbytes)
-        self._session.download(self._counter, self._landed)
+        self._session.download(self._counter, self._answer)
         self._session.synchronize()
-        return int(self._landed[0])
+        return int(self._answer[0])
 
 
 def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
@@ -414,12 +416,6 @@ def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
         message = f"no {memory} host memory for {nbytes} bytes: {error}"
         hint = "choose a smaller size, or allow more locked memory (ulimit -l)"
         raise NoHostMemory(message, hint) from error
-
-
-def _draw(source: Any, seed: tuple[int, int]) -> None:
-    rng = np.random.default_rng(seed)
-    for part in _parts(source.size):
-        source[part] = rng.integers(0, _BYTE, source[part].size, dtype=np.uint8)
 
 
 def _first_difference(found: Any, right: Any) -> int | None:

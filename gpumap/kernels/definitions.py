@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import resources
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
-from gpumap.kernels import COUNTS, training
+from gpumap.kernels import COUNTS
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
 Dialect = Literal["opencl", "cuda"]
@@ -33,6 +33,7 @@ _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
 _PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
 _ROWS = 4096  # of a chain, that go through all of its operations before the next ones
 _PART = 1 << 20  # elements that a reference processes at a time: its temporaries are small
+_CACHED = 1 << 14  # and those of training, which are many: they stay in a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,6 @@ class Kernel:
         return "".join(map(text, (f"{dialect}.h", "each.h", self.file)))
 
 
-def _fill(out: Any, value: float) -> None:
-    out[:] = value
-
-
 def _copy(out: Any, source: Any) -> None:
     out[:] = source
 
@@ -155,10 +152,6 @@ def _repeated(array: Any, size: int) -> Any:
     return array if array.size == size else np.resize(array, size)
 
 
-def _relu(a: Any, out: Any) -> None:
-    np.maximum(a, a.dtype.type(0), out=out)
-
-
 def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
     """Write log(exp(relu(x.w + b))), operation by operation; exp overflows where it overflows."""
     narrow = x.dtype.itemsize == np.dtype("f2").itemsize
@@ -196,30 +189,168 @@ def _arithmetic() -> Iterator[Kernel]:
         yield Kernel(f"{name}_cyclic", cyclic, _cyclic(plain))
     for name in _UNARY:  # a kernel may not be called as the C function that it calls
         yield Kernel(f"{name}_each", ("buffer", "buffer"), _ufunc(name))
-    yield Kernel("relu", ("buffer", "buffer"), _relu)
+    yield Kernel(
+        "relu", ("buffer", "buffer"), lambda a, out: np.maximum(a, a.dtype.type(0), out=out)
+    )
     yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
 
 
-def _training() -> Iterator[Kernel]:
-    for name, (arguments, reference) in training.REFERENCES.items():
-        kinds = cast("tuple[Argument, ...]", arguments)
-        yield Kernel(name, kinds, reference, file="training.c")
-    yield Kernel(
-        "softmax",
-        ("matrix", "matrix"),
-        training.softmax,
-        file="training.c",
-        constants=training.of_a_row,
-        grain=64,
-    )
+# --- training: functions that the hosts of asynchronous workers call too
+
+_TRAINING: list[Kernel] = []
+
+
+def _by_parts(*kinds: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a kernel of training of a function, which is given one part of its arrays at a time.
+
+    So temporaries stay in a core's cache. `kinds` are those of the kernel's arguments. Numbers of
+    16 bits are computed in 32, and rounded once; as a device it warns of nothing.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def by_parts(*arguments: Any) -> None:
+            narrow = arguments[0].dtype.itemsize == np.dtype("f2").itemsize
+            with np.errstate(all="ignore"):
+                for at in range(0, arguments[0].size, _CACHED):
+                    part = slice(at, at + _CACHED)
+                    given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                    wide = [a.astype("f4") if narrow and isinstance(a, np.ndarray) else a
+                            for a in given]  # fmt: skip
+                    function(*wide)
+                    for array, computed in zip(given, wide, strict=True):
+                        if array is not computed:
+                            array[:] = computed
+
+        _TRAINING.append(Kernel(function.__name__, kinds, by_parts, file="training.c"))
+        return by_parts
+
+    return decorated
+
+
+@_by_parts("buffer", "buffer")
+def sigmoid(a: Any, out: Any) -> None:
+    """Write 1 / (1 + e^-a)."""
+    np.exp(np.negative(a, out=out), out=out)
+    out += 1
+    np.divide(1, out, out=out, dtype=out.dtype)
+
+
+@_by_parts("buffer", "buffer", "buffer")
+def relu_back(a: Any, d: Any, out: Any) -> None:
+    """Write d where the activation a is above 0, and else 0."""
+    out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
+
+
+@_by_parts("buffer", "buffer", "buffer")
+def tanh_back(a: Any, d: Any, out: Any) -> None:
+    """Write d (1 - a^2), a the activation."""
+    slope = a * a
+    slope -= 1
+    slope *= d
+    out[:] = -slope
+
+
+@_by_parts("buffer", "buffer", "scalar", "buffer")
+def residual(a: Any, b: Any, scale: float, out: Any) -> None:
+    """Write (a - b) scale."""
+    np.subtract(a, b, out=out)
+    out *= _as(out, scale)
+
+
+@_by_parts("buffer", "scalar", "buffer")
+def scaled(a: Any, scale: float, out: Any) -> None:
+    """Write a scale."""
+    np.multiply(a, _as(a, scale), out=out)
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def sgd(w: Any, g: Any, rate: float) -> None:
+    """Take rate g from w."""
+    w -= _as(g, rate) * g
+
+
+@_by_parts("buffer", "buffer", "buffer", "scalar", "scalar")
+def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
+    """Let v be decay v + g, and take rate v from w."""
+    v *= _as(v, decay)
+    v += g
+    w -= _as(v, rate) * v
+
+
+@_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
+def adam(
+    w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
+) -> None:
+    """Let m and v move towards g and its square, and take rate m / (sqrt(v) + epsilon) from w.
+
+    `first` and `second` are what they move by, 1 - beta of the paper: 0.999 of 32 bits is off by
+    1e-8, which is 1e-5 of what it leaves of 1.
+    """
+    step = g - m
+    step *= _as(m, first)
+    m += step
+    np.multiply(g, g, out=step)
+    step -= v
+    step *= _as(v, second)
+    v += step
+    np.sqrt(v, out=step)
+    step += _as(v, epsilon)
+    np.divide(m, step, out=step)
+    step *= _as(w, rate)
+    w -= step
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def elastic(a: Any, b: Any, share: float) -> None:
+    """Move a and b towards each other by share (a - b): their sum stays."""
+    moved = _as(a, share) * (a - b)
+    a -= moved
+    b += moved
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def blend(a: Any, b: Any, share: float) -> None:
+    """Move a towards b by a share of their distance."""
+    a += _as(a, share) * (b - a)
+
+
+def _softmax(a: Any, out: Any) -> None:
+    """Write e^a of each row, as shares of their sum; the matrices are whole."""
+    with np.errstate(all="ignore"):
+        np.exp(a - a.max(axis=1, keepdims=True), out=out)
+        out /= out.sum(axis=1, keepdims=True)
+
+
+def _softmax_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
+    """Return what `softmax` is built for: the columns of its matrices."""
+    shapes = {tuple(buffer.shape) for buffer in given}
+    shape = shapes.pop()
+    if shapes or len(shape) != 2 or shape[0] != size or not shape[1]:  # noqa: PLR2004 - a matrix
+        message = ", ".join(str(tuple(buffer.shape)) for buffer in given)
+        raise ValueError(f"softmax: shapes do not fit: {message}, {size} rows")
+    return {"COLUMNS": shape[1]}
+
+
+def _as(array: Any, number: float) -> Any:
+    """Return a number of the array's own type, as a kernel is given it."""
+    return array.dtype.type(number)
 
 
 KERNELS = {
     kernel.name: kernel
     for kernel in (
         *_arithmetic(),
-        *_training(),
-        Kernel("fill", ("buffer", "scalar"), _fill),
+        *_TRAINING,
+        Kernel(
+            "softmax",
+            ("matrix", "matrix"),
+            _softmax,
+            file="training.c",
+            constants=_softmax_constants,
+            grain=64,
+        ),
+        Kernel("fill", ("buffer", "scalar"), _copy),
         Kernel("copy", ("buffer", "buffer"), _copy),
         Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
         Kernel("differ", ("buffer", "buffer", "counter"), _differ),

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gpumap.backends.base import (
+    Backend,
     NativeBuffer,
     Peak,
     Product,
@@ -25,19 +24,21 @@ from gpumap.backends.base import (
     kernel_named,
     pageable,
 )
+from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.extras import pip
 from gpumap.machine import blas
 from gpumap.machine.process_control import pin
+from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.backends.base import Clock, Feature, Mark, Route
     from gpumap.dtypes import Arithmetic, Dtype
-    from gpumap.model import Device
+    from gpumap.machine.topology import Topology
 
-    Array = np.ndarray[Any, Any]
-
+NAME = "numpy"
 _BLOCK = 8 << 20  # bytes of a copy that are worth another worker: inside the caches one is best
 _JOIN = 10.0  # seconds that a worker has to end its last job when its session closes
 
@@ -81,6 +82,8 @@ class NumpySession(Session):
         self._clock = clock
         self._failure: BaseException | None = None
         self._closed = False
+        import numpy  # noqa: F401, ICN001 - before a thread is pinned: OpenBLAS sizes itself now
+
         blas.hold()
         # The first worker takes the queue; the others help it with blocks of a product or a copy.
         self._workers = [_Worker(core) for core in device.cores]
@@ -285,3 +288,54 @@ def _product(a: Array, b: Array, out: Array, alpha: float, beta: float, rows: sl
     else:
         out[rows] *= beta
         out[rows] += product
+
+
+class NumpyBackend(Backend):
+    """NumPy on the cores that this process may run on."""
+
+    name = NAME
+    kinds = frozenset({Kind.CPU})
+
+    def probe(self) -> Probe:
+        """Return NumPy's version and the cores; needs no child process, there is no driver."""
+        try:
+            version = np.__version__
+        except (ImportError, AttributeError) as error:  # another file may be called numpy
+            reason = f"NumPy cannot be loaded: {error}"
+            again = pip("install", "--force-reinstall", "numpy")
+            fix = f"{again}; see PYTHONPATH for another numpy.py"
+            return Probe(self.name, usable=False, reason=reason, fix=fix)
+        return Probe(self.name, usable=True, version=version, devices=cores(self._host.topology))
+
+    def open(self, device: Device, clock: Clock) -> NumpySession:
+        """Open a core, or all of them."""
+        return NumpySession(device, clock)
+
+    def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
+        """Return what its sessions have."""
+        return frozenset({"kernels", "float64"})
+
+
+def cores(topology: Topology) -> tuple[Device, ...]:
+    """Return every core by its place in the affinity mask, and all of them as one device."""
+    every = tuple(range(len(topology.cpus)))
+    each = (_device(topology, DeviceRef(Kind.CPU, n), (n,)) for n in every)
+    return (*each, _device(topology, DeviceRef(Kind.CPU), every))
+
+
+def _device(topology: Topology, ref: DeviceRef, places: tuple[int, ...]) -> Device:
+    cpus = [topology.cpus[n] for n in places]
+    nodes = {cpu.numa_node for cpu in cpus}
+    return Device(
+        id="cpu" if ref.index is None else f"cpu:{ref.index}",
+        kind=Kind.CPU,
+        ref=ref,
+        name=topology.model,
+        backend=NAME,
+        memory_total=topology.memory_total,
+        memory_free=topology.memory_available,
+        units=len({cpu.hardware for cpu in cpus}),
+        numa_node=nodes.pop() if len(nodes) == 1 else None,
+        cores=tuple(cpu.index for cpu in cpus),
+        hardware=frozenset(cpu.hardware for cpu in cpus),
+    )
