@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.bench.registry import Look
-    from gpumap.model import Binding, Cause, Device, Measurement
+    from gpumap.model import Binding, Cause, Measurement
 
     Isolated = Mapping[tuple[str | int, ...], Measurement]
     States = Callable[[], Mapping[str, LinkState]]
@@ -97,8 +97,7 @@ def _base(evidence: Copies) -> dict[str, Estimate]:
     """Return the figures that every cause uses: the gain, and its bandwidths."""
     figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
     if evidence.both_ways:
-        there, back = evidence.bandwidth.values()
-        return figures | {"there": there, "back": back}
+        return figures | dict(zip(("there", "back"), evidence.bandwidth.values(), strict=True))
     first = evidence.bandwidth[evidence.row.case.names[0]]
     return figures | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
 
@@ -138,10 +137,8 @@ def _unequal(evidence: Copies) -> Finding | None:
     slow, fast = (pick(times, key=times.__getitem__) for pick in (max, min))
     if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < SLOWER * times[fast]:
         return None
-    text = (
-        f"alone {slow} takes {time_of(times[slow])} and {fast} "
-        f"{time_of(times[fast])}, and all end with the slowest"
-    )
+    taken = f"alone {slow} takes {time_of(times[slow])} and {fast} {time_of(times[fast])}"
+    text = f"{taken}, and all end with the slowest"
     return text, {"slowest": seconds(times[slow]), "fastest": seconds(times[fast])}
 
 
@@ -194,8 +191,8 @@ def _link(evidence: Copies) -> Finding | None:
     if bridge is not None:
         address, names = bridge
         return f"they share a link: {address} is upstream of {_and(names)}", {}
-    pairs = ((binding.device, states.get(binding.device.id)) for binding in evidence.bindings)
-    nodes = {s.node if s and s.node is not None else device.numa_node for device, s in pairs}
+    devices = [(b.device, states.get(b.device.id, _UNKNOWN)) for b in evidence.bindings]
+    nodes = {d.numa_node if state.node is None else state.node for d, state in devices}
     node = nodes.pop() if len(nodes) == 1 else None
     where = "" if node is None else f": all are near NUMA node {node}"
     return f"they share a link, or the host's memory{where}", {}
@@ -230,12 +227,7 @@ _BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
 
 def _bridge(evidence: Copies, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
     """Return the bridge upstream of most names, and of those the closest."""
-
-    def above(device: Device) -> tuple[str, ...]:
-        state = states.get(device.id)
-        return (state.bridges or ()) if state else ()
-
-    groups = evidence.holders(above)
+    groups = evidence.holders(lambda device: states.get(device.id, _UNKNOWN).bridges or ())
     most = max((len(names) for _, names in groups), default=0)
     return next((each for each in reversed(groups) if len(each[1]) == most), None)
 
@@ -299,16 +291,13 @@ def _outlier(row: Measurement, middle: float) -> Explanation:
 
 
 def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
-    """Return the rows of a group, each copy that is too slow with its cause.
+    """Return all rows of a group, each copy that is too slow with its cause.
 
-    A row with too few samples for an interval has none, and none rests on it.
-
-    Args:
-        rows: all rows of the group: a copy is explained by others of its size.
-        look: reads the state of the links; only if a row is too slow, and once.
+    A row with too few samples for an interval has none, and none rests on it. `look` reads the
+    state of the links, only if a row is too slow, and once.
     """
-    copies = [row for row in rows if not is_control(row.case) and row.status == "ok"]
-    copies = [row for row in copies if not too_few(row)]
+    done = (row for row in rows if not is_control(row.case) and row.status == "ok")
+    copies = [row for row in done if not too_few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
     outliers, isolated = outlier_pairs(copies), _isolated(copies)
@@ -365,12 +354,7 @@ def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | 
 
 
 def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Explanation | None:
-    """Return why a row is far below the bandwidth of its links; None if it is not.
-
-    Args:
-        row: a copy of host memory, with its ceiling.
-        states: reads the state of the links, by device id.
-    """
+    """Return why a row is far below the bandwidth of its links; None if it is not."""
     top = row.ceiling
     if top is None or top.metric != "bandwidth" or top.share >= SHARE or too_few(row):
         return None
