@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import is_control, specified
-from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds, time_of
+from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds
 from gpumap.judge.ceilings import ENOUGH, too_few
 from gpumap.model import Estimate, Explanation, LinkState, replace
+from gpumap.units import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -281,7 +282,7 @@ def _sort(row: Measurement) -> tuple[object, ...]:
 
 def _outlier(row: Measurement, middle: float) -> Explanation:
     figure = row.metrics["bandwidth"]
-    pair, group = (units.together((value,), figure.unit)[0] for value in (figure.value, middle))
+    pair, group = (units.single(value, figure.unit) for value in (figure.value, middle))
     text = f"{'->'.join(row.case.names)}: {pair}, its group {group}"
     nodes = [binding.device.numa_node for binding in row.case.bindings]
     if None not in nodes and len(set(nodes)) > 1:
