@@ -137,7 +137,7 @@ unit-pygpu:
 	fi
 
 # A second compiler for what stands on one: every backend's contract, once more over Intel's runtime.
-INTEL = tests/backends/test_conformance.py tests/backends/test_pyopencl_gemm.py
+INTEL = tests/backends/conformance tests/backends/test_pyopencl_gemm.py
 unit-intel: $(VENV)/.installed
 	@if test -e $(VENV)/lib/libintelocl.so; then \
 		GPUMAP_TEST_OPENCL=intel $(call TWO,$(BIN)) $(INTEL) -k "not fake and not numpy"; \

@@ -29,7 +29,7 @@ from benchmarks.contest import table
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.estimates import Figures, located
-from gpumap.bench.stopping import EARLY_LOOKS, Standing, done, unstable
+from gpumap.bench.stopping import EARLY_LOOKS, FIRST_LOOK, Standing, done, unstable
 from gpumap.fit import CLOSE, Point, fitted, intervals, seen
 from gpumap.judge.compare import compare
 from gpumap.model import (
@@ -112,7 +112,7 @@ def stopped(kind: str, most: int, seed: int) -> tuple[int, ...]:
     times, base = (factors(kind, most, 0.02, rng) for _ in range(2))
     found: list[int] = []
     for values, is_ratio in ((times, False), (base / times, True)):
-        for share in (*EARLY_LOOKS, 1.0):
+        for share in (FIRST_LOOK, *EARLY_LOOKS, 1.0):
             row = Standing(list(map(float, values[: int(most * share)])), is_ratio)
             place = row.located(SETTINGS.confidence)
             if done(place, SETTINGS.precision):
@@ -127,7 +127,7 @@ def coverage(pool: Any, runs: int) -> Iterator[str]:
                       "flagged", "or"), ())  # fmt: skip
     ends: dict[int, list[int]] = {}
     for kind in KINDS:
-        for most in (20, 40, 80, 320):
+        for most in (20, 40, 80, 320, 600):
             found = np.array(pool.map(partial(stopped, kind, most), range(runs), 20))
             cells = []
             for held, flagged, _ in (found[:, :3].T, found[:, 3:].T):

@@ -164,7 +164,7 @@ def _concluded(row: Tree) -> Iterator[str]:
         if name not in _COUNTED and (figure["low"], figure["high"]) != (None, None):
             yield f"{name} has an interval of {len(row['samples'])} samples"
     if row["explanation"] is not None:
-        yield f"{row['explanation']['cause']} is told of {len(row['samples'])} samples"
+        yield f"{row['explanation']['cause']} is given for {len(row['samples'])} samples"
 
 
 def pieces(every: Iterable[set[str]]) -> int:
@@ -177,7 +177,7 @@ def pieces(every: Iterable[set[str]]) -> int:
 
 
 def requested(row: Tree) -> bool:
-    """Return whether a row was asked for: no control, no size of a model's sweep."""
+    """Return whether a row is a requested one: no control, no size of a model's sweep."""
     return row["bench"] != "control" and row["params"].get("pattern") != "ladder"
 
 

@@ -22,6 +22,7 @@ import platform
 import shutil
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,8 @@ CONTESTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "chain": (own.chain, "pyopencl"),
     "names": (own.names, ""),
     "measuring": (own.measuring, "numpy:cpu0"),
+    "measurers": (own.measurers, ""),
     "train": (training.train, "numpy:cpu0"),
-    "hyperfine": (own.hyperfine, ""),
     "start": (own.start, ""),
 }
 PARTS = (*CONTESTS, "growth")
@@ -153,6 +154,8 @@ def _missing() -> Iterator[str]:
         yield "CLBlast through pygpu is missing: no .venv-pygpu (make unit-pygpu makes it)."
     if shutil.which("hyperfine") is None:
         yield "hyperfine is missing: apt-get install hyperfine."
+    if find_spec("pyperf") is None:
+        yield "pyperf is missing: pip install -e '.[speed]'."
 
 
 if __name__ == "__main__":

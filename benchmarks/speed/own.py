@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,17 @@ _PRECISION = 0.02  # half of an interval, as a share
 _RUNS = 20  # of each of hyperfine's commands
 _PRODUCTS = 20  # in a run of hyperfine's
 # Its whole time is what hyperfine sees: twice, with and without the products.
-_PROGRAM = f"""
+_OPERANDS = f"""
 import sys
 import numpy as np
 rng = np.random.default_rng(1)
 a, b = (rng.random(({SIZE}, {SIZE}), dtype="float32") for _ in range(2))
 out = np.empty_like(a)
+"""
+_PRODUCT = "np.matmul(a, b, out=out)"
+_PROGRAM = f"""{_OPERANDS}
 for _ in range(int(sys.argv[1])):
-    np.matmul(a, b, out=out)
+    {_PRODUCT}
 """
 
 
@@ -101,16 +105,15 @@ def measuring(session: Session) -> Iterator[Contest]:
         )
 
 
-def hyperfine(_session: Session) -> Iterator[Contest]:
-    """Yield a product on a core by `gpumap bench dot` and by hyperfine: its time, and theirs."""
-    if shutil.which("hyperfine") is None:
-        return
-    ours, theirs = _Kept(_by_gpumap), _Kept(_by_hyperfine)
-    what = f"a product of {SIZE} on a core"
-    yield Contest(what, "hyperfine", ours.figure, theirs.figure, most=LOOP)
-    yield Contest(
-        f"±{_PRECISION:.0%} of it", "by hyperfine", ours.lasting, theirs.lasting, most=HASTE
-    )
+def measurers(_session: Session) -> Iterator[Contest]:
+    """Yield a product on a core by `gpumap bench dot` and by its peers: its time, and theirs."""
+    peers = {"hyperfine": shutil.which("hyperfine"), "pyperf": find_spec("pyperf")}
+    runs = {"hyperfine": _by_hyperfine, "pyperf": _by_pyperf}
+    for peer in (name for name, found in peers.items() if found):
+        ours, theirs = _Kept(_by_gpumap), _Kept(runs[peer])
+        yield Contest(f"a product of {SIZE} on a core", peer, ours.figure, theirs.figure, most=LOOP)
+        what = f"±{_PRECISION:.0%} of it"
+        yield Contest(what, f"by {peer}", ours.lasting, theirs.lasting, most=HASTE)
 
 
 class _Kept:
@@ -157,12 +160,40 @@ def _by_hyperfine() -> tuple[float, float]:
             raise RuntimeError(f"hyperfine: {done.err.strip()}")
         several_s, none_s = (each["times"] for each in json.loads(out.read_text())["results"])
     each = [(a - b) / _PRODUCTS for a, b in zip(several_s, none_s, strict=True)]
-    gone = list(accumulate(a + b for a, b in zip(several_s, none_s, strict=True)))
-    for count in filter(stats.enough, range(len(each))):
-        found = stats.location(each[:count])
+    return _precise(each, [a + b for a, b in zip(several_s, none_s, strict=True)])
+
+
+def _by_pyperf() -> tuple[float, float]:
+    """Return the seconds of a product, and of the first processes that give it precisely enough."""
+    with tempfile.TemporaryDirectory(prefix="gpumap-speed-") as folder:
+        out = Path(folder, "out.json")
+        command = (sys.executable, "-m", "pyperf", "timeit", "--affinity", "0", "--quiet",
+                   "--inherit-environ", "OPENBLAS_NUM_THREADS", "--setup", _OPERANDS,
+                   "--output", str(out), _PRODUCT)  # fmt: skip
+        done = children.run(command, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+        if done.exit_code:
+            raise RuntimeError(f"pyperf: {done.err.strip()}")
+        (found,) = json.loads(out.read_text())["benchmarks"]
+    values: list[float] = []
+    lasted: list[float] = []
+    waiting = 0.0  # of processes that calibrate, and give no value
+    for run in found["runs"]:
+        waiting += run["metadata"]["duration"]
+        for value in run.get("values", ()):
+            values.append(value)
+            lasted.append(waiting)
+            waiting = 0.0
+    return _precise(values, lasted)
+
+
+def _precise(values: list[float], lasted: list[float]) -> tuple[float, float]:
+    """Return the middle of the first values that are precise enough, and the seconds until then."""
+    gone = list(accumulate(lasted))
+    for n in filter(stats.enough, range(len(values))):
+        found = stats.location(values[:n])
         if found.high - found.low <= 2 * _PRECISION * found.value:
-            return found.value, gone[count - 1]
-    return stats.location(each).value, gone[-1]  # it would take longer still
+            return found.value, gone[n - 1]
+    return stats.location(values).value, gone[-1]  # it would take longer still
 
 
 def names(_session: Session) -> Iterator[Contest]:

@@ -90,8 +90,9 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     # of each case a buffer, one that tensors are copied into, and a receive buffer
     taken = per_group * (3 if params.tensors > 1 else 2)
-    pools = (_pool(case) for group in groups for case in group.cases)
-    taken += max(pools, default=0)
+    of_cases = (case.params for group in groups for case in group.cases)
+    cold = [int(keys["bytes"]) for keys in of_cases if keys.get("buffers") == "cold"]
+    taken += max((pooled(nbytes) * nbytes for nbytes in cold), default=0)
     memory = {binding.device.id: taken for binding in ranks.local_bindings(bindings)}
     host = per_group * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
     return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
@@ -200,12 +201,6 @@ def _cold(bindings: Sequence[Binding], ranks: Ranks, size: Size, params: Params)
 def _keys(size: Size, buffers: str) -> dict[str, Param]:
     keys: dict[str, Param] = {"bytes": size.nbytes, "buffers": buffers, "pattern": "alone"}
     return keys if size.name is None else {**keys, "size_name": size.name}
-
-
-def _pool(case: Case) -> int:
-    """Return the bytes of the pool that a case takes its buffers from."""
-    nbytes = int(case.params["bytes"])
-    return pooled(nbytes) * nbytes if case.params.get("buffers") == "cold" else 0
 
 
 def _algorithms(

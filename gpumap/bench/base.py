@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Turn = Callable[[], None]
     from gpumap.backends.base import Session
 
-# Seconds of a sample that is held against another run's: even a slow wait takes less than a
+# Seconds of a sample that is compared with another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of rounds.
 COMPARABLE = 1e-2
 

@@ -198,7 +198,7 @@ _FIRST = 0.1  # seconds that must be left for the first look, of which nothing i
 _FIXED = 0.05  # seconds of a look, however small it is
 _PER_BYTE = 5e-8  # seconds of making and proving the data of a look
 _REFINED = 2  # looks at most at a crossing that is interpolated: the second is close to it
-_UNTIMED = 3  # rounds of a look, beside its blocks
+_UNTIMED = 3  # iterations of a look, besides its blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +382,6 @@ class Search:
         self.why, self.reason = reason.code, reason
 
     def points(self, timed: str) -> list[Point]:
-        """Return how the device stands against the host at each size, smallest first."""
+        """Return how many times as fast as the host the device is at each size, smallest first."""
         confidence = self.world.settings.confidence
         return [self.timings[rows].point(timed, confidence) for rows in sorted(self.timings)]

@@ -205,14 +205,11 @@ def shares(placed: Placed, host: HostCall, calls: int, clock: Clock) -> Shares:
             parts[number] += seconds
     total = clock.now() - start
     host.queue(rounds=calls)
-    return _shares(calls, total, clock.now() - start - total, parts)
-
-
-def _shares(calls: int, total: float, host: float, parts: Sequence[float]) -> Shares:
+    on_host = clock.now() - start - total
     whole = max(total, sum(parts)) or 1.0
     upload, compute, download = (part / whole for part in parts)
     overhead = max(1.0 - upload - compute - download, 0.0)
-    return model.Shares(calls, total, host, upload, compute, download, overhead)
+    return model.Shares(calls, total, on_host, upload, compute, download, overhead)
 
 
 def _by_marks(jobs: Jobs, session: Session, clock: Clock) -> list[float]:  # noqa: ARG001 - as below

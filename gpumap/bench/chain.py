@@ -78,7 +78,7 @@ _BESIDE = {
     "cold": ("fused", "separate", "host"),
 }
 _MATTERS = (("separate", "fused"), ("host",), ("many",), ("solo",))
-_PILOT = 10_000  # rows, or as many as are asked for
+_PILOT = 10_000  # rows, or as many as are requested
 _WIDE = 8  # bytes of a float64
 
 
@@ -245,7 +245,7 @@ class ChainFigures:
 
 
 def check_request(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
-    """Refuse what a map cannot be asked for.
+    """Refuse what cannot be measured on a map.
 
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.base import Round
 from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
@@ -96,7 +96,7 @@ class RankExchange:
         given = crafted(comm.Get_rank(), comm.Get_size(), job.length, job.wire)
         for tensor, part in zip(self._tensors, parts(job), strict=True):
             tensor[:] = given[part]
-        self._to_device()
+        self._move("upload")
 
     def run(self, rounds: int) -> None:
         """Exchange `rounds` times."""
@@ -107,7 +107,7 @@ class RankExchange:
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
-        self._to_host()
+        self._move("download")
         job, ranks = self._job, self._comm.Get_size()
         part = owned(job, self._comm.Get_rank(), ranks)
         expected_sum, actual = expected(job, ranks)[part], np.concatenate(self._tensors)
@@ -120,7 +120,7 @@ class RankExchange:
         turn()
 
     def _whole_round(self) -> None:
-        self._to_host()
+        self._move("download")
         whole, tensors = self._whole, self._tensors
         places = [] if whole is None else [whole[part] for part in parts(self._job)]
         for place, tensor in zip(places, tensors, strict=False):
@@ -129,17 +129,15 @@ class RankExchange:
             one.run()
         for place, tensor in zip(places, tensors, strict=False):
             tensor[:] = place
-        self._to_device()
+        self._move("upload")
 
-    def _to_host(self) -> None:
-        for buffer, tensor in zip(self._buffers, self._tensors, strict=False):  # of a core none
-            self._session.download(buffer, tensor)
-        if self._buffers:
-            self._session.synchronize()
-
-    def _to_device(self) -> None:
+    def _move(self, way: Literal["upload", "download"]) -> None:
+        """Copy all tensors to the device or back, and wait; a core has no buffers."""
         for buffer, tensor in zip(self._buffers, self._tensors, strict=False):
-            self._session.upload(tensor, buffer)
+            if way == "upload":
+                self._session.upload(tensor, buffer)
+            else:
+                self._session.download(buffer, tensor)
         if self._buffers:
             self._session.synchronize()
 

@@ -204,7 +204,7 @@ def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
 
 
 class Controlled(Benchmark):
-    """A benchmark, and the control beside it."""
+    """A benchmark, with a control product for each device in every group."""
 
     def __init__(
         self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]

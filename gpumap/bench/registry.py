@@ -85,7 +85,7 @@ class BenchmarkSpec(NamedTuple):
     families: tuple[Family, ...]  # of rows, models and break-evens
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
-    title: Title | None = None  # of the table that a row stands in
+    title: Title | None = None  # of the table that has a row
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
@@ -100,7 +100,7 @@ class BenchmarkSpec(NamedTuple):
     work: Literal["whole", "split"] | None = None
     counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
-    headline: Answer | None = None  # of its report, by the rows that were asked for
+    headline: Answer | None = None  # of its report, by the requested rows
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 
 

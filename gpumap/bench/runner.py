@@ -215,6 +215,8 @@ class Runner:
         self._look_around()
         self._throttling.begin(group)
         width, looks = None, [*stopping.EARLY_LOOKS]
+        if self._settings.decided is None:
+            looks.insert(0, stopping.FIRST_LOOK)
         for block in range(self._settings.blocks):
             now = self._now()
             if stage.over(now, block, end - least):

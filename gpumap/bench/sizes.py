@@ -34,7 +34,7 @@ _SHOWN = 40  # characters of what is wrong
 def check_names(
     spec: BenchmarkSpec, bindings: Sequence[Binding], asked: Sequence[str] | None
 ) -> None:
-    """Refuse a case that was asked for and needs more names than the map has.
+    """Refuse a requested case that needs more names than the map has.
 
     Raises:
         QuestionError: one does; a case that was not requested is skipped instead.

@@ -2,10 +2,11 @@
 
 A group is looked at three times, at fixed shares of its time: each further look is a further chance
 to stop by luck. At an early look it stops if every verdict that is requested of it is decided at
-the level of that look (`gpumap.judge.pairs`); without any, if each row is known well enough: half
-of its interval within the precision, and samples worth at least twenty independent ones. Where
-cases are compared, the ratios decide; where a case is alone, its time does: then a slow change of
-the machine is part of what this run observed, as it is in no ratio.
+the level of that look (`gpumap.judge.pairs`). Without any there is one more look, after a tenth of
+the time, and an early look stops if each row is known well enough: half of its interval within the
+precision, and samples worth at least twenty independent ones. Where cases are compared, the ratios
+decide; where a case is alone, its time does: then a slow change of the machine is part of what this
+run observed, as it is in no ratio.
 
 `unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
 most. The procedure's coverage is in docs/method.md.
@@ -49,6 +50,7 @@ _FIRST = 0.25  # of the time that the others leave, for the cases that matter mo
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
+FIRST_LOOK = 0.1  # a share too, of a run without verdicts: at nothing but the precision
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples: of a row that is done, and of one that is not `unstable`
 MARKED = 0.05  # the share of marked samples that a row may have

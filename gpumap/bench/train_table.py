@@ -19,6 +19,7 @@ from gpumap.training.steps import PHASES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from gpumap.bench.registry import Cell
     from gpumap.model import Case, Headline, Measurement, Report
 
 # What a row may be bound by, and the phases that are counted for it.
@@ -43,11 +44,7 @@ def title(case: Case) -> str:
 
 def _waited(row: Measurement, *phases: str) -> str:
     seconds = [row.metrics[phase].value for phase in phases if phase in row.metrics]
-    return _seconds(sum(seconds)) if seconds else "-"
-
-
-def _moved(row: Measurement) -> str:
-    return units.memory(round(row.metrics["moved"].value)) if _moves(row) else "-"
+    return f"{sum(seconds):.3g} s" if seconds else "-"
 
 
 def _stale(row: Measurement) -> str:
@@ -58,12 +55,8 @@ def _stale(row: Measurement) -> str:
     return f"{stale:.3g}, {under_way:.2g} in flight"
 
 
-def _loss(row: Measurement) -> str:
-    return f"{row.metrics['loss'].value:.4f}" if "loss" in row.metrics else "-"
-
-
-def _accuracy(row: Measurement) -> str:
-    return f"{row.metrics['accuracy'].value:.1%}" if "accuracy" in row.metrics else "-"
+def _metric(name: str, text: str) -> Cell:
+    return lambda row: text.format(row.metrics[name].value) if name in row.metrics else "-"
 
 
 def binds(row: Measurement) -> str | None:
@@ -99,11 +92,12 @@ def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
     if len(networks) == 1 or not gains or len(conclusive(pairs)) < len(pairs):
         return
     if not faster:
-        yield "a second device pays for none of these networks"
+        yield "a second device breaks even for none of these networks"
     elif networks[networks.index(faster[0]) :] == faster:
         yield f"a second device breaks even at {faster[0]}: {estimate(gains[faster[0]])} times"
     else:
-        yield f"a second device pays for {', '.join(faster)}, and not for all that are larger"
+        these = ", ".join(faster)
+        yield f"a second device breaks even for {these}, and not for all that are larger"
 
 
 def rule(case: Case) -> str:
@@ -128,8 +122,10 @@ def _both(row: Measurement) -> str:
     return f"{train:.3g}+{comm:.3g} s" if _moves(row) else f"{train:.3g} s"
 
 
-def _moves(row: Measurement) -> bool:
-    return "moved" in row.metrics and row.metrics["moved"].value > 0.0
+def _moves(row: Measurement) -> str:
+    """Return how many bytes a row moves; no text where there are none."""
+    nbytes = row.metrics["moved"].value if "moved" in row.metrics else 0.0
+    return units.memory(round(nbytes)) if nbytes > 0.0 else ""
 
 
 def _of_step(row: Measurement) -> str:
@@ -150,10 +146,6 @@ def _rate(row: Measurement) -> str:
     return units.together((figure.value,), "")[0].rstrip()
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s"
-
-
 COLUMNS = (
     Column("network", param="network"),
     Column("case", cell=_what),
@@ -167,10 +159,10 @@ COLUMNS = (
     "of ideal",
     "efficiency",
     Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
-    Column("moved", cell=_moved, verbose=True),
+    Column("moved", cell=lambda row: _moves(row) or "-", verbose=True),
     Column("stale", cell=_stale, verbose=True),
-    Column("loss", cell=_loss),
-    Column("accuracy", cell=_accuracy),
+    Column("loss", cell=_metric("loss", "{:.4f}")),
+    Column("accuracy", cell=_metric("accuracy", "{:.1%}")),
     "error",
     "n",
     "trust",

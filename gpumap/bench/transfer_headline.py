@@ -163,7 +163,7 @@ def _where(found: Measurement | Fit) -> str:
 
 
 def _evens(report: Report) -> tuple[str, ...]:
-    """Return from which size on a call of a workload pays, x moved for each."""
+    """Return the break-even size of each workload, x moved for each call."""
     found = [b for b in report.break_evens if b.case.params.get("resident") == "false"]
     return tuple(text for text in map(_even, found) if text)
 

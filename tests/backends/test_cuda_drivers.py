@@ -19,7 +19,6 @@ UNKNOWN = ("the NVIDIA driver answers with an unknown error",
            "look at `dmesg` for NVRM lines; restart the machine")  # fmt: skip
 NVRTC = ("install CUDA's toolkit; the folder of libnvrtc.so, without a number, must be on "
          "LD_LIBRARY_PATH")  # fmt: skip
-LIST = "`nvidia-smi -L` lists the devices"
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 NO_OPENCL = "; opencl: it finds no device"
 WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")

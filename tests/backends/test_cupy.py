@@ -15,8 +15,7 @@ from gpumap.backends.cupy import INSTALL
 from gpumap.backends.cupy.launch import Current, Kernels, in_words
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.dtypes import ITEMSIZE
-from gpumap.errors import AbsentError, DeviceError, QuestionError, Unsupported
-from gpumap.extras import install, pip
+from gpumap.errors import DeviceError, QuestionError, Unsupported
 
 INSTALLED = importlib.util.find_spec("cupy") is not None
 
@@ -62,15 +61,3 @@ def session(number, backend="cupy"):
 ])  # fmt: skip
 def test_what_nccl_would_hang_on_is_refused(sessions, said):
     assert said in refusal(QuestionError, cupy_nccl.Nccl, sessions).message
-
-
-def test_without_it_the_fix_is_said():
-    try:
-        cupy_nccl.library()
-    except AbsentError as error:
-        (told,) = error.diagnostics
-    else:
-        pytest.skip("NCCL is there")
-    assert "NCCL" in told.message
-    fix = pip("install", "nvidia-nccl-cu13") if INSTALLED else install("cuda13")
-    assert told.hint.startswith(fix)

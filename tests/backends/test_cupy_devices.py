@@ -168,15 +168,6 @@ def test_an_instance_without_its_uuid_is_known_where_it_can_be_no_other(ask, par
     assert (device.uuid, device.memory_free, device.facts["mig"]) == (uuid, free, True)
 
 
-def test_without_nvml_an_instance_is_known_by_its_name(ask):
-    """CUDA puts MIG into it; the driver's UUID is then the instance's."""
-    driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", TWOS),))
-    probe = ask(_Runtime(*PART), nvml=NvmlUnavailable("x"), driver=driver)
-    assert probe.devices[0].uuid == f"MIG-{TWOS}"
-    assert probe.devices[0].hardware == {f"mig:MIG-{TWOS}"}
-    assert probe.notes == ("MIG: cuda0 is an instance of 0000:9e:00.0",)
-
-
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
     probe = ask(_Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
     assert probe.usable

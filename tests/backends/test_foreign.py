@@ -18,7 +18,7 @@ import tables
 from gpumap.backends import foreign as table
 from gpumap.backends import load
 from gpumap.backends.foreign import MEANINGS, TABLE, foreign
-from gpumap.errors import AbsentError, DeviceError, DeviceLost, Exit, OutOfMemory, Unsupported
+from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory, Unsupported
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
 
@@ -142,15 +142,6 @@ def test_a_number_has_one_meaning(library, statuses):
     assert 0 not in listed
 
 
-def test_every_outcome_is_one_that_measuring_expects():
-    outcomes = {t for t in TABLE.values() if isinstance(t, table.Outcome)}
-    outcomes |= {o for t in TABLE.values() if isinstance(t, table.Statuses) for o in t.names}
-    outcomes |= {o for t in TABLE.values() if isinstance(t, table.Words) for _, o in t.signs}
-    assert all(issubclass(o.error, DeviceError | Unsupported | AbsentError) for o in outcomes)
-    assert {o.error.exit_code for o in outcomes} == {Exit.QUESTION, Exit.ABSENT}
-    assert all(o.hint for o in outcomes)
-
-
 @pytest.mark.parametrize("library", ["pyopencl", "pygpu"])
 def test_every_exception_of_a_library_has_a_line(library):
     installed(library)
@@ -224,16 +215,6 @@ def test_every_status_of_cuda_has_a_line(cupy):  # noqa: ARG001 - it skips
     assert runtime.runtimeGetVersion() < CUDA_OF_THE_TABLE or known == table
 
 
-def test_cudas_compiler_out_of_memory(cupy):  # noqa: ARG001 - it skips
-    from cupy_backends.cuda.libs import nvrtc
-
-    try:
-        error = nvrtc.NVRTCError(1)
-    except RuntimeError as missing:
-        pytest.skip(f"NVRTC: {missing}")
-    assert type(turned(error)) is OutOfMemory
-
-
 def test_real_exceptions_of_cupy(cupy):  # noqa: ARG001 - it skips
     from cupy.cuda.compiler import CompileException
     from cupy.cuda.memory import OutOfMemoryError
@@ -251,19 +232,6 @@ def test_a_missing_part_of_the_toolkit_by_its_name(cupy):  # noqa: ARG001 - it s
     kind = pathfinder.DynamicLibNotFoundError
     assert f"{kind.__module__}.{kind.__qualname__}" in lines_of("cuda")
     assert type(turned(kind("no nvrtc"))) is Unsupported
-
-
-def test_the_names_that_the_cuda_driver_has():
-    """Libgpuarray quotes them: each sign begins the name of a status."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        pytest.skip(f"the NVIDIA driver: {error}")
-    name = ctypes.c_char_p()
-    known = (n for n in CUDA_STATUSES if driver.cuGetErrorName(n, ctypes.byref(name)) == 0)
-    names = [(name.value or b"").decode() for _ in known]
-    signs = {sign for sign, _ in LIBGPUARRAY.signs if sign.startswith("CUDA_ERROR_")}
-    assert {sign for sign in signs if not any(n.startswith(sign) for n in names)} == set()
 
 
 def test_every_status_of_nvml_has_a_line():

@@ -1,8 +1,5 @@
 """Host memory that a device uses itself: arrays of it, and the way back from an array."""
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 
@@ -35,13 +32,3 @@ def test_other_arrays_do_not(array):
     """A copy, other memory, a view with gaps; nor an array to which the session has no claim."""
     assert behind(array, OWNER) is None
     assert behind(shared().array((4,), "uint8"), OTHER) is None
-
-
-def test_an_array_keeps_it_alive():
-    memory = shared()
-    array, alive = memory.array((4,), "uint8")[1:], weakref.ref(memory)
-    del memory
-    gc.collect()
-    assert alive() is not None
-    del array
-    assert alive() is None

@@ -16,7 +16,6 @@ from large_pages import asked_for_large
 from tables import table
 
 from gpumap.backends.base import Clock
-from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import behind
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
@@ -171,18 +170,6 @@ def mapped(session):
         pytest.skip("the driver maps memory to another place each time")
     array = session.host((100,), "uint8", "mapped")
     return array, behind(array, session)
-
-
-def test_mapped_memory_is_a_buffer_that_is_mapped(session):
-    array, shared = mapped(session)
-    array[...] = np.arange(100)
-    target = session.empty((100,), "uint8")
-    queued = session._queue, target.native, shared.native
-    with foreign(session.device):
-        events = list(shared.lent(partial(pyopencl.enqueue_copy, *queued, byte_count=100)))
-        session._events.extend(events)
-    assert (shared.native.size, len(events)) == (100, 3)
-    assert got(target).tolist() == list(range(100))
 
 
 @pytest.fixture

@@ -124,11 +124,3 @@ def test_sizes_around_tiles(session, dtype):
     for number, sizes in enumerate(product((1, 4, 5, 13, 65), (3, 4, 5, 17, 33), (1, 257))):
         off = difference(session, rng, sizes, dtype, TURNS[number % 4], FACTORS[number % 3])
         assert off <= 1, sizes
-
-
-def test_any_shape(session):
-    rng = np.random.default_rng(8)
-    for number in range(200 // len(WAYS)):
-        sizes = tuple(int(n) for n in np.exp(rng.uniform(0, np.log(800), 3)))
-        off = difference(session, rng, sizes, "float32", TURNS[number % 4], FACTORS[number % 3])
-        assert off <= 1, sizes

@@ -129,14 +129,6 @@ def test_the_most_important_case_is_measured_however_long_it_takes():
     assert "ok" in {row.status for row in rows}  # what can be measured of the rest
 
 
-def test_a_later_size_that_would_take_too_long_is_not_begun():
-    """What it takes is expected from the sizes before: its verification alone would be too long."""
-    params = replace(PARAMS, sizes=(64, 1 << 12), cases=("one",))
-    (first, second), spent = measured(1.0, gpu(0, rate=2.0**24), params=params, controls=False)
-    assert (first.status, second.status, second.reason.code) == ("ok", "skipped", "budget")
-    assert spent <= 1.15
-
-
 def test_what_was_asked_for_is_measured_before_the_model():
     """The sweep has what is left: of the sizes that were asked for nothing is left out for it."""
     here = world(gpu(0), gpu(1))

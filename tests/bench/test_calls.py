@@ -3,41 +3,14 @@
 import here
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from worlds import copies_on, gpu, world
 
 from gpumap.backends import load
-from gpumap.bench.calls import LARGEST, WORKLOADS, DeviceCall, Placed, Problem, lane, limit
+from gpumap.bench.calls import WORKLOADS, DeviceCall, Placed, Problem, lane, limit
 from gpumap.errors import WrongDataError
 from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work, replace
 
 EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-
-
-def test_the_affine_layer_is_that_of_theano_users():
-    """Rows x 10 by 10 x 5, 2 x 10 + 1 for each of y; a square product has two for each term."""
-    affine, product = (WORKLOADS[name] for name in ("affine", "product"))
-    assert [affine.nbytes(10), affine.nbytes(10_000)] == [400, 400_000]
-    assert affine.operations(10) == 10 * 5 * (2 * 10 + 1)
-    assert affine.result(10) == 10 * 5 * 4
-    assert (product.nbytes(16), product.result(16)) == (1024, 1024)
-    assert product.operations(16) == 2 * 16**3
-    # a missing bias is seen; the same seed is the same problem
-    problem, same, other = (Problem(WORKLOADS["affine"], 8, seed) for seed in (1, 1, 2))
-    assert np.array_equal(problem.x, same.x)
-    assert not np.array_equal(problem.x, other.x)
-    assert not problem.check(problem.x @ problem.w).passed
-
-
-@EVERY
-@given(rows=st.integers(1, 1 << 20))
-def test_bytes_tell_the_rows(workload, rows):
-    """There and back; the sweep grows, and no size of it is above the largest."""
-    sizes = [workload.nbytes(rows) for rows in workload.sweep]
-    assert sizes == sorted(sizes)
-    assert sizes[-1] <= LARGEST
-    assert workload.rows(workload.nbytes(rows)) == pytest.approx(rows)
 
 
 @EVERY

@@ -9,8 +9,6 @@ from worlds import gpu, world
 
 from gpumap.bench.chain_work import (
     BLOCK,
-    COLUMNS,
-    INNER,
     OPS,
     ColdRound,
     Data,
@@ -69,14 +67,6 @@ def test_a_few_units_in_the_last_place_are_rounding(data):
     rows = slice(10, 1000)
     assert data.check("chain", out[rows], rows).passed
     assert not data.check("chain", out[rows], slice(11, 1001)).passed
-
-
-def test_operations_add_up_and_data_are_seeded():
-    one, same, other = (Data(100, "float32", seed) for seed in (1, 1, 2))
-    assert np.array_equal(one.x, same.x)
-    assert (one.x != other.x).all()
-    assert one.x.all()
-    assert operations("chain") == sum(map(operations, OPS)) == COLUMNS * (2 * INNER + 4)
 
 
 @pytest.mark.parametrize("op", [*EVERY, "separate"])

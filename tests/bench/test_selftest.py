@@ -1,37 +1,9 @@
 """A against A: one product as two cases, sized so that enough blocks fit."""
 
 import pytest
-from worlds import SETTINGS, gpu, rows_on, world
+from worlds import gpu, world
 
-from gpumap.bench.base import Settings
-from gpumap.bench.products import RUNS, SHORTEST, SelfTest, false_alarms, fitting, selftest_plan
-from gpumap.model import Work, replace
-
-
-def measured(**settings):
-    found = world(gpu(0))
-    benchmark = SelfTest(found.bindings, found.sessions, {"a": 64})
-    return found, benchmark, rows_on(found, benchmark, replace(SETTINGS, **settings))
-
-
-def test_each_device_has_a_group_of_two():
-    planned = selftest_plan(world(gpu(0), gpu(1), gpu(0)).bindings, dict.fromkeys("abc", 64))
-    assert [[(case.name, case.names) for case in group.cases] for group in planned.groups] == [
-        [("a", (name,)), ("b", (name,))] for name in "ab"
-    ]
-    for group in planned.groups:
-        a, b = group.cases
-        assert (None, a.id) == (a.against, b.against)
-        assert a.work == b.work == Work(1, 2 * 64**3)
-    assert {"cuda:0": 3 * 4 * 64**2, "cuda:1": 3 * 4 * 64**2}.items() <= planned.memory.items()
-
-
-def test_it_takes_the_whole_budget():
-    """A precision that is reached ends no comparison of noise: the noise is what is asked for."""
-    blocks = Settings(budget=1.0, timeout=10.0).blocks
-    found, _, rows = measured(budget=1.0, timeout=10.0, blocks=blocks, whole=True)
-    assert {"budget"} == {row.stop.why for row in rows}
-    assert 0.95 < found.clock.now() < 1.0
+from gpumap.bench.products import RUNS, SHORTEST, false_alarms, fitting, selftest_plan
 
 
 @pytest.mark.parametrize(("pilot", "share", "size"), [

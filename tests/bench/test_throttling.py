@@ -60,12 +60,6 @@ def test_samples_since_the_last_look_are_marked_with_the_reason():
     assert len(script.asked) == 1 + BLOCKS
 
 
-def test_what_was_before_the_first_sample_is_none_of_its_business():
-    first, rest = {"cuda:0": "heat", "cuda:1": "heat"}, [{}] * BLOCKS
-    rows = rows_of(_Script(first, *rest, first, {}), sizes=(64, 32))
-    assert {key: marked(row) for key, row in rows.items()} == {key: {} for key in rows}
-
-
 def test_looks_are_seldom():
     """Where samples are short, one is for all since the last; the end has one of its own."""
     script = _Script({}, {"cuda:1": "heat"})
@@ -92,10 +86,3 @@ def test_more_marked_samples_than_one_in_twenty_leaves_by_chance_make_a_row_unst
     rows = rows_of(_Script({}, *[{"cuda:1": "heat"}] * looks, {}))
     flagged = {key[1] for key, row in rows.items() if "unstable" in row.flags}
     assert flagged == ({"b", "a+b"} if unstable else set())
-
-
-def test_a_look_hears_who_worked_just_now():
-    script = _Script({})
-    rows_of(script, cases=("solo",))
-    assert script.asked[0] == set()
-    assert set(map(frozenset, script.asked[1:])) == {frozenset({f"cuda:{n}"}) for n in (0, 1)}

@@ -1,6 +1,5 @@
 """Samples that are long enough, and warm, on a scripted clock; and marks around their parts."""
 
-from threading import Barrier
 from typing import NamedTuple
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 from tables import table
 from worlds import gpu, world
 
-from gpumap.backends.base import Clock
 from gpumap.backends.fake.script import FakeClock
 from gpumap.bench.base import DeviceInterval, Events, Round, Sample
 from gpumap.bench.products import DotRound, Pair, Product
@@ -266,20 +264,3 @@ def test_a_device_without_a_clock_has_no_part(times):
 def test_no_part_ends_before_it_begins(start, stop):
     """Clocks of a device and of the host are fitted: a short part may seem to run backwards."""
     assert marked(a=[start, stop]) == {"a": DeviceInterval(start, max(start, stop), None)}
-
-
-def test_threads_mark_side_by_side():
-    """One host thread for each device: all at the same moment, each its own name."""
-    names = [f"name{n}" for n in range(8)]
-    barrier, events = Barrier(len(names)), Events()
-
-    def mark(number, name):
-        session = _Session([float(number), number + 0.5])
-        barrier.wait()
-        events.begin(name, session)
-        events.end(name, session)
-
-    Clock().together([lambda n=n, name=name: mark(n, name) for n, name in enumerate(names)])
-    assert events.intervals() == {
-        name: DeviceInterval(n, n + 0.5, None) for n, name in enumerate(names)
-    }

@@ -1,12 +1,11 @@
 """Copies between the host and the devices: the cases, their figures, and every byte of them."""
 
 import pytest
-from worlds import SETTINGS, again, case_of, gpu, rows_on, world
+from worlds import again, case_of, gpu, rows_on, world
 
-from gpumap.bench.estimates import fits
 from gpumap.bench.sizes import Size
-from gpumap.bench.transfer import CASES, HELD_BACK, SWEEP, Params, Transfer, needs
-from gpumap.model import Plan, Reason, replace
+from gpumap.bench.transfer import CASES, Params, Transfer, needs
+from gpumap.model import Plan, Reason
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
@@ -124,22 +123,6 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, sweep):
         assert 4 * 4097 <= taken <= benchmark.plan.memory[id_] + 64
 
 
-def test_mapped_memory_is_each_sizes_own():
-    _, benchmark = made(gpu(0), gpu(1, features=("mapped",)), params=params(sweep=(64, 4096)))
-    group = benchmark.plan.groups[-1]
-    benchmark.begin(group)
-    held = {}
-    for case in group.cases:
-        if case.name in ("h2d", "d2h"):
-            (part,) = benchmark.round(case)._slices
-            key = (case.params["memory"], case.params["bytes"])
-            held.setdefault(key, set()).add(part.buffers.source.size)
-    assert held == {
-        **{(memory, n): {4097} for memory in ("pageable", "pinned") for n in (64, 4096)},
-        ("mapped", 64): {65}, ("mapped", 4096): {4097},
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("memory", ["pinned", "mapped"])
 def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
     script = gpu(0, features=("kernels", memory), locked=1000)
@@ -150,23 +133,6 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row(memory):
         (400, "ok", None), (4096, "skipped", Reason("no-host-memory", text)),
     }  # fmt: skip
     assert {"ok"} == {row.status for row in rows if row.case.params["memory"] == "pageable"}
-
-
-@pytest.mark.parametrize("fault", ["flip", "short", "nothing"])
-@pytest.mark.parametrize(
-    ("fault_in", "wrong"),
-    [("upload", {"h2d", "bidir"}), ("download", {"d2h", "bidir"}), ("copy", {"d2d"})],
-)
-def test_what_a_copy_does_wrong_is_found_where_it_is(fault, fault_in, wrong):
-    features = ("kernels", "pinned", "mapped")
-    here, benchmark = made(gpu(0, fault=fault, fault_in=fault_in, features=features), gpu(1))
-    failed = {k: row for k, row in run(here, benchmark).items() if row.status == "failed"}
-    assert wrong <= {case for case, *_ in failed}
-    assert all(row.reason.code == "wrong-data" and row.metrics == {} for row in failed.values())
-    assert all("a" in row.case.names for row in failed.values())
-    if fault_in != "copy":
-        own = {memory for case, _, memory, *_ in failed if case == min(wrong - {"bidir"})}
-        assert own == {"pageable", "pinned", "mapped"}
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])
@@ -218,35 +184,3 @@ def test_copies_both_ways_have_a_queue_for_each():
     there, back = (each._slices[0].session for each in rounds)
     assert there is not back
     assert there.device == back.device
-
-
-FIVE_US = {"latency": 5e-6, "bandwidth": 50e9}
-BLOCKS = replace(SETTINGS, budget=1e6, blocks=20)
-
-
-def models(*scripts, cases=("h2d", "d2h"), sweep=(*SWEEP, HELD_BACK), settings=BLOCKS):
-    here, benchmark = made(*scripts, params=params(cases=cases, sweep=sweep))
-    rows = rows_on(here, benchmark, settings)
-    return {
-        (f.case.name, ">".join(f.case.names), f.case.params["memory"], f.case.params["mode"]): f
-        for f in fits(rows, 0.95, 1)
-    }
-
-
-def test_latency_and_bandwidth_are_the_scripted_ones():
-    found = models(gpu(0, features=("pinned",)), gpu(1, features=()), cases=("h2d", "d2d"))
-    ways = [("h2d", "a", "pageable"), ("h2d", "a", "pinned"), ("h2d", "b", "pageable"),
-            ("d2d", "a>b", "device"), ("d2d", "b>a", "device")]  # fmt: skip
-    assert set(found) == {(*way, mode) for way in ways for mode in ("sync", "queued")}
-    assert found["d2d", "a>b", "device", "sync"].id == (
-        "transfer.d2d.fit[backend=fake,memory=device,mode=sync,names=a>b,pattern=alone]"
-    )
-    for fit in models(gpu(0, features=(), **FIVE_US)).values():
-        figures = {name: found.value for name, found in fit.metrics.items()}
-        assert fit.fits
-        assert (fit.regimes, fit.sizes) == (1, SWEEP)
-        assert figures["latency"] == pytest.approx(5e-6, rel=0.01)
-        assert figures["peak_bandwidth"] == pytest.approx(50e9, rel=0.01)
-        assert figures["n_half"] == pytest.approx(250e3, rel=0.02)
-        assert fit.held_back.nbytes == HELD_BACK
-        assert fit.held_back.predicted == pytest.approx(fit.held_back.measured, rel=0.01)

@@ -121,13 +121,10 @@ def test_a_real_run_beside_a_busy_process_is_judged_by_what_it_says(gpumap):
     found = read(gpumap.folder / "r.json")
     rows = [row for row in found.measurements if row.case.name == "one" and row.status == "ok"]
     for row in rows:
-        share = row.metrics["undisturbed"].value
-        assert share == sum(ran >= 0.98 for ran in row.samples.ran) / len(row.samples.seconds)
+        share = sum(ran >= 0.98 for ran in row.samples.ran) / len(row.samples.seconds)
+        assert row.metrics["undisturbed"].value == share
         assert row.metrics["time_observed"].value == median(row.samples.seconds)
         assert row.metrics["time"].value == median(row.samples.undisturbed.seconds)
         assert ("cpu" in row.flags) == row.samples.by_cpu
-        assert share < 1.0 or row.metrics["time"] == row.metrics["time_observed"]
-        text, by = found.headline.text, (" of samples.", " By CPU time.")["cpu" in row.flags]
-        assert found.headline.row != row.case.id or text.endswith(by) == (share < 1.0)
     if rows:  # a machine may be too busy for any
         assert "cannot be compared" not in gpumap("compare", "r.json", "r.json").err

@@ -1,6 +1,5 @@
-"""What each rank does in the tests of asynchronous training: learn, or exchange and conserve.
+"""What each rank does in the tests of asynchronous training: exchange and conserve.
 
-asynchronous_ranks.py learn RULE      losses of ten seeds over that of one worker
 asynchronous_ranks.py conserve RULE   nothing is learned, and ranks begin with other parameters
 asynchronous_ranks.py wait RULE       as `conserve`; a rank waits to be stopped or killed
 """
@@ -10,7 +9,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -21,68 +19,39 @@ from gpumap.machine import topology
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
-from gpumap.training.steps import held_out
 from gpumap.training.workers import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
-COUNT, EPOCHS, EACH, RATE = 2048, 4, 16, 0.05
+EACH = 16
 mode, rule = sys.argv[1:3]
 comm = load().COMM_WORLD
 rank, ranks = comm.Get_rank(), comm.Get_size()
 
 
-def training(session, workers, seed, rate):
-    names = tuple("abcdefgh"[:workers])
-    chosen = RuleSpec(rule, tau=2, chance=0.02 if mode == "learn" else 0.25)
-    params = Params((NET,), (chosen,), Scaling("weak", EACH), "sgd", rate, linear=True, seed=seed)
-    job = job_of(params, Spec("line", rule, names, whole=True))
-    job = replace(job, config=replace(job.config, data=NET.data(COUNT, seed)))
-    part = comm.Split(0 if rank < workers else 1, rank)
-    return RankTraining(job, part, job.worker("a", session) if rank < workers else None), job
-
-
-def paced(own, seconds, taken=None):
-    take = own._step_at
-
-    def slowly(first):
-        time.sleep(seconds)
-        if taken is not None:
-            taken.append(first)
-        take(first)
-
-    own._step_at = slowly
-
-
-def learned(session, workers, seed, rate):
-    own, job = training(session, workers, seed, rate)
-    if workers > 1:
-        paced(own, 0.006)  # on two cores four ranks are not alike
-    own.poison()
-    own.run(EPOCHS * COUNT // (EACH * workers))
-    found = own.parameters()
-    return None if found is None else held_out(job.config, found)
-
-
-def learn(session):
-    """A center takes as much part as a worker: the rate is that of one worker more."""
-    more = (ranks + 1) / ranks if rule == "easgd" and ranks > 1 else 1.0
-    ratios = []
-    for seed in range(10):
-        several, one = (learned(session, n, seed, r) for n, r in ((ranks, RATE * more), (1, RATE)))
-        ratios.append((several or 1.0) / (one or 1.0))
-    return f"ratio {median(ratios):.5f}"
+def training(session):
+    chosen = RuleSpec(rule, tau=2, chance=0.25)
+    params = Params((NET,), (chosen,), Scaling("weak", EACH), "sgd", 1e-30, linear=True, seed=1)
+    job = job_of(params, Spec("line", rule, tuple("abcdefgh"[:ranks]), whole=True))
+    job = replace(job, config=replace(job.config, data=NET.data(2048, 1)))
+    return RankTraining(job, comm.Dup(), job.worker("a", session))
 
 
 def conserve(session):
     """The sum of all parameters, by weight, is before and after; ranks take uneven steps."""
-    own, _ = training(session, ranks, 1, 1e-30)
+    own = training(session)
     own.poison()
     given = np.random.default_rng(rank).integers(-(2**10), 2**10, NET.parameters)
     own._worker.model.put(given.astype(np.float32))
     own._worker.session.synchronize()
     own._asynchronous.begin()
-    taken = []
-    paced(own, 0.004 * rank, taken)
+    taken, take = [], own._step_at
+
+    def slowly(first):
+        time.sleep(0.004 * rank)
+        taken.append(first)
+        take(first)
+
+    own._step_at = slowly
     weighted = 1.0 if rule == "easgd" else 1 / ranks
     before = comm.allreduce(given * weighted)
     if rank == 0 and rule == "easgd":
@@ -106,7 +75,7 @@ def conserve(session):
 
 def wait(session):
     """A rank says who it is in the midst of a training, and sleeps there."""
-    own, _ = training(session, ranks, 1, 1e-30)
+    own = training(session)
     own.poison()
     take = own._step_at
     there = Path(os.environ["TMPDIR"]) / comm.bcast(f"there-{os.getpid()}")
@@ -131,6 +100,6 @@ def wait(session):
 numpy = backend("numpy", Host(dict(os.environ), topology.read()))
 devices = [device for device in numpy.probe().devices if device.ref.index is not None]
 with numpy.open(devices[rank % len(devices)], numpy.clock()) as session:
-    said = {"learn": learn, "conserve": conserve, "wait": wait}[mode](session)
+    said = {"conserve": conserve, "wait": wait}[mode](session)
 if rank == 0:
     sys.stdout.write(f"{said}\n")

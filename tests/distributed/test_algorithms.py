@@ -142,33 +142,6 @@ def test_rounding_is_the_same_on_every_rank(name, ranks, segment, data):
     assert all(other == first for other in others)
 
 
-@given(EVERY, st.integers(2, 8), LENGTHS, SEGMENTS)
-def test_what_arrives_in_place_is_not_sent_in_the_same_step(name, ranks, length, segment):
-    """A receive that replaces may land before the send of its step has left."""
-    for step in schedule(name, ranks, length, segment).steps:
-        for one in step.transfers:
-            assert one.sender != one.receiver
-            assert one.start < one.stop <= length
-            for other in step.transfers:
-                if other.sender == one.receiver and not one.add:
-                    assert one.stop <= other.start or other.stop <= one.start
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize(("ranks", "length"), [(1, 5), (4, 0), (1, 0)])
-def test_nothing_to_exchange_takes_no_step(name, ranks, length):
-    plan = schedule(name, ranks, length)
-    assert (plan.steps, plan.depth()) == ((), 0)
-
-
-def test_the_tree_of_four_is_theano_mpis():
-    """1 to 0 and 3 to 2; 0 and 2 exchange; 0 to 1 and 2 to 3."""
-    steps = schedule("tree", 4, 7).steps
-    pairs = [[(t.sender, t.receiver, t.add) for t in step.transfers] for step in steps]
-    up, across = [(1, 0, True), (3, 2, True)], [(0, 2, True), (2, 0, True)]
-    assert pairs == [up, across, [(0, 1, False), (2, 3, False)]]
-
-
 def test_a_segmented_ring_can_be_double_buffered():
     """With segments a step needs those of a whole round ago; without, the one before."""
     whole, segmented = schedule("ring", 4, 64), schedule("ring", 4, 64, 4)

@@ -7,7 +7,6 @@ from sessions import got, opened, sent, skipped
 from gpumap.backends import REGISTRY
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.transports import LocalExchange
-from gpumap.errors import Unsupported
 
 
 @pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])
@@ -44,12 +43,3 @@ def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
         for array in found:
             np.testing.assert_array_equal(array, ranks ** (times - 1) * sum(values))
         assert bool(routes[0]) == (ranks > 1)
-
-
-def test_without_kernels_nothing_is_added(sessions):
-    """It is said before anything is queued, never done by way of the host unasked."""
-    if "kernels" in sessions[0].features:
-        pytest.skip("it has kernels")
-    buffers = [sent(session, each) for session, each in zip(sessions, crafted(3, 4), strict=True)]
-    with pytest.raises(Unsupported):
-        LocalExchange(schedule("ring", 3, 4), sessions, buffers)

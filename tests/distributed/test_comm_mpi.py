@@ -100,15 +100,6 @@ def test_ranks_of_uneven_pace_conserve_what_the_rule_conserves(rule):
 
 @BETWEEN
 @RULES
-def test_ranks_learn_what_one_learns(rule):
-    """The median of ten seeds: the loss after equal epochs is within 1 % of one worker's."""
-    code, out, err = ended(together("learn", rule))
-    assert code == 0, err
-    assert float(out.split()[-1]) == pytest.approx(1.0, abs=0.01)
-
-
-@BETWEEN
-@RULES
 @pytest.mark.parametrize("what", ["delayed", "stopped", "killed"])
 def test_it_ends_on_time_with_a_rank_that_is(rule, what):
     """The others take its steps: it ends with the one that a delayed or stopped rank is in."""

@@ -9,13 +9,10 @@ from gpumap.distributed.algorithms import (
     MODELS,
     Link,
     bus_factor,
-    given_link,
-    predicted,
     schedule,
     seconds,
 )
-from gpumap.model import Estimate, Line, Prediction
-from gpumap.model import replace as changed
+from gpumap.model import Line
 
 LINK = Link((Line(2.0**-10, 2.0**-20),))  # seconds, bytes per second
 
@@ -56,33 +53,6 @@ def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
 
 
-@given(st.sampled_from(["ring", "tree", "host"]), st.integers(2, 2000), st.integers(1, 2**40))
-def test_a_library_is_never_behind_the_ring_and_the_tree(name, ranks, nbytes):
-    own = seconds(name, ranks, nbytes, LINK)
-    assert seconds("native", ranks, nbytes, LINK) <= own * (1 + 1e-12)
-
-
 def test_the_bus_bandwidth_has_nccl_tests_factor():
     """Of eight ranks, as their PERFORMANCE.md has it."""
     assert bus_factor(8) == 1.75
-
-
-def test_a_link_without_intervals_gives_none():
-    exact = given_link(1e-5, 1e10)
-    alone = {
-        key: Estimate.without_interval(getattr(exact, key).value, getattr(exact, key).unit)
-        for key in ("latency", "bandwidth")
-    }
-    question = Prediction(10**8, exact, "strong", compute=0.3, batch=64)
-    known, found = (
-        predicted(changed(question, link=link), (2, 8), ("ring",))
-        for link in (exact, changed(exact, **alone))
-    )
-    assert [payoff.pays for payoff in known.payoffs] == ["yes"]
-    assert [payoff.pays for payoff in found.payoffs] == ["unclear"]
-    for one, other in zip(
-        (*known.forecasts, *known.payoffs), (*found.forecasts, *found.payoffs), strict=True
-    ):
-        assert one.metrics.keys() == other.metrics.keys()
-        for name, figure in one.metrics.items():
-            assert other.metrics[name] == Estimate.without_interval(figure.value, figure.unit)

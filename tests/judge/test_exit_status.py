@@ -169,14 +169,6 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     assert ended(passed) == (Exit.OK, "inconclusive", [("inconclusive", 0)])
 
 
-@pytest.mark.parametrize(("bench", "params"), [
-    ("control", {"size": 512}), ("transfer", {"bytes": 64, "pattern": "ladder"}),
-])  # fmt: skip
-def test_controls_and_ladders_leave_no_run_inconclusive(bench, params):
-    beside = thin(of=case("h2d", bench, **params))
-    assert ended(gated(report(beside), Gate())) == (Exit.OK, "ok", [])
-
-
 @pytest.mark.parametrize(("text", "operator", "value"), TABLE["limits"])
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
     limit = Limit.parse(f" {text} ")
@@ -350,21 +342,6 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
     assert found.exit_code != 0
     assert found.status != "skipped"
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
-
-
-@pytest.mark.parametrize(("rows", "others", "limit", "hint"), [
-    ([], {}, LIMIT, "--dry-run lists"), ([gone(case("solo"))], {}, LIMIT, "--dry-run lists"),
-    ([row(1.0)], {}, LIMIT, "see what holds it back"),
-    ([model.Measurement(case(), "skipped", model.Reason("one-device", ""))], {}, LIMIT,
-     "if that cannot be changed"),
-    ([ladder()], {}, "transfer.h2d.latency<=1s", "raise --budget"),
-    ([], {"fits": (fitted(ladder().case),)}, "transfer.h2d.latency<=1s", "raise --budget"),
-    ([], {"break_evens": (decision({}),)}, "transfer.affine.break_even<=1MB", "raise --budget"),
-])  # fmt: skip
-def test_an_error_has_the_fix_of_its_sort(rows, others, limit, hint):
-    (problem,) = outcome(*rows, limit=limit, **others).errors
-    assert problem.diagnostic.message.startswith(f"limit {limit}: ")
-    assert problem.diagnostic.hint.startswith(hint)
 
 
 @pytest.mark.parametrize(("interval", "expected"), [

@@ -207,18 +207,6 @@ def test_copies_without_a_model_say_why(spread, predicted, why):
     assert f"No model of the copies: {why}" in found.text
 
 
-@pytest.mark.parametrize(
-    ("gain", "level"), [(1.85, "good"), (1.80, "good"), (1.79, "below"), (1.0, "below")]
-)
-def test_ninety_percent_of_the_ideal_are_good(gain, level):
-    report = made(measurements=(product("one", "ok"), product("many", "ok", gain, 0.01)), notes=())
-    found = headline(report)
-    assert found.level == level
-    assert f"{gain:.2f} times" in found.text
-    assert "2.00 is ideal" in found.text
-    assert ("cause not identified" in found.text) == (level == "below")
-
-
 def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
     row = product("many", "ok", 1.0, 0.01)
     named = []

@@ -218,36 +218,6 @@ def test_every_event_is_counted_once(events):
     assert len({(g.name, g.device, g.kind, g.implicit) for g in found.ran}) == len(found.ran)
 
 
-@given(EVENTS, st.integers(1, 5))
-def test_shares_are_shares(events, later):
-    """Of the time from first to last event: when a program begins does not matter."""
-    found = programs.summary(trace(*events))
-    moved = [changed(e, start=e.start + later, stop=e.stop + later) for e in events]
-    shares = [each.share for each in found.busy] + [found.overlap]
-    assert all(0.0 <= share <= 1.0 for share in shares if share is not None)
-    assert all(each.seconds <= (found.span or 0.0) for each in found.busy)
-    assert programs.summary(trace(*moved)) == found
-
-
-def test_implicit_transfers_stand_by_their_cost():
-    """The most expensive first, unknown ones last by bytes; no operation is among them."""
-    found = programs.summary(trace(
-        event("a", 0, 1, "upload", 4, (1,), implicit=True),
-        event("b->a", 1, 2, "copy", 8, (2,), implicit=True),
-        event("b->a", 2, 4, "copy", 8, (2,), implicit=True),
-        event("b->a", 4, 6, "copy", 16, (4,), implicit=True),
-        event("b->a", 6, 16, "copy", 32, (8,)),
-        event(implicit=True),
-    ))  # fmt: skip
-    unknown = [event("a", None, None, "upload", n, (n,), implicit=True) for n in (4, 8)]
-    mixed = programs.summary(trace(*unknown, event("a", 0, 1, "upload", 2, (3,), implicit=True)))
-    assert [(r.name, r.shape, r.count, r.nbytes, r.seconds) for r in found.implicit] == [
-        ("copy", (2,), 2, 16, 3.0), ("copy", (4,), 1, 16, 2.0), ("upload", (1,), 1, 4, 1.0),
-    ]  # fmt: skip
-    assert found.moved == model.Moved(4, 36, 6.0)
-    assert [ran.shape for ran in mixed.implicit] == [(3,), (8,), (4,)]
-
-
 NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 
 

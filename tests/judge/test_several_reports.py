@@ -12,7 +12,6 @@ from saved_reports import written
 from gpumap import saved
 from gpumap.bench.estimates import by_block, ratio, time_of
 from gpumap.judge import several_reports
-from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Fingerprint, Reason, Samples, replace
 
 
@@ -39,15 +38,6 @@ def machine(report, digit):
     return replace(report, fingerprint=found if digit else None)
 
 
-def test_each_figure_of_each_row_is_a_line():
-    report = dot()
-    found = several_reports.lines([report, report])
-    assert [(line.id, line.metric) for line in found] == [
-        (row.case.id, name) for row in report.measurements for name in row.metrics
-    ]
-    assert all(first.figure is second.figure for first, second in (x.cells for x in found))
-
-
 @given(st.floats(1e-3, 1e3))
 def test_a_ratio_is_to_the_first(factor):
     found = several_reports.lines([dot(), scaled(dot(), factor)])
@@ -66,33 +56,6 @@ def test_a_row_that_a_report_does_not_have_has_no_cell():
     assert {line.cells[0] for line in found} == {None}
     assert {line.cells[1].ratio for line in found} == {None}
     assert {line.cells[2] for line in found} == {several_reports.Cell("failed", None, None)}
-
-
-def test_what_is_told_is_what_was_asked_for():
-    """Times and gains: rates follow. No controls; the ladder where all else is lacking."""
-    told = several_reports.key_figures([dot(), copies()])
-    assert {line.metric for line in told} == {
-        "time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even",
-    }  # fmt: skip
-    assert {line.id.partition(".")[0] for line in told} == {"dot", "transfer"}
-    assert not [line.id for line in told if "pattern=ladder" in line.id]
-    rows = [r for r in copies().measurements if r.case.params.get("pattern") == "ladder"]
-    report = replace(copies(), measurements=tuple(rows), fits=(), break_evens=())
-    measured = {row.case.id for row in rows if row.status == "ok"}
-    assert {line.id for line in several_reports.key_figures([report])} == measured
-    model = Selector.parse("transfer.h2d[name=a,mode=sync,memory=pageable].peak_bandwidth")
-    (found,) = several_reports.selected([dot(), copies()], Selector.parse("dot.many.speedup"))
-    (line,) = several_reports.selected([copies()], model)
-    assert found.id == "dot.many[backend=fake,dtype=float32,names=a+b,size=64]"
-    assert (found.metric, [cell is None for cell in found.cells]) == ("speedup", [False, True])
-    assert line.id.startswith("transfer.h2d.fit[")
-
-
-@given(st.permutations(range(4)))
-def test_runs_are_in_the_order_in_which_they_started(order):
-    moments = [f"2026-11-2{n}T20:12:03.123Z" for n in order]
-    reports = [replace(dot(), started=moment) for moment in moments]
-    assert [moments[place] for place in several_reports.in_time(reports)] == sorted(moments)
 
 
 @pytest.mark.parametrize(("digits", "elsewhere", "changed"), [

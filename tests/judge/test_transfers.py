@@ -4,8 +4,6 @@ from itertools import product
 
 import pytest
 from copy_rows import MB, copy, core, exactly, gpu, named, nowhere, only
-from hypothesis import given
-from hypothesis import strategies as st
 from tables import table
 
 from gpumap.judge.transfers import copies_explained, outlier_pairs
@@ -175,19 +173,6 @@ def test_rows_without_figures_have_no_cause(status):
     assert only([*slow, *rows, last], seeing()).cause == "shared-link"
 
 
-@given(
-    st.integers(2, 6),
-    st.floats(0.05, 1.5),
-    st.lists(st.floats(1e-7, 1.0), min_size=6, max_size=6),
-    st.floats(0.0, 1.0),
-)
-def test_too_little_gain_always_has_a_cause_and_enough_never(count, share, times, queue):
-    """Whatever the copies take alone: below 90 % of the number of devices, and only there."""
-    rows = at_once(share * count, [gpu(n) for n in range(count)], times=times[:count], queue=queue)
-    why = only(rows, seeing())
-    assert (why is not None) == (share * count < 0.9 * count)
-
-
 @pytest.mark.parametrize(("foreign", "cause"), [(0.0, "odd-pair"), (4.0, None)])
 def test_on_a_busy_machine_no_pair_is_odd(foreign, cause):
     """Who copies slowly may have lost its core to another process."""
@@ -259,12 +244,6 @@ def test_numa_nodes_are_said_where_they_differ():
     assert text.endswith("(across NUMA nodes 0 and 1)")
     (text,) = odd(pairs(20, 20, 8, devices=[gpu(n, numa_node=1) for n in range(4)])).values()
     assert text.endswith("its group 20.0 GB/s")
-
-
-@given(st.permutations([20, 20.1, 19.9, 20.2, 5, 40]))
-def test_the_order_of_pairs_makes_no_difference(rates):
-    named_ = {text.partition(": ")[2].split()[0] for text in odd(pairs(*rates)).values()}
-    assert named_ == {"5.00", "40.0"}
 
 
 def told(state, *, case="h2d", memory="pinned", share=0.2, seconds=MB / 12.6e9, **more):

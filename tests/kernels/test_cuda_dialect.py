@@ -64,9 +64,3 @@ def test_training_is_compiled_with_and_without_a_softmax(element, architecture, 
     ptx = compiled(KERNELS["softmax"].text("cuda"), architecture, element, **built)
     expected = {name for name in TRAINING if columns or name != "softmax"}
     assert {name for name in TRAINING if f".entry {name}(" in ptx} == expected
-
-
-def test_what_does_not_compile_is_told():
-    """The check can fail: an unknown type is an error with its line."""
-    with pytest.raises(AssertionError, match=r"elementwise\.cu\(\d+\)"):
-        compiled(TEXT, "compute_90", "nothing_of_that_name", real=False)

@@ -45,8 +45,11 @@ def test_a_card_of_a_large_machine(eight):
 
 
 @pytest.mark.parametrize("stat", ["", "42 (python) R 1 2", f"42 (p) R {' '.join('x' * 40)}"])
-def test_where_it_ran_is_not_known(eight, stat):
+def test_what_no_file_tells_is_not_known(eight, tmp_path, stat):
+    """Where the process ran; and without any file nothing."""
     assert state(eight.file("proc/self/stat", stat), gpu(NEAR_0)).core_node is None
+    found = link_states([gpu(NEAR_0)], tmp_path / "none")[gpu(NEAR_0).id]
+    assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
 
 
 @pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
@@ -55,11 +58,6 @@ def test_a_device_that_is_on_no_bus(eight, pci):
     found = state(eight, gpu(pci, numa_node=1, facts=told))
     assert (found.node, found.width, found.max_width, found.speed) == (1, 8, 16, None)
     assert found.bridges is None
-
-
-def test_without_any_files(sketch):
-    found = state(sketch, gpu(NEAR_0))
-    assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
 
 
 def test_a_scripted_device_is_no_part_of_the_machine(eight):
@@ -74,14 +72,6 @@ def test_a_scripted_device_is_no_part_of_the_machine(eight):
 def test_the_bridges_above_a_device(sketch, address, above):
     plugged(sketch, address, *above)
     assert bridges(Tree(sketch.root), address) == above
-
-
-def test_links_in_a_circle(sketch):
-    bus = sketch.root / "sys/bus/pci/devices"
-    bus.mkdir(parents=True)
-    (bus / NEAR_0).symlink_to(bus / NEAR_1)
-    (bus / NEAR_1).symlink_to(bus / NEAR_0)
-    assert bridges(Tree(sketch.root), NEAR_0) is None
 
 
 @pytest.mark.parametrize(("lanes", "narrow"), [

@@ -1,6 +1,5 @@
 """What NVML says of devices, of their state, and of who is on them."""
 
-import importlib.util
 import os
 from types import SimpleNamespace
 
@@ -9,11 +8,9 @@ from nvml_library import Library, NvmlError
 from tables import table
 
 from gpumap.errors import Exit
-from gpumap.extras import NVML, pip
 from gpumap.machine import nvml
 from gpumap.model import Device, DeviceRef, GpuState, Kind
 
-INSTALLED = importlib.util.find_spec("pynvml") is not None
 ANSWERS = {
     "DeviceGetHandleByIndex 0": 0, "DeviceGetHandleByIndex 1": 1, "DeviceGetCount": 1,
     "SystemGetDriverVersion": "580.65.06", "DeviceGetName": "NVIDIA H200",
@@ -102,14 +99,6 @@ def test_shut_down_after_a_failure():
     with pytest.raises(nvml.NvmlUnavailable, match="NVML: code 999"):
         nvml.gpus(library)
     assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
-
-
-@pytest.mark.skipif(INSTALLED, reason="pynvml is installed")
-def test_without_pynvml():
-    with pytest.raises(nvml.NvmlUnavailable) as caught:
-        nvml.gpus()
-    found = caught.value.reason, caught.value.fix
-    assert found == ("pynvml is not installed", pip("install", NVML))
 
 
 def cuda_device(index=0, kind=Kind.CUDA, **facts):

@@ -41,16 +41,6 @@ def test_governor_clocks_come_first(desktop):
     assert Watch(desktop.root).read().gpus == ()
 
 
-@pytest.mark.parametrize("content", [
-    "", "cpu", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8", "nan", "\x00\xff", "-1"
-])  # fmt: skip
-def test_garbage(sketch, content):
-    sketch.status("0").file("proc/stat", content).file("proc/loadavg", content)
-    sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
-    watch = Watch(sketch.root)
-    assert watch.read() == State(load1=None, steal=None, busy=None, clocks_hz={})
-
-
 CORES = 4
 
 
@@ -261,21 +251,3 @@ def test_the_drivers_words_come_first(sketch):
     heat(sketch, 0, 2)
     expected = {"cuda:0": "power cap, hardware slowdown", "cpu:0": "heat, in core 0"}
     assert throttle.read(BOTH) == expected
-
-
-@pytest.mark.parametrize("content", [None, "", "-1", "x", "\x00"])
-def test_files_that_are_missing_or_broken_say_nothing(sketch, content):
-    if content is not None:
-        sketch.file(f"{CPU}/cpu0/thermal_throttle/core_throttle_count", content)
-        sketch.file(f"{CPU}/cpu0/cpufreq/scaling_cur_freq", content)
-    heat(sketch, 1, 5)
-    clock(sketch, 1, 3.0)
-    throttle = throttling(sketch)
-    found = [throttle.read(BOTH)]
-    if content is not None:
-        sketch.file(f"{CPU}/cpu1/thermal_throttle/core_throttle_count", content)
-        sketch.file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", content)
-    found.append(throttle.read(BOTH))
-    heat(sketch, 1, 5)
-    found.append(throttle.read(BOTH))
-    assert found == [{}, {}, {}]

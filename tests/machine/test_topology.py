@@ -1,6 +1,5 @@
 import os
 import platform
-import threading
 
 import psutil
 import pytest
@@ -83,44 +82,6 @@ def test_an_empty_tree(sketch):
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     assert read(desktop.root).pinnable is False
-
-
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"-1", b"9" * 6000, b"0-99999999999"])
-def test_garbage(desktop, content):
-    """Whatever stands in the files about a processor, it is still there."""
-    for name in ("physical_package_id", "core_id", "thread_siblings_list"):
-        desktop.file(f"{CPU}/cpu8/topology/{name}", content)
-    desktop.file("sys/devices/system/node/node0/cpulist", b"\x00,-1,x")
-    desktop.file("sys/devices/system/node/nodeX/cpulist", "8")
-    desktop.file("proc/meminfo", content).file("proc/self/cgroup", content)
-    cpu = next(c for c in read(desktop.root).cpus if c.index == 8)
-    assert (cpu.package, cpu.core, cpu.numa_node) == (None, None, None)
-    assert 8 in cpu.siblings
-
-
-def test_files_of_older_and_newer_kernels(sketch):
-    """The newer file about siblings is preferred; without MemAvailable free memory is available."""
-    sketch.file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 40 kB\nrubbish\nCached:")
-    sketch.status("4").file(f"{CPU}/online", "0-7")
-    sketch.file(f"{CPU}/cpu4/topology/core_cpus_list", "5")
-    sketch.file(f"{CPU}/cpu4/topology/thread_siblings_list", "0-7")
-    found = read(sketch.root)
-    assert found.cpus == (Cpu(4, None, None, (4, 5), None),)  # always its own sibling
-    assert found.memory_available == 40 * 1024
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot pin")
-def test_a_pinned_worker_sees_the_whole_process():
-    seen = []
-
-    def work():
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        seen.append(read().cpus)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    worker.join()
-    assert seen == [read().cpus]
 
 
 GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"

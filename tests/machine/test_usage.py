@@ -5,106 +5,24 @@ docs.kernel.org/gpu/xe/xe-drm-usage-stats.html. The i915 file and all of sysfs a
 are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI files and proc(5).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nvml_library import Library
 from tables import table
+from watched import Clock, Seen, card, cpu, ended, gpu, tree
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.model import Binding, Device, DeviceRef, Kind, Utilisation
+from gpumap.model import Kind, Use, Utilisation
 
 AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
-
-
-def tree(
-    folder, pid=100, ticks=0, processor=0, drm=None, threads=(), children="", state="S", waited=0,
-    gone=0,
-):  # fmt: skip
-    """Write a process as proc(5) has it; its name has what names may have.
-
-    `waited` are ticks of its children, `gone` those of its threads that have ended.
-    """
-    proc = folder / "proc" / str(pid)
-    for thread, spent, core in ((pid, ticks, processor), *threads):
-        task = proc / "task" / str(thread)
-        task.mkdir(parents=True, exist_ok=True)
-        count = 1 + len(threads)
-        fields = [state, 1, 1, 1, 0, -1, 0, 0, 0, 0, 0, spent, 0, waited, 0, 20, 0, count, 0, 555]
-        fields += [0, 3]
-        fields += [0] * (36 - len(fields)) + [core, 0]
-        total = ticks + gone + sum(t[1] for t in threads)
-        text = f"{thread} (a ) b (c) " + " ".join(map(str, fields))
-        (task / "stat").write_text(text)
-        (task / "children").write_text(children if thread == pid else "")
-        if thread == pid:
-            fields[11] = total
-            (proc / "stat").write_text(f"{pid} (a ) b (c) " + " ".join(map(str, fields)))
-    (proc / "fd").mkdir(exist_ok=True)
-    (proc / "fdinfo").mkdir(exist_ok=True)
-    for number, (node, text) in enumerate(drm or []):
-        link = proc / "fd" / str(number)
-        link.unlink(missing_ok=True)
-        link.symlink_to(node)
-        (proc / "fdinfo" / str(number)).write_text(text)
-
-
-def card(folder, pci, **files):
-    device = folder / "sys/bus/pci/devices" / pci
-    (device / "drm/card0").mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        path = device / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def cpu(index):
-    return Binding(f"dev{index}", Device(f"cpu:{index}", Kind.CPU, DeviceRef(Kind.CPU, index), "",
-                   "numpy", cores=(index,)))  # fmt: skip
-
-
-def gpu(pci, kind=Kind.OPENCL, **more):
-    return Binding("gpu", Device(f"{kind}:{pci}", kind, DeviceRef(kind, 0), "", "x", pci, **more))
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@dataclass
-class Seen:
-    """A watch of a tree whose files the test writes between two looks, a second apart."""
-
-    root: object
-    bindings: list
-    library: object = None
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self):
-        self.watch = Watch(self.bindings, str(self.root), self.clock, self.library)
-        self.watch.add(100, None)
-
-    def look(self, **process):
-        tree(self.root, **process)
-        self.clock.now += 1.0
-        self.watch.look()
-
-    def uses(self):
-        self.watch.end()
-        return {use.name: use for use in self.watch.uses()}
 
 
 # --- files
@@ -134,16 +52,6 @@ def test_engine_times_and_memory_are_those_of_the_file(
 def test_a_broken_file_is_no_client(tmp_path, text):
     tree(tmp_path, drm=[("/dev/dri/card0", text)])
     assert usage.drm_use(str(tmp_path), 100).clients == {}
-
-
-def test_a_process_has_threads_children_and_a_name_with_brackets(tmp_path):
-    tree(tmp_path, ticks=5, processor=1, threads=[(101, 7, 3)], children="200 201 ")
-    found = usage.process(str(tmp_path), 100)
-    assert found.threads == {100: usage.Spent(5, 1), 101: usage.Spent(7, 3)}
-    assert found.children == (200, 201)
-    whole = usage.process(str(tmp_path), 100, whole=True)
-    assert (whole.threads, whole.children) == ({100: usage.Spent(12, 1)}, (200, 201))
-    assert usage.process(str(tmp_path), 999) is None
 
 
 def test_processors_count_what_is_neither_idle_nor_stolen(tmp_path):
@@ -234,15 +142,6 @@ def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     seen.watch.reaped(100, 3.0)
     assert seen.watch.unseen == 3.0
     assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
-
-
-def ended(seen, seconds, *, lived=0.05, **process):
-    """Let the process end after its last look, and be waited for."""
-    tree(seen.root, state="Z", **process)
-    seen.clock.now += lived
-    seen.watch.last(100)
-    seen.watch.reaped(100, seconds)
-    return {name: (use.verdict, use.why) for name, use in seen.uses().items()}
 
 
 def test_a_short_program_is_looked_at_when_it_has_ended(tmp_path):
@@ -383,32 +282,25 @@ def test_energy_becomes_power(tmp_path):
     assert gauges.power(3.0) == 10.0
 
 
-def test_the_time_of_a_process_near_a_gpu_is_not_the_gpus(tmp_path):
-    seen = Seen(tmp_path, [gpu("0000:08:00.0", cores=(0,)), cpu(0)])
+def test_the_time_of_threads_is_no_gpus(tmp_path):
+    """Not of one that they are near; of OpenCL in host memory no look can tell its threads."""
+    seen = Seen(tmp_path, [gpu("0000:08:00.0", cores=(0,)), cpu(0), gpu(None, cores=(0, 1))])
     seen.watch.add(100, "gpu")
     seen.look(ticks=90)
-    assert seen.uses()["gpu"].busy in (0.0, None)
-    assert seen.uses()["dev0"].busy == 0.9
+    near, core, inside = (seen.watch.end(), *seen.watch.uses())[1:]
+    assert (near.busy or 0.0, core.busy) == (0.0, 0.9)
+    assert (inside.verdict, inside.why, inside.busy) == ("unknown", "host-threads", None)
 
 
 # --- NVML
 
 
-@dataclass
-class Answer:
-    pid: int = 0
-    smUtil: int = 0  # noqa: N815
-    usedGpuMemory: int | None = None  # noqa: N815
-    used: int = 0
-    gpu: int = 0
-    fieldId: int = 0  # noqa: N815
-    nvmlReturn: int = 0  # noqa: N815
-    valueType: int = 3  # noqa: N815
-    ullVal: int = 0  # noqa: N815
+class Answer(SimpleNamespace):
+    """An answer of NVML's, with every field that anyone looks at."""
 
-    @property
-    def value(self):
-        return self
+    pid = smUtil = used = gpu = fieldId = nvmlReturn = ullVal = 0  # noqa: N815
+    usedGpuMemory, valueType = None, 3  # noqa: N815
+    value = property(lambda self: self)
 
 
 def nvml(**answers):
@@ -464,14 +356,6 @@ def test_bytes_over_pcie_are_differences_of_counters(tmp_path):
     assert (use.power, use.throttle) == (None, ())
 
 
-def test_opencl_in_host_memory_cannot_be_seen(tmp_path):
-    """Its work is done by threads of the program: no look can tell them from the others."""
-    seen = Seen(tmp_path, [gpu(None, cores=(0, 1))])
-    seen.look(ticks=50)
-    use = seen.uses()["gpu"]
-    assert (use.verdict, use.why, use.busy) == ("unknown", "host-threads", None)
-
-
 # --- a layer inside the program
 
 
@@ -480,12 +364,9 @@ def test_opencl_in_host_memory_cannot_be_seen(tmp_path):
     ({"kernels": 3}, True, "used"), ({"kernels": 0}, False, "unknown"),
     ({"kernels": 0}, True, "not-used"), ({}, True, "not-used"), ({}, False, "unknown"),
 ])  # fmt: skip
-def test_what_a_layer_counts_decides_where_nothing_was_seen(tmp_path, counts, complete, verdict):
-    part = Device("opencl:0:0.1", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0), "", "pyopencl")
-    seen = Seen(tmp_path, [Binding("part", part), gpu("0000:09:00.0", Kind.CUDA)])
-    seen.look()
-    uses = tuple(seen.uses().values())
-    outside = Utilisation(("x",), 0, 1.0, 1, 0.0, 0.0, 0, uses)
+def test_what_a_layer_counts_decides_where_nothing_was_seen(counts, complete, verdict):
+    part, card_ = Use("part", "opencl:0:0.1", "unknown", "x"), Use("gpu", "cuda:0", "unknown", "x")
+    outside = Utilisation(("x",), 0, 1.0, 1, 0.0, 0.0, 0, (part, card_))
     inside, other = outside.counted({"opencl:0:0.1": counts}, complete=complete).uses
     assert inside.verdict == verdict
     assert inside.kernels == counts.get("kernels", 0 if complete else None)

@@ -84,12 +84,6 @@ def test_khronos_own_loader_loads_the_layer(counting, program):
     assert same(process, told(done)[0])
 
 
-@pytest.mark.parametrize("driver", EVERY)
-def test_threads_lose_no_count(counting, program, driver):
-    done, (process,) = counting.run([program, "threads"], driver, times=True)
-    assert same(process, told(done)[0])
-
-
 def test_a_fork_has_counts_of_its_own(counting, program):
     """PoCL's threads are gone in a fork; its device without threads works there."""
     done, processes = counting.run([program, "fork"], "system", POCL_DEVICES="basic")
@@ -154,51 +148,9 @@ def test_one_of_two_named_parts_is_not_used(counting):
 @pytest.mark.parametrize("driver", EVERY)
 def test_a_program_that_only_looks_has_used_nothing(counting, program, driver):
     """Its loader has loaded the layer, so that this is certain."""
-    done, (process,) = counting.run([program, "look"], driver)
+    _, (process,) = counting.run([program, "look"], driver)
     assert process.complete
     assert process.devices == ()
-    if shutil.which("clinfo") is None:
-        pytest.skip("no clinfo: apt-get install clinfo")
-    done, processes = counting.run(["clinfo"], driver)
-    assert done.returncode == 0
-    assert sum(d.counts.kernels for process in processes for d in process.devices) == 0
-
-
-CLPEAK = 20_002  # kernels of its latency test: 20,000, and two before
-
-
-@pytest.mark.skipif(shutil.which("clpeak") is None, reason="no clpeak: apt-get install clpeak")
-@pytest.mark.parametrize("driver", EVERY)
-def test_clpeak(counting, driver):
-    done, (process,) = counting.run(["clpeak", "--kernel-latency"], driver, POCL_DEVICES="basic")
-    assert "Kernel launch latency" in done.stdout
-    counts = counted(process)
-    assert counts["kernels"] == counts["finishes"] + 1
-    assert counts["kernels"] == CLPEAK
-
-
-PYGPU = """
-import numpy, pygpu
-context = pygpu.init("opencl0:0")
-data = numpy.arange(3000, dtype="float32")
-there = pygpu.gpuarray.array(data, context=context)
-assert (numpy.asarray(there) == data).all()
-"""
-
-
-@pytest.mark.parametrize("driver", EVERY)
-def test_pygpu(counting, driver):
-    """Theano's own library, by the system's loader, in the Python of the distribution."""
-    python = "/usr/bin/python3"
-    tried = subprocess.run(
-        ["sh", "-c", f"{python} -c 'import pygpu'"], capture_output=True, check=False
-    )
-    if tried.returncode:
-        pytest.skip(f"no pygpu: {tried.stderr.decode()[-80:]}")
-    done, (process,) = counting.run([python, "-c", PYGPU], driver)
-    assert done.returncode == 0, done.stderr
-    (device,) = process.devices
-    assert (device.counts.write_bytes, device.counts.read_bytes) == (12000, 12000)
 
 
 def test_the_users_own_layer_stays(counting, program, tmp_path):

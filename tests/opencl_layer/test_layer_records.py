@@ -89,7 +89,9 @@ def test_hostile_names_are_text(left):
     assert process.program == "\ufffd" * 384
 
 
-def test_nothing_else_is_read(left):
+def test_a_file_is_the_users_alone_and_nothing_else_is_read(left):
+    state = left.stat()
+    assert (stat.S_IMODE(state.st_mode), state.st_size) == (0o600, _SIZE)
     left.rename(left.with_suffix(".txt"))
     assert read(left.parent) == ((), ())
 
@@ -101,19 +103,8 @@ def test_processes_are_in_the_order_in_which_they_began(counting, program):
     assert [len(process.devices) for process in processes] == [0, 1, 0]
 
 
-def test_a_file_is_the_users_alone(left):
-    state = left.stat()
-    assert (stat.S_IMODE(state.st_mode), state.st_size) == (0o600, _SIZE)
-
-
 def test_the_counters_have_the_names_of_the_layer(tmp_path):
     """One more in C, and none in Python, would shift all that follow."""
     text = re.search(r"enum counter \{(.*?)\};", LAYER.read_text(), re.DOTALL)[1]
     assert [name.strip().lower() for name in text.split(",")] == list(Counts._fields)
     assert compiled(tmp_path, LAYER, "-shared", "-fPIC", "-std=gnu11")  # its own assertions hold
-
-
-def test_sums():
-    counts = Counts(*range(1, 30))
-    assert counts.bytes_up == counts.write_bytes + counts.map_write_bytes + counts.init_bytes
-    assert counts.bytes_down == counts.read_bytes + counts.map_read_bytes

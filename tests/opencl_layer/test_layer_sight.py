@@ -56,40 +56,25 @@ def opener(tmp_path_factory):
     return compiled(source.parent, source, "-ldl")
 
 
-def test_a_counted_program(counting, program):
-    assert seen(counting, [program, "wait"], counting.env("system")) == "counted"
+NOTHING = ["sh", "-c", "echo ready; exec sleep 60"]  # it has no OpenCL
+BARE = dict.fromkeys(("OPENCL_LAYERS", "GPUMAP_LAYER_FOLDER", "GPUMAP_LAYER_TIMES"))
 
 
-def test_a_program_without_opencl(counting):
-    command = ["sh", "-c", "echo ready; exec sleep 60"]
-    assert seen(counting, command, counting.env()) == "no-opencl"
-
-
-def test_a_loader_that_was_not_called(counting, program):
-    """It is linked to the loader, and calls nothing: it has used no device."""
-    assert seen(counting, [program, "nothing"], counting.env("system")) == "no-call"
-    assert counting.read() == ()
-
-
-def test_a_program_without_the_variables(counting, program):
-    added = ("OPENCL_LAYERS", "GPUMAP_LAYER_FOLDER", "GPUMAP_LAYER_TIMES")
-    env = {key: value for key, value in counting.env("system").items() if key not in added}
-    assert seen(counting, [program, "wait"], env) == "environment"
-    assert seen(counting, [program, "nothing"], env) == "environment"
-    assert seen(counting, ["sh", "-c", "echo ready; exec sleep 60"], env) == "environment"
-
-
-def test_a_run_inside_of_a_run_is_counted_there(counting, program, tmp_path):
+@pytest.mark.parametrize(("command", "changed", "found"), [
+    ("wait", {}, "counted"), (NOTHING, {}, "no-opencl"),
+    ("nothing", {}, "no-call"),  # it is linked to the loader: it has used no device
+    *((each, BARE, "environment") for each in ("wait", "nothing", NOTHING)),
+    ("wait", {"GPUMAP_LAYER_FOLDER": "inner"}, "environment"),  # a run inside of a run
+    # the library is gone: the loader goes on without it, in silence
+    ("wait", {"OPENCL_LAYERS": "/nowhere/layer.so"}, "not-loaded"),
+])  # fmt: skip
+def test_why_a_program_is_not_counted(counting, program, tmp_path, command, changed, found):
     (tmp_path / "inner").mkdir()
-    env = counting.env("system") | {"GPUMAP_LAYER_FOLDER": str(tmp_path / "inner")}
-    assert seen(counting, [program, "wait"], env) == "environment"
-
-
-def test_a_loader_that_has_not_loaded_the_layer(counting, program):
-    """The library is gone: the loader goes on without it, in silence."""
-    env = counting.env("system") | {"OPENCL_LAYERS": "/nowhere/layer.so"}
-    assert seen(counting, [program, "wait"], env) == "not-loaded"
-    assert counting.read() == ()
+    inner = {"inner": str(tmp_path / "inner")}
+    env = {**counting.env("system"), **{key: inner.get(to, to) for key, to in changed.items()}}
+    words = command if command is NOTHING else [program, command]
+    assert seen(counting, words, {k: v for k, v in env.items() if v is not None}) == found
+    assert (counting.read() != ()) == (found == "counted")
 
 
 def test_a_loader_that_knows_no_layers(counting, opener, tmp_path):
@@ -134,14 +119,11 @@ def test_another_container(counting, program):
     assert seen(counting, command, env) == "container"
 
 
-def test_a_process_that_ended(counting):
+def test_a_process_that_ended_is_gone(counting):
+    """Waited for or not: it has no variables any more, and may have been started with them."""
     with started(["sh", "-c", "echo ready"], counting.env()) as pid:
         pass
     assert sight(pid, counting.folder) == "gone"
-
-
-def test_a_process_that_nobody_has_waited_for_is_gone(counting):
-    """It has no variables any more, which is no reason to say that it was started without."""
     with subprocess.Popen(["true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert sight(process.pid, counting.folder) == "gone"
@@ -164,15 +146,6 @@ def test_a_process_that_is_not_shown(counting, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may read what others run")
     assert sight(1, counting.folder) == "privileges"
-
-
-def test_a_program_in_the_middle_of_loading(counting, program):
-    """Its last sight counts, as a loader loads drivers before layers."""
-    with started([program, "wait"], counting.env("system")) as pid:
-        end = time.monotonic() + 20
-        while sight(pid, counting.folder) != "counted" and time.monotonic() < end:
-            time.sleep(0.05)
-        assert sight(pid, counting.folder) == "counted"
 
 
 def test_every_code_has_a_meaning():

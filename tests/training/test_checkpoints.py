@@ -172,15 +172,6 @@ def test_a_damaged_checkpoint_is_never_read_as_another_one(path):
         assert found.tobytes() == LEARNED.tobytes()
 
 
-@FIXTURES
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_checkpoint_or_a_question(tmp_path, data):
-    """No traceback, whatever a reader of archives comes to."""
-    path = tmp_path / "any.npz"
-    path.write_bytes(data)
-    assert refused(path)
-
-
 @pytest.mark.parametrize(
     ("task", "said"),
     [

@@ -13,10 +13,10 @@ OWN = ("input", "transfer", "compute")
 
 
 @st.composite
-def trainings(draw, exchanging=None):
+def trainings(draw):
     """Return the parts of some steps of some workers, and their number.
 
-    Who takes part in an exchange is drawn: all of them, two, or one; `exchanging` says who instead.
+    Who takes part in an exchange is drawn: all of them, two, or one.
     """
     workers = draw(st.integers(1, 4))
     every = list(range(workers))
@@ -29,16 +29,14 @@ def trainings(draw, exchanging=None):
 
     def exchanges():
         for _ in range(draw(st.integers(0, 2))):
-            some = st.lists(st.sampled_from(every), min_size=1, unique=True)
-            part(EXCHANGE, every if exchanging == "all" else draw(some))
+            part(EXCHANGE, draw(st.lists(st.sampled_from(every), min_size=1, unique=True)))
 
     for _ in range(draw(st.integers(1, 3))):
         for phase in OWN:
             part(phase, every)
-        if exchanging != "none":
-            exchanges()
-            part("update", every)
-            exchanges()
+        exchanges()
+        part("update", every)
+        exchanges()
     return parts, workers
 
 
@@ -54,32 +52,6 @@ def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(training):
     assert tuple(found) == PHASES
     assert sum(found.values()) == pytest.approx(last(parts) - BEGAN)
     assert min(found.values()) >= 0.0
-
-
-@given(trainings(), st.randoms())
-def test_who_is_called_first_makes_no_difference(training, random):
-    parts, workers = training
-    order = random.sample(range(workers), workers)
-    other = [(phase, {order[worker]: end for worker, end in ends.items()}) for phase, ends in parts]
-    found, again = (phases(each, BEGAN, workers) for each in (parts, other))
-    assert again == pytest.approx(found)
-
-
-@given(trainings("all"))
-def test_waiting_and_exchanging_share_the_time_of_the_exchange(training):
-    """`sync` takes from `comm` alone: what is computed, copied and updated stays as it is."""
-    parts, workers = training
-    apart = [
-        (phase, {worker: end})
-        for phase, ends in parts
-        for worker, end in ends.items()
-    ]  # fmt: skip
-    alone, together = (phases(each, BEGAN, workers) for each in (apart, parts))
-    rest = set(PHASES) - {"sync", "comm"}
-    assert {name: alone[name] for name in rest} == {name: together[name] for name in rest}
-    assert together["sync"] >= alone["sync"]
-    both = [found["sync"] + found["comm"] for found in (alone, together)]
-    assert both[0] == pytest.approx(both[1])
 
 
 def steps(*workers):

@@ -55,17 +55,6 @@ def far(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
 
 
-def test_a_class_has_as_many_parameters_as_its_arrays(mlp):
-    """What nobody can know of a class is not told: its operations, and its loss."""
-    arrays = mlp.made().parameters
-    flat = mlp.initial(1)
-    assert mlp.parameters == LAYERS.parameters == flat.size
-    for array, slot in zip(arrays, mlp.blocks(), strict=True):
-        assert flat[slot].tolist() == array.reshape(-1).tolist()
-    assert mlp.loss(flat, *mlp.data(100, 1).batch(np.arange(3))) is None
-    assert (mlp.operations(8), mlp.memory(8)) == (0, 2 * 4 * mlp.parameters)
-
-
 def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
     x, y = mlp.data(100, 1).batch(np.arange(EXAMPLES))
     model = mlp.model(sessions[0], EXAMPLES)
@@ -96,20 +85,6 @@ def test_parameters_may_lie_in_any_way(module, sessions):
     model.compute(1.0)
     assert own.initial(1).tolist() == list(range(13))
     assert got(model.gradient).tolist() == list(range(13))[::-1]
-
-
-def test_parameters_may_be_other_arrays_later(module, sessions):
-    own = UserNetwork(module_class(module, """
-        def gradients(self, x, y, share):
-            self.parameters = [array + 100 for array in self.parameters]
-            return [array - 100 for array in self.parameters]
-        """))  # fmt: skip
-    model = own.model(sessions[0], 1)
-    model.load([0], [0])
-    for value in (1.0, 2.0):
-        model.put(np.full(8, value, np.float32))
-        model.compute(1.0)
-        assert got(model.gradient).tolist() == [value] * 8
 
 
 def test_a_gradient_may_be_of_another_float_or_a_list(module, sessions):
@@ -176,14 +151,3 @@ def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     with pytest.raises(QuestionError, match=said) as error:
         UserNetwork(text)
     assert error.value.diagnostics[0].hint.startswith(fix)
-
-
-def test_what_a_class_says_does_no_harm(gpumap):
-    """Through the command line: one line, without its control characters, and no traceback."""
-    wrong = "    def gradients(self, x, y, share): raise ValueError('a\\n\\x1b[2J\\u202eb')\n"
-    (gpumap.folder / "mine.py").write_text(f"{SIMPLE}\nclass Odd(Mine):\n{wrong}")
-    answer = gpumap("bench", "train", "--network", "mine:Odd", "--map", "a->cpu0", "--quiet")
-    assert answer.code == Exit.QUESTION
-    assert answer.err == (
-        f"error: mine:Odd gradients failed: ValueError: a \\x1b[2J\\u202eb\n  fix: {FIX}\n"
-    )

@@ -152,11 +152,6 @@ def test_a_meeting_is_of_one_worker_and_the_centre(four):
         assert bool(routes) == (number > 0)  # its own device needs no copy
     assert [each.tolist() for each in held(crew)] == [each.tolist() for each in values]
     assert got(crew.center).tolist() == center.tolist()
-    rng = np.random.default_rng(1)
-    values = [rng.integers(-1000, 1000, NET.parameters).astype(np.float32) for _ in range(3)]
-    crew = team(four[:3])
-    for worker, each in zip(crew.workers, values, strict=True):
-        worker.model.put(each)
     for push in (Push(0, 1, 0.5), Push(1, 2, 0.25), Push(2, 1, 0.5), Push(0, 1, 0.125)):
         assert crew.exchange(push, [1 / 3] * 3)
         a, b = values[push.sender], values[push.receiver]
