@@ -75,10 +75,8 @@ def join(program: Program, limit: float) -> Any:
             raise
         time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
         who = f"rank {launch.rank} on {socket.gethostname()}"
-        kind = type(error)
-        raise kind(
-            tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
-        ) from None
+        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        raise type(error)(tuple(found)) from None
 
 
 def start(program: Program, limit: float) -> Any:
