@@ -28,7 +28,7 @@ from gpumap.training.jobs import (
 from gpumap.training.mpi_workers import MpiWorkers, TrainingFactory
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
 from gpumap.training.tasks import UserNetwork
-from gpumap.training.workers import OPTIMIZERS, RATES, RULES, RuleSpec
+from gpumap.training.worker_groups import OPTIMIZERS, RATES, RULES, RuleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
