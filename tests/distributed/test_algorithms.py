@@ -159,14 +159,6 @@ def test_balanced_parts_differ_by_one_at_most(total, parts):
     assert list(counts) == sorted(counts, reverse=True)
 
 
-@pytest.mark.parametrize(("policy", "found"), [
-    ("balanced", (3, 3, 2, 2)), ("keras", (2, 2, 2, 4)), ("drop", (2, 2, 2, 2)),
-])  # fmt: skip
-def test_policies_of_a_remainder(policy, found):
-    assert gpumap.split(10, 4, policy) == found
-    assert gpumap.split(256, 8, policy) == (32,) * 8
-
-
 @given(st.integers(0, 12), st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_a_weighted_split_ends_as_soon_as_any(total, rates):
     """Compared with every split there is."""

@@ -118,18 +118,12 @@ def test_every_optimizer_has_a_rate_to_begin_with():
     assert all(0 < each < 1 for each in RATES.values())
 
 
-EPS = 2.0**-23
 WORKERS = st.integers(1, 8)
 SEEDS = st.integers(0, 2**32)
 
 
 def gossip(workers, chance, seed=1):
     return RuleSpec("gosgd", chance=chance).of(workers, seed)
-
-
-def drawn(seed):
-    rng = np.random.default_rng(seed)
-    return (rng.normal(0, 1, SIZE) * 10.0 ** rng.integers(-3, 3, SIZE)).astype(np.float32)
 
 
 @given(st.integers(2, 8), st.integers(1, 20), st.integers(1, 200))
@@ -139,25 +133,6 @@ def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
         assert list(rule.before(step)) == []
         met = [Elastic(worker, 0.25) for worker in range(workers)] if not (step + 1) % tau else []
         assert list(rule.after(step)) == met
-
-
-def met(session, w, center, share):
-    a, b = sent(session, w), sent(session, center)
-    session.run("elastic", a, b, share, size=SIZE)
-    return got(a), got(b)
-
-
-@pytest.mark.parametrize("place", places())
-@pytest.mark.parametrize("alpha", [0.1, 0.3, 0.5, 0.9, 1.0])
-def test_a_meeting_conserves_the_sum(place, alpha):
-    w, center = drawn(1), drawn(2)
-    with opened(place) as (session,):
-        a, b = met(session, w, center, alpha)
-    sides = abs(w.astype(float)) + abs(center.astype(float))
-    off = a.astype(float) + b - w.astype(float) - center
-    assert (abs(off) <= 4 * EPS * sides).all()
-    apart = abs(1 - 2 * alpha) * abs(w.astype(float) - center)
-    assert (abs(abs(a.astype(float) - b) - apart) <= 8 * EPS * sides).all()
 
 
 def pushed(rule, values, step):
