@@ -42,8 +42,8 @@ WORDS = {
     "--wire": "gpumap.bench.allreduce:WIRES",
     "predict --network": "gpumap.training.network:PARAMETERS",
     "--preset": "gpumap.training.network:NAMES",
-    "--rule": "gpumap.training.workers:RULES",
-    "--optimizer": "gpumap.training.workers:OPTIMIZERS",
+    "--rule": "gpumap.training.worker_groups:RULES",
+    "--optimizer": "gpumap.training.worker_groups:OPTIMIZERS",
     "--framework": "gpumap.doctor.facts:FRAMEWORKS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between

@@ -23,7 +23,7 @@ from benchmarks.gpu.sides import Right, Side
 from gpumap import stats
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.foreign import words
+from gpumap.backends.third_party import message_of
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.topology import read
 from gpumap.units import nbytes as parse_size
@@ -93,7 +93,7 @@ def held(contest: Contest, blocks: int, seconds: float, watch: Gpus) -> dict[str
                 continue
             there[side.name] = sampled(side.queue, side.finish, seconds, side.each)
         except Exception as error:  # noqa: BLE001 - a peer may lack what gpumap has
-            errors[side.name] = words(error)
+            errors[side.name] = message_of(error)
     times = in_turns(there, blocks, lambda: states.extend(watch.read()))
     return _line(contest, times, errors) | {
         "power_w": _middle(s.power for s in states),

@@ -58,7 +58,7 @@ class DoctorRequest:
 
 def examine(program: Program, asked: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.own_rank import check_single_process
+    from gpumap.app.program import check_single_process
 
     doubts = check_single_process(program, "doctor")
     with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:
@@ -152,7 +152,7 @@ class _Examination:
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
         from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.measuring import ProbeRun
+        from gpumap.doctor.probing import ProbeRun
         from gpumap.model import Reason
 
         known = self._read(inventory)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.app.own_rank import several
-from gpumap.app.workers import WorkersBenchmark, WorkersRun
+from gpumap.app.program import several
+from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.sizes import squares
 from gpumap.bench.train import Train, check_request, plan
@@ -28,7 +28,7 @@ from gpumap.training.jobs import (
 from gpumap.training.mpi_workers import MpiWorkers, TrainingFactory
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
 from gpumap.training.tasks import UserNetwork
-from gpumap.training.workers import OPTIMIZERS, RATES, RULES, RuleSpec
+from gpumap.training.worker_groups import OPTIMIZERS, RATES, RULES, RuleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -399,7 +399,7 @@ def has_data(array: Any) -> bool:
     return not getattr(array, "hollow", False)
 
 
-def landing(buffer: Buffer) -> np.ndarray[Any, Any]:
+def destination(buffer: Buffer) -> np.ndarray[Any, Any]:
     """Return host memory that a buffer can be copied to; without data where that has none.
 
     Raises:

@@ -20,8 +20,8 @@ from gpumap.backends.base import (
     kernel_named,
     require,
 )
-from gpumap.backends.foreign import NO_BLAS, Cuda, foreign, words
 from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
@@ -68,7 +68,7 @@ class PygpuSession(Session):
         from pygpu import gpuarray
 
         bytes_of(shape, dtype)  # what libgpuarray cannot count, it would wrap around
-        with foreign(self.device):
+        with third_party_errors(self.device):
             return NativeBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
 
     def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
@@ -77,7 +77,7 @@ class PygpuSession(Session):
 
         check_copy(source, target)
         if target.nbytes:
-            with foreign(self.device):
+            with third_party_errors(self.device):
                 whole = np.ascontiguousarray(source)
                 for _ in range(repeat):
                     target.native.write(whole)
@@ -87,7 +87,7 @@ class PygpuSession(Session):
         """Copy to host memory; libgpuarray waits for what is queued before."""
         check_copy(source, target)
         if source.nbytes:
-            with foreign(self.device):
+            with third_party_errors(self.device):
                 for _ in range(repeat):
                     source.native.read(target)
 
@@ -96,7 +96,7 @@ class PygpuSession(Session):
 
     def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
         if source.nbytes:
-            with foreign(self.device):
+            with third_party_errors(self.device):
                 for _ in range(repeat):
                     target.native[...] = source.native
             self._note(target)
@@ -112,7 +112,7 @@ class PygpuSession(Session):
             return
         if out.dtype != "float32":
             require(self, out.dtype.name, f"{out.dtype} products")
-        with foreign(self.device):
+        with third_party_errors(self.device):
             scaled = (alpha, a.native, b.native, beta, out.native, *transpose)
             for _ in range(repeat):
                 blas.gemm(*scaled, overwrite_c=True)
@@ -137,7 +137,7 @@ class PygpuSession(Session):
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with foreign(self.device):
+        with third_party_errors(self.device):
             for native in self._written.values():
                 native.sync()
         self._written.clear()
@@ -186,7 +186,7 @@ class PygpuBackend(ProbedBackend):
             try:
                 found.append(self._device(ref))
             except (pygpu.gpuarray.GpuArrayException, ValueError) as error:
-                notes.append(f"{ref}: {words(error)}")
+                notes.append(f"{ref}: {message_of(error)}")
         opencl = any(ref.kind is Kind.OPENCL for ref in refs)
         if not opencl:
             notes.append("opencl: it finds no device")
@@ -202,7 +202,7 @@ class PygpuBackend(ProbedBackend):
         """Open a device in a context of its own."""
         import pygpu
 
-        with foreign(device):
+        with third_party_errors(device):
             return PygpuSession(device, pygpu.init(str(device.ref), single_stream=True))
 
     def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
@@ -253,7 +253,7 @@ def _count_cuda(cuda: Cuda) -> tuple[int, Why | None]:
     try:
         count = int(gpuarray.count_devices("cuda", 0))
     except gpuarray.GpuArrayException as error:
-        return 0, cuda.refused(words(error))
+        return 0, cuda.refused(message_of(error))
     return count, cuda.hidden(count) if count else cuda.refused("")
 
 

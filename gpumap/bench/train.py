@@ -29,7 +29,7 @@ from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import CASES, Params, Spec, job_of
 from gpumap.training.steps import diverged, held_out
-from gpumap.training.workers import STATES
+from gpumap.training.worker_groups import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

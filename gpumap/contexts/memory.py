@@ -78,15 +78,15 @@ class Memory:
 
     def downloaded(self, array: Array, *, implicit: bool = False) -> Any:
         """Return a copy of a device's memory on the host, when it is there."""
-        landing = np.empty(array.shape, array.dtype)
+        destination = np.empty(array.shape, array.dtype)
         place, session = array.target, self._sessions[array.target]
         if array.size:
             with self._tracer.around(
                 "download", place, "transfer", session, array, implicit=implicit
             ):
-                session.download(array.held, landing)
+                session.download(array.held, destination)
             session.synchronize()
-        return landing
+        return destination
 
     def copied(self, array: Array, target: str, *, implicit: bool = False) -> Array:
         """Return a copy of one device's memory on another; queued."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from gpumap.backends.base import Buffer, has_data, landing, require
+from gpumap.backends.base import Buffer, destination, has_data, require
 from gpumap.distributed.algorithms import balanced, schedule, slices
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
@@ -156,7 +156,7 @@ class HostSum:
         self._pairs = list(zip(sessions, buffers, strict=True))
         self._operation = operation
         self._parts = [slice(*each) for each in slices(buffers[0].shape[0], len(buffers))]
-        self._room = room or [landing(buffer) for buffer in (*buffers, buffers[0])]
+        self._room = room or [destination(buffer) for buffer in (*buffers, buffers[0])]
         *self._staging, self._total = self._room
 
     def at(self, buffers: Sequence[Buffer]) -> HostSum:

@@ -130,10 +130,10 @@ class Run:
         try:
             self._signals.__enter__()
             adopt_orphans(orphans=True)
-            self._keeper = Keeper(self._token)
+            self._reaper = Reaper(self._token)
         except OSError as error:
             raise QuestionError(f"cannot start a run: {error.strerror}", LIMITS) from error
-        self._remains = Remains(self._token, os.getpid(), [self._keeper.pid])
+        self._orphans = Orphans(self._token, os.getpid(), [self._reaper.pid])
         if self._limit is not None:
             self._deadline = time.monotonic() + self._limit
         if self._watch:
@@ -150,7 +150,7 @@ class Run:
         self._reap()
         for stream in self._streams:
             os.close(stream.pipe)
-        self._keeper.end()
+        self._reaper.end()
         adopt_orphans(orphans=False)
         self._signals.__exit__()
 
@@ -291,7 +291,7 @@ class Run:
 
     def _signal(self, number: int) -> bool:
         """Send a signal to all; return whether there was anybody."""
-        found = self._remains.signal(number)
+        found = self._orphans.signal(number)
         if not found:  # no /proc: then their groups are all that is known
             for pid in self._alive:
                 with suppress(OSError):
@@ -321,17 +321,17 @@ class Run:
         self._signal(signal.SIGKILL)
         if now > self._killed_at + _KILLED:
             self._ending = self._ending or Ending("done", 0)
-            self._ending.survivors = self._remains.find()
+            self._ending.survivors = self._orphans.find()
             self._alive.clear()
             self._clear = True
 
     def _clean(self, now: float) -> None:
         """End what the processes have left; look until there is nothing."""
         if self._asked:
-            self._clear = self._clear or not self._remains.find()
+            self._clear = self._clear or not self._orphans.find()
             return
         self._asked = True
-        if not self._remains.signal(signal.SIGTERM):
+        if not self._orphans.signal(signal.SIGTERM):
             self._clear = True
         elif self._kill_at is None:
             self._kill_at = now + self._grace
@@ -347,7 +347,7 @@ _PATIENCE = 10.0  # seconds in which the kernel ends what it was told to
 _LETTING_GO = 1.0  # seconds: it has nothing left to do, but may be stopped
 
 
-class Remains:
+class Orphans:
     """The processes of the run with a token, but for its own ones."""
 
     def __init__(self, token: str, root: int | None, own: Collection[int] = ()) -> None:
@@ -403,7 +403,7 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-class Keeper:
+class Reaper:
     """A process that ends all others of a run when the launcher dies without having done so."""
 
     def __init__(self, token: str) -> None:
@@ -412,7 +412,7 @@ class Keeper:
         if not self.pid:
             try:
                 os.close(self._pipe)
-                _keep(reading, token)
+                _be_reaper(reading, token)
             finally:
                 os._exit(0)
         os.close(reading)
@@ -425,8 +425,8 @@ class Keeper:
         reap(self.pid, _LETTING_GO)
 
 
-def _keep(reading: int, token: str) -> None:
-    """Be the keeper: wait for the launcher's word, or for its end."""
+def _be_reaper(reading: int, token: str) -> None:
+    """Be the reaper: wait for the launcher's word, or for its end."""
     os.setsid()  # Ctrl-C is for the launcher
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -437,9 +437,9 @@ def _keep(reading: int, token: str) -> None:
     select.select([reading], [], [])
     if os.read(reading, 1):
         return
-    remains = Remains(token, None)
+    orphans = Orphans(token, None)
     until = time.monotonic() + _PATIENCE
     quiet = 0
     while quiet < 2 and time.monotonic() < until:  # noqa: PLR2004 - one may have just forked
-        quiet = 0 if remains.signal(signal.SIGKILL) else quiet + 1
+        quiet = 0 if orphans.signal(signal.SIGKILL) else quiet + 1
         time.sleep(_PAUSE)

@@ -25,7 +25,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import has_data, landing
+from gpumap.backends.base import destination, has_data
 from gpumap.dtypes import Array, np
 from gpumap.training.steps import Account, LocalTraining, at, phases, read
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Mark
     from gpumap.training.steps import Config
-    from gpumap.training.workers import LocalGroup
+    from gpumap.training.worker_groups import LocalGroup
 
 _AHEAD = 2  # steps of a worker under way at once: while one is computed, the next one is made
 _NEARLY_DONE = 2  # steps for each worker that are left: from here on none is taken ahead
@@ -120,7 +120,7 @@ class AsynchronousTraining(LocalTraining):
         self.account: Account = Account()
         self._supply = Supply(config)
         self._lock = threading.Lock()  # of the center, or of all inboxes
-        self._center = landing(group.workers[0].model.weights) if self._elastic else None
+        self._center = destination(group.workers[0].model.weights) if self._elastic else None
         self._last: Mark | None = None  # the end of the last exchange with it
         self._exchanges = 0
         self._states: list[_WorkerState] = []
@@ -256,7 +256,7 @@ class AsynchronousTraining(LocalTraining):
         if to is None:
             return None
         weights = self._group.workers[number].model.weights
-        array = landing(weights)
+        array = destination(weights)
         weights.session.download(weights, array)
         state.weight /= 2
         return Message(to, array, state.weight, self._supply.taken)

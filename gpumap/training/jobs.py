@@ -25,7 +25,7 @@ from gpumap.training.asynchronous import AsynchronousTraining
 from gpumap.training.network import ITEM, Network
 from gpumap.training.steps import Config, LocalTraining
 from gpumap.training.tasks import Trainable
-from gpumap.training.workers import LocalGroup, Optimizer, RuleSpec, Worker
+from gpumap.training.worker_groups import LocalGroup, Optimizer, RuleSpec, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

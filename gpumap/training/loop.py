@@ -37,7 +37,7 @@ from gpumap.errors import (
     SourceError,
 )
 from gpumap.files import write_atomic
-from gpumap.training.workers import scaled
+from gpumap.training.worker_groups import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

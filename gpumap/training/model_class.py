@@ -31,7 +31,7 @@ from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks
-from gpumap.training.workers import RuleSpec
+from gpumap.training.worker_groups import RuleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import AsynchronousRank
 from gpumap.training.steps import PHASES
-from gpumap.training.workers import Elastic, Mean, Push, partners
+from gpumap.training.worker_groups import Elastic, Mean, Push, partners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.steps import Account
-    from gpumap.training.workers import Exchange, Worker
+    from gpumap.training.worker_groups import Exchange, Worker
 
 
 class TrainingFactory:

@@ -17,7 +17,7 @@ from gpumap.bench.verify import judged, worse
 from gpumap.dtypes import Array, np
 from gpumap.errors import Diverged
 from gpumap.training.tasks import Data, Trainable
-from gpumap.training.workers import Elastic, Mean, Push, RuleSpec, partners, scaled
+from gpumap.training.worker_groups import Elastic, Mean, Push, RuleSpec, partners, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Mark
     from gpumap.bench.base import Events
     from gpumap.model import Check
-    from gpumap.training.workers import Exchange, LocalGroup, Rule, Worker
+    from gpumap.training.worker_groups import Exchange, LocalGroup, Rule, Worker
 
 
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")

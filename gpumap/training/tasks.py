@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.training.workers import Model
+    from gpumap.training.worker_groups import Model
 
 
 _METHODS = ("batch", "gradients")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from tables import table
 
-from gpumap.backends import foreign
+from gpumap.backends import third_party
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import inventory
 from gpumap.backends.cupy.launch import peak
@@ -88,8 +88,8 @@ def ask(monkeypatch):
 
         module = SimpleNamespace(__version__="14", cuda=SimpleNamespace(runtime=runtime))
         monkeypatch.setitem(sys.modules, "cupy", module)
-        monkeypatch.setattr(foreign, "gpus", gpus)
-        monkeypatch.setattr(foreign, "driver", lambda: driver)
+        monkeypatch.setattr(third_party, "gpus", gpus)
+        monkeypatch.setattr(third_party, "driver", lambda: driver)
         probe = inventory(Host(env, replace(read(), pci=())))
         assert typed(json.loads(json.dumps(plain(probe))), Probe) == probe
         return probe

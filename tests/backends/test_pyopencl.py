@@ -19,7 +19,7 @@ from gpumap.backends.base import Clock
 from gpumap.backends.host_memory import behind
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
-from gpumap.backends.pyopencl.memory import Moments, PyopenclShared
+from gpumap.backends.pyopencl.buffers import PyopenclShared, Timestamps
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.kernels.definitions import KERNELS
 
@@ -209,12 +209,12 @@ def test_clocks_that_drift_are_brought_together_again():
         both.looks += 1
         return round(both.time * 1e9) + both.ahead  # nanoseconds, by a clock of the device's own
 
-    moments = Moments(both, stamp)
+    timestamps = Timestamps(both, stamp)
     both.time = 10.5
-    assert moments.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
+    assert timestamps.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
     assert both.looks == 1
     both.time, both.ahead = 11.5, both.ahead + 2_000
-    assert moments.at(16_500_002_000) == pytest.approx(11.5, abs=1e-9)
+    assert timestamps.at(16_500_002_000) == pytest.approx(11.5, abs=1e-9)
     assert both.looks == 2
 
 

@@ -26,7 +26,7 @@ from gpumap.model import Plan, replace
 from gpumap.training.jobs import LocalWorkers, Scaling
 from gpumap.training.jobs import Params as TrainParams
 from gpumap.training.network import Layer, Network
-from gpumap.training.workers import RULES, RuleSpec
+from gpumap.training.worker_groups import RULES, RuleSpec
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)

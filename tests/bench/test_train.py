@@ -11,7 +11,7 @@ from gpumap.model import replace
 from gpumap.training.jobs import LocalWorkers, Params, Scaling
 from gpumap.training.network import Layer, Network, outputs
 from gpumap.training.steps import PHASES
-from gpumap.training.workers import OPTIMIZERS, RULES, RuleSpec
+from gpumap.training.worker_groups import OPTIMIZERS, RULES, RuleSpec
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = NET

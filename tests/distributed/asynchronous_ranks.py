@@ -19,7 +19,7 @@ from gpumap.machine import topology
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.mpi_workers import RankTraining
 from gpumap.training.network import Layer, Network
-from gpumap.training.workers import RuleSpec
+from gpumap.training.worker_groups import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 EACH = 16

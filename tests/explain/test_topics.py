@@ -25,7 +25,7 @@ from gpumap.report import copies, models, outcomes
 from gpumap.report import programs as tables
 from gpumap.report.models import MODEL
 from gpumap.training import jobs
-from gpumap.training.workers import RULES
+from gpumap.training.worker_groups import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()

@@ -12,7 +12,7 @@ from gpumap.training.asynchronous import AsynchronousTraining, Supply, gossip, r
 from gpumap.training.jobs import LocalWorkers, Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
 from gpumap.training.steps import held_out
-from gpumap.training.workers import RuleSpec
+from gpumap.training.worker_groups import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 EACH, COUNT, EPOCHS, RATE = 16, 2048, 4, 0.05

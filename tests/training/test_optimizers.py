@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import got, opened, places, sent
 
-from gpumap.training.workers import (
+from gpumap.training.worker_groups import (
     DECAY,
     EPSILON,
     FIRST,

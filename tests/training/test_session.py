@@ -8,7 +8,7 @@ import pytest
 from gpumap.errors import QuestionError
 from gpumap.launch.launch_config import is_model_class
 from gpumap.training.model_class import train
-from gpumap.training.workers import RuleSpec
+from gpumap.training.worker_groups import RuleSpec
 
 BSP = RuleSpec("bsp", "parameters")
 CALLS = []

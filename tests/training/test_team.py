@@ -10,7 +10,15 @@ from sessions import REAL, got, opened, places, sent, skipped
 from gpumap.distributed.algorithms import ALGORITHMS, schedule
 from gpumap.distributed.transports import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
-from gpumap.training.workers import Elastic, LocalGroup, Mean, Optimizer, Push, RuleSpec, Worker
+from gpumap.training.worker_groups import (
+    Elastic,
+    LocalGroup,
+    Mean,
+    Optimizer,
+    Push,
+    RuleSpec,
+    Worker,
+)
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5

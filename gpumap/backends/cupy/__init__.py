@@ -15,8 +15,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.foreign import TOO_OLD, Cuda, foreign, too_old
 from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
@@ -228,7 +228,7 @@ class Nccl:
         self._nccl = library()
         self._sessions = tuple(sessions)
         ordinals = [session.ordinal for session in sessions]
-        with foreign(sessions[0].device):
+        with third_party_errors(sessions[0].device):
             self._comms = self._nccl.NcclCommunicator.initAll(ordinals)
 
     def exchange(self, buffers: Sequence[Any]) -> NcclExchange:
@@ -247,7 +247,7 @@ class NcclExchange:
     def queue(self) -> frozenset[Any]:
         """Queue it on every device, in its session's stream."""
         nccl = self._nccl
-        with foreign(self._ends[0][1].device):
+        with third_party_errors(self._ends[0][1].device):
             nccl.groupStart()  # or the first call would wait for the others
             for comm, session, buffer in self._ends:
                 place, count = buffer.address, buffer.shape[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
-from gpumap.backends.foreign import foreign
+from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels.definitions import GROUP, KERNELS
@@ -72,7 +72,7 @@ class Current:
             self._raise(error)
 
     def _raise(self, error: Exception) -> None:
-        with foreign(self._device):
+        with third_party_errors(self._device):
             raise error
 
 

@@ -27,8 +27,8 @@ from gpumap.backends.base import (
     require,
 )
 from gpumap.backends.cupy.launch import CupyBuffer, Current, Kernels, Products, in_words, peak
-from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import Shared, behind
+from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CupySession(Session):
         self.ordinal = int(device.ref.index or 0)
         self._held: list[Any] = []  # host memory of copies that may not have run yet
         self._closed = False
-        with foreign(self.device), cupy.cuda.Device(self.ordinal) as on:
+        with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self.features = _features(self.ordinal)
         self._current = Current(device, on, self._stream)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
-from gpumap.backends.foreign import foreign
 from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import AbsentError
 from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Lack, Probe, replace
@@ -77,7 +77,7 @@ class PyopenclBackend(ProbedBackend):
         assert ref.platform is not None
         assert ref.index is not None
         key = (ref.platform, ref.index, ref.part is not None)
-        with foreign(device):
+        with third_party_errors(device):
             if key not in self._contexts:
                 found = natives(ref, self._host)
                 self._contexts[key] = cl.Context(found), found

@@ -30,16 +30,16 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.foreign import foreign
 from gpumap.backends.host_memory import behind
-from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of, product_of
-from gpumap.backends.pyopencl.memory import (
-    Moments,
+from gpumap.backends.pyopencl.buffers import (
     PyopenclBuffer,
     PyopenclShared,
+    Timestamps,
     allocate,
     allocate_large,
 )
+from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of, product_of
+from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import blas
 from gpumap.machine.process_control import worth_asking
@@ -82,7 +82,7 @@ class PyopenclSession(Session):
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
-        self._moments = Moments(clock, lambda: self._stamp(self.mark()))
+        self._timestamps = Timestamps(clock, lambda: self._stamp(self.mark()))
 
     @property
     def _queue(self) -> Any:
@@ -97,7 +97,7 @@ class PyopenclSession(Session):
             OutOfMemory: the device has no room.
         """
         nbytes = bytes_of(shape, dtype)
-        with foreign(self.device):
+        with third_party_errors(self.device):
             if self._facts.processor and worth_asking(nbytes):
                 native, events = allocate_large(self.context, self._queue, nbytes)
                 self._events += events
@@ -114,7 +114,7 @@ class PyopenclSession(Session):
             return pageable(shape, dtype)
         require(self, memory, f"{memory} host memory")
         nbytes = bytes_of(shape, dtype)
-        with foreign(self.device):
+        with third_party_errors(self.device):
             if memory == "mapped":
                 return PyopenclShared(self, self._queue, nbytes).array(shape, dtype)
             native = allocate(self.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
@@ -194,7 +194,7 @@ class PyopenclSession(Session):
 
     def _prepared(self, launch: Launch) -> Callable[[], None]:
         """Return what queues one launch: each step more in it costs a launch some hundredths."""
-        with foreign(self.device):
+        with third_party_errors(self.device):
             kernel = self._kernels.own(launch)
         items, local = launch.padded, launch.local
         keep, enqueue = self._events.append, cl.enqueue_nd_range_kernel
@@ -204,7 +204,7 @@ class PyopenclSession(Session):
                 keep(enqueue(self._opened, kernel, items, local))
             except Exception:
                 _ = self._queue  # says so if the session is closed
-                with foreign(self.device):
+                with third_party_errors(self.device):
                     raise
 
         return again
@@ -232,7 +232,7 @@ class PyopenclSession(Session):
 
     def mark(self) -> PyopenclMark:
         """Queue a mark and return it."""
-        with foreign(self.device):
+        with third_party_errors(self.device):
             event = cl.enqueue_marker(self._queue)
             self._queue.flush()
         return PyopenclMark(self, event)
@@ -242,7 +242,7 @@ class PyopenclSession(Session):
         if not isinstance(mark, PyopenclMark) or mark.session.context != self.context:
             mark.session.synchronize()
         elif mark.session is not self:
-            with foreign(self.device):
+            with third_party_errors(self.device):
                 self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
 
     def seconds(self, start: PyopenclMark, stop: PyopenclMark) -> float:
@@ -251,7 +251,7 @@ class PyopenclSession(Session):
 
     def at(self, mark: PyopenclMark) -> float:
         """Return the host time at which the device came to `mark`."""
-        return self._moments.at(self._stamp(mark))
+        return self._timestamps.at(self._stamp(mark))
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the cores can do where the device is the host's processor; else None."""
@@ -265,7 +265,7 @@ class PyopenclSession(Session):
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with foreign(self.device):
+        with third_party_errors(self.device):
             self._queue.finish()
         self._events.clear()
         self._arguments.clear()  # every launch sets its own
@@ -288,7 +288,7 @@ class PyopenclSession(Session):
         told = {key: place for key, place in places.items() if place}  # each costs a small copy 7 %
         copy = partial(cl.enqueue_copy, self._queue, target, source, **host, **told)
         keep = self._events.append
-        with foreign(self.device):
+        with third_party_errors(self.device):
             for _ in range(repeat):
                 keep(copy())
 
@@ -303,14 +303,14 @@ class PyopenclSession(Session):
     ) -> None:
         """Queue copies between the device and memory that it shares with the host."""
         copy = partial(cl.enqueue_copy, self._queue, target, source, byte_count=nbytes, **places)
-        with foreign(self.device):
+        with third_party_errors(self.device):
             for _ in range(repeat):
                 self._events.extend(shared.lent(copy))
 
     def _mapped(self) -> frozenset[Feature]:
         """Return the feature if memory that is mapped a second time is where it was before."""
         try:
-            with foreign(self.device):
+            with third_party_errors(self.device):
                 shared = PyopenclShared(self, self._queue, _TRIED)
                 for event in shared.lent(partial(cl.enqueue_marker, self._queue)):
                     event.wait()
@@ -319,7 +319,7 @@ class PyopenclSession(Session):
         return frozenset({"mapped"})
 
     def _queue_launch(self, launch: Launch) -> None:
-        with foreign(self.device):
+        with third_party_errors(self.device):
             kernel = self._kernels.shared(launch)
             kernel.set_args(*launch.arguments)
             self._arguments[launch.name] = launch.arguments  # OpenCL does not keep them alive
@@ -328,7 +328,7 @@ class PyopenclSession(Session):
             )
 
     def _stamp(self, mark: PyopenclMark) -> int:
-        with foreign(self.device):
+        with third_party_errors(self.device):
             mark.event.wait()
             stamp: int = mark.event.profile.end
         return stamp

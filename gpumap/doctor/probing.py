@@ -1,6 +1,6 @@
 """Run the probes in a subprocess, name by name: a hang or crash costs no other name.
 
-The child is ``python -m gpumap.doctor.measuring FD``; it reads the names and their devices from
+The child is ``python -m gpumap.doctor.probing FD``; it reads the names and their devices from
 stdin, and writes a line for each name that it begins, each that it ends, and one for all at once.
 
 Do several names work at once? One product for each, by the runner and judge of `bench dot`.
@@ -134,7 +134,7 @@ class ProbeRun:
         watch = _Watch(remaining, self.results, share + START, self._end)
         names = [{"name": b.name, "device": plain(b.device)} for b in remaining]
         job = json.dumps({"names": names, "share": share, "together": concurrent})
-        child = in_child("gpumap.doctor.measuring", (), self._env, seconds, job, watch.over)
+        child = in_child("gpumap.doctor.probing", (), self._env, seconds, job, watch.over)
         watch.over(child.answer, 0.0)
         self.gain = watch.gain
         if watch.doing is None:

@@ -15,9 +15,9 @@ import here
 import pytest
 import tables
 
-from gpumap.backends import foreign as table
 from gpumap.backends import load
-from gpumap.backends.foreign import MEANINGS, TABLE, foreign
+from gpumap.backends import third_party as table
+from gpumap.backends.third_party import MEANINGS, TABLE, third_party_errors
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory, Unsupported
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
@@ -63,7 +63,7 @@ def made(name, *arguments, base=Exception, **attributes):
 
 
 def turned(error):
-    with pytest.raises((DeviceError, Unsupported, AbsentError)) as ours, foreign(DEVICE):
+    with pytest.raises((DeviceError, Unsupported, AbsentError)) as ours, third_party_errors(DEVICE):
         raise error
     assert ours.value.__cause__ is error
     return ours.value
@@ -90,7 +90,7 @@ def test_a_hostile_message_is_escaped():
     (OSError(13, "Permission denied", "/x\n"), r"[Errno 13] Permission denied: '/x\n'"),
 ])  # fmt: skip
 def test_words_are_never_empty_and_never_bytes(error, said):
-    assert said == table.words(error)
+    assert said == table.message_of(error)
 
 
 @pytest.mark.parametrize(("error", "expected"), [
@@ -113,7 +113,7 @@ def test_pythons_own_as_libraries_use_them(error, expected):
     made("somelibrary.Error", "of another library"),
 ])  # fmt: skip
 def test_what_is_no_devices_doing_passes(error):
-    with pytest.raises(type(error)) as same, foreign(DEVICE):
+    with pytest.raises(type(error)) as same, third_party_errors(DEVICE):
         raise error
     assert same.value is error
 

@@ -36,7 +36,7 @@ _LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler step
 _NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 
 
-class Moments:
+class Timestamps:
     """One moment as the host's time and as a device's stamp; another after a while."""
 
     def __init__(self, clock: Clock, stamped: Callable[[], int]) -> None:

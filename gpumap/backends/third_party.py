@@ -1,4 +1,4 @@
-"""What the exceptions of other people's libraries mean, by the tables of foreign.toml.
+"""What the exceptions of other people's libraries mean, by the tables of third_party.toml.
 
 No library is imported for it. An exception is known by the full names of its class and of those
 that it derives from, most specific first, and then by the status or the words that it carries.
@@ -63,7 +63,7 @@ class Statuses:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Messages:
     """Exceptions that say it in words: the first that are found decide."""
 
     groups: Mapping[Outcome, tuple[str, ...]]
@@ -76,29 +76,29 @@ class Words:
 
     def of(self, error: BaseException) -> Outcome | None:
         """Return what the words of `error` stand for."""
-        said = words(error)
+        said = message_of(error)
         return next((outcome for sign, outcome in self.signs if sign in said), self.otherwise)
 
 
-def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Words]:
+def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Messages]:
     """Return each meaning of the file by its name."""
     simple = {
         name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))
         for name, (error, hint) in raw["outcomes"].items()
     }
-    found: dict[str, Outcome | Statuses | Words] = {**simple}
+    found: dict[str, Outcome | Statuses | Messages] = {**simple}
     for name, kind in raw["numbers"].items():
         groups = kind["names"].items()
         names = {simple[key]: {int(n): text for n, text in each.items()} for key, each in groups}
         found[name] = Statuses(kind["attribute"], names, simple["FAILED"])
     for name, groups in raw["words"].items():
         signs = {simple[key]: tuple(each) for key, each in groups.items()}
-        found[name] = Words(signs, None if name == "RANGE" else simple["FAILED"])
+        found[name] = Messages(signs, None if name == "RANGE" else simple["FAILED"])
     return found
 
 
 # Read before there is an error: in that moment there may be no memory, or no descriptor.
-_RAW: Mapping[str, Any] = shipped("gpumap.backends", "foreign.toml", dict)
+_RAW: Mapping[str, Any] = shipped("gpumap.backends", "third_party.toml", dict)
 MEANINGS = _meanings(_RAW)
 NO_BLAS: str = _RAW["outcomes"]["BLAS"][1]
 # Full name of a class -> what it means; None where it is a caller's mistake.
@@ -111,11 +111,11 @@ def outcome(error: BaseException) -> Outcome | None:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in TABLE:
             meaning = TABLE[name]
-            return meaning.of(error) if isinstance(meaning, Statuses | Words) else meaning
+            return meaning.of(error) if isinstance(meaning, Statuses | Messages) else meaning
     return None
 
 
-def words(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return what an exception says, made safe to print; libgpuarray's messages are bytes."""
     first = error.args[0] if error.args else None
     said = first.decode(errors="replace") if isinstance(first, bytes) else str(error)
@@ -123,7 +123,7 @@ def words(error: BaseException) -> str:
 
 
 @contextmanager
-def foreign(device: Device) -> Iterator[None]:
+def third_party_errors(device: Device) -> Iterator[None]:
     """Turn what a library raises while it works on `device` into an error of ours.
 
     Raises:
@@ -135,7 +135,7 @@ def foreign(device: Device) -> Iterator[None]:
         meaning = outcome(error)
         if meaning is None:
             raise
-        message = f"{device.ref} ({device.name}): {words(error)}"
+        message = f"{device.ref} ({device.name}): {message_of(error)}"
         raise meaning.error(message, meaning.hint) from error
 
 
