@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
 from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
+from gpumap.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Topology
     from gpumap.model import Device, Probe
 
-_LISTED = 8  # devices named in one message
+_listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
 _SEVERAL = 2  # backends that can be compared
 
@@ -344,11 +346,6 @@ def _word(ref: DeviceRef) -> str:
 
 def _are(things: Sequence[str]) -> str:
     return f"{'is' if len(things) == 1 else 'are'} {_listed(things)}"
-
-
-def _listed(items: Sequence[str]) -> str:
-    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
-    return ", ".join(items[:_LISTED]) + more
 
 
 def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:

@@ -204,3 +204,9 @@ def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0)
     if most and len(words) > most:
         raise QuestionError(f"{option} has {len(words)} words", hint)
     return tuple(item for item in known if item in words)
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names one by one, ``a, b and 2 more`` where there are more than that many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

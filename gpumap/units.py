@@ -50,6 +50,16 @@ def together(values: Sequence[float], unit: str) -> list[str]:
     return [texts[0] + label, *texts[1:]]
 
 
+def single(value: float, unit: str) -> str:
+    """Return one figure of three digits, with its unit."""
+    return together((value,), unit)[0]
+
+
+def time_of(value: float) -> str:
+    """Return a time with its unit: ``42.0 s``."""
+    return single(value, "s")
+
+
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
     """Return the unit of the smallest figure, and all of them in it, with three digits or more."""
     prefix, factor = _prefix(min(map(abs, values)), unit)

@@ -1,14 +1,13 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
-import importlib.util
 import json
 import re
 import shlex
-import shutil
 import sys
 
 import pytest
 import surface
+from commands.ranks import needs_mpi
 from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
 from expected_runs import RUNS
 from golden import FOLDER, folded, held, masked, outline, rounded
@@ -21,10 +20,6 @@ from gpumap.version import __version__
 
 two_cores = pytest.mark.skipif(
     len(read().physical) < 2, reason="this machine has one physical core to run on"
-)
-mpi = pytest.mark.skipif(
-    not (shutil.which("mpirun") and importlib.util.find_spec("mpi4py")),
-    reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and pip install mpi4py",
 )
 
 
@@ -121,7 +116,7 @@ def test_a_run_on_cores(gpumap, renew, name):
     compared(gpumap, f"cores/{name}", ON_CORES[name], (answer.code, answer.err), renew=renew)
 
 
-@mpi
+@needs_mpi
 @two_cores
 @pytest.mark.parametrize("name", OF_RANKS)
 def test_a_run_of_two_ranks(gpumap, renew, name):

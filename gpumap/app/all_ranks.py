@@ -22,7 +22,7 @@ from gpumap.app.mpi_job import (
     unique_bindings,
     unknown_to_mpi,
 )
-from gpumap.app.own_rank import OURS, TURN, local_rank, unbound
+from gpumap.app.program import OURS, TURN, local_rank, unbound
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace

@@ -351,7 +351,7 @@ def recorded_alone(kind: str, request: Request) -> Iterator[Recording]:
     Raises:
         QuestionError: a launcher has started several, which would disturb each other.
     """
-    from gpumap.app.own_rank import check_single_process
+    from gpumap.app.program import check_single_process
 
     program = request.program
     doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)

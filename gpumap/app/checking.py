@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gpumap.model import (
         ContextMap,
         Device,
-        Entry,
         MapText,
         Reason,
         Report,
@@ -153,7 +152,7 @@ def _as_rank(
     record: Recording, program: Program, timeout: float
 ) -> Iterator[Callable[[ContextMap], ContextMap]]:
     """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.app.own_rank import rank_entry, rank_of
+    from gpumap.app.program import rank_entry, rank_of
 
     launch, doubts = rank_of(program)
     record.draft.remarks += doubts
@@ -231,12 +230,12 @@ def prove_map(
             continue
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
-        error = _failure(binding.device, inventory)
-        record.limit.doing = ""
-        if error is not None:
-            for diagnostic in error.diagnostics:
-                record.draft.refuse(_placed(diagnostic, entry, number), error.exit_code)
-        yield RoundTrip(binding.device, entry.name, _reason(error))
+        about = {"entry": number, "span": entry.span, "name": entry.name}
+        yield RoundTrip(
+            binding.device,
+            entry.name,
+            _failure(record, binding.device, inventory, entry.name, about),
+        )
 
 
 def prove_others(
@@ -251,36 +250,27 @@ def prove_others(
             continue
         device = probe.devices[0]
         record.limit.doing = f"opening {device.ref} ({name})"
-        error = _failure(device, inventory)
-        record.limit.doing = ""
-        if error is not None:
-            for diagnostic in error.diagnostics:
-                message = f"{name}: {diagnostic.message}"
-                record.draft.refuse(replace(diagnostic, message=message), error.exit_code)
-        yield RoundTrip(device, None, _reason(error))
+        yield RoundTrip(device, None, _failure(record, device, inventory, name, {}))
 
 
-def _failure(device: Device, inventory: Inventory) -> GpumapError | None:
-    """Return what is wrong with a device, if anything is."""
+def _failure(
+    record: Recording, device: Device, inventory: Inventory, name: str, about: dict[str, Any]
+) -> Reason | None:
+    """Move bytes to a device and back; report, as `about` a place, and return what is wrong."""
+    from gpumap.model import Reason
+
+    found = None
     try:
         backend = inventory.backend(device.backend)
         with inventory.open(device, backend.clock()) as session:
             round_trip(session)
     except GpumapError as error:
-        return error
-    return None
-
-
-def _reason(error: GpumapError | None) -> Reason | None:
-    from gpumap.model import Reason
-
-    return None if error is None else Reason(error.diagnostics[0].code, str(error))
-
-
-def _placed(diagnostic: Diagnostic, entry: Entry, number: int) -> Diagnostic:
-    """Return what is wrong with a device at the place in the map that asked for it."""
-    message = f"{entry.name}: {diagnostic.message}"
-    return replace(diagnostic, message=message, entry=number, span=entry.span, name=entry.name)
+        found = Reason(error.diagnostics[0].code, str(error))
+        for diagnostic in error.diagnostics:
+            said = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
+            record.draft.refuse(said, error.exit_code)
+    record.limit.doing = ""
+    return found
 
 
 # --- the devices that there are

@@ -20,7 +20,15 @@ from gpumap.judge.compare import (
 )
 from gpumap.judge.exit_status import SKIPPED, concluded
 from gpumap.judge.pairs import LAST, share
-from gpumap.judge.several_reports import broken, fingerprints, machines, mixed, surroundings, unlike
+from gpumap.judge.several_reports import (
+    broken,
+    contradiction,
+    fingerprints,
+    machines,
+    mixed,
+    surroundings,
+    unlike,
+)
 from gpumap.model import Problem, Verdict, replace
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
     from gpumap.judge.exit_status import Gate
-    from gpumap.model import Acceptance, Fingerprint, Report
+    from gpumap.model import Fingerprint, Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it again, on a machine that is not disturbed"
@@ -76,8 +84,7 @@ def base_of(path: Path, terms: Terms) -> Baseline:
     from gpumap import saved
 
     base = saved.read(path)
-    refuse_broken(base, "base")
-    refuse_forged(base, "base")
+    refuse_broken(base, "base", forged=True)
     return Baseline(str(path), base, terms)
 
 
@@ -133,31 +140,24 @@ def held(report: Report, against: Baseline, gate: Gate, program: Program) -> Rep
     return concluded(report, gate, found.verdicts, found.problems)
 
 
-def refuse_broken(report: Report, which: str) -> None:
+def refuse_broken(report: Report, which: str, *, forged: bool = False) -> None:
     """Refuse a report of which nothing can be concluded.
 
-    Raises:
-        QuestionError: it is one.
-    """
-    if (why := broken(report)) is not None:
-        message = f"the {which} report cannot be compared: {why}"
-        raise QuestionError((Diagnostic("not-comparable", message, hint=_mended(report)),))
-
-
-def refuse_forged(report: Report, which: str) -> None:
-    """Refuse a saved report whose figures do not follow from its samples.
+    Args:
+        report: that is compared.
+        which: of the two.
+        forged: it was saved, so its figures must follow from its samples too.
 
     Raises:
         QuestionError: it is one.
     """
-    from gpumap.judge.several_reports import contradiction
-
-    if (why := contradiction(report)) is not None:
+    why = broken(report) or (contradiction(report) if forged else None)
+    if why is not None:
         message = f"the {which} report cannot be compared: {why}"
-        raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_fix(report)),))
 
 
-def _mended(report: Report) -> str:
+def _fix(report: Report) -> str:
     """Return what makes a report that can be compared of one that cannot."""
     from gpumap.app.remeasure import COMMANDS
 
@@ -238,7 +238,7 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
         if verdict.verdict == "regression":
             yield Problem(_regression(verdict), Exit.NO)
         elif verdict.verdict in ("missing", "new"):
-            found = _lonely(verdict)
+            found = Diagnostic(verdict.verdict, verdict.text, hint=_MISSING)
             if terms.allow_missing:
                 let = replace(found, severity="warning", hint=_SAME_ROWS)
                 yield Problem(let, _PASSED)
@@ -265,12 +265,6 @@ def _said(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     reason = why(verdict)
     at = share(verdict.threshold or threshold)
     return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"
-
-
-def _lonely(verdict: Verdict) -> Diagnostic:
-    if verdict.verdict == "new":
-        return Diagnostic("new", verdict.text, hint=_MISSING)
-    return Diagnostic("missing", verdict.text, hint=_MISSING)
 
 
 def _nothing() -> Problem:
@@ -328,8 +322,7 @@ def compare_reports(program: Program, asked: CompareRequest) -> None:
             note for note in (*before.notes, *after.notes) if note is saved.EDITED
         ]
         for report, which in ((before, "base"), (after, "new")):
-            refuse_broken(report, which)
-            refuse_forged(report, which)
+            refuse_broken(report, which, forged=True)
         pair |= Baseline(str(asked.base), before, asked.terms).settings
         show_machine(record.draft, after)
         found = judged(before, after, asked.terms, program)
@@ -366,33 +359,21 @@ def _accepted(
         QuestionError: nothing was judged, so it is of something else.
         SourceError: it cannot be written; the old file is as it was.
     """
+    from collections import Counter
+
+    from gpumap.app.recording import stamp
     from gpumap.files import write_atomic
+    from gpumap.model import Acceptance
     from gpumap.report import Style, render
 
     if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
         hint = "accept a report of the same command line; another one is a new base: copy it"
         raise QuestionError("the base has nothing of what would be accepted", hint)
-    entry = _entry(base, new, found, reason)
+    counts = Counter(verdict.verdict for verdict in found.verdicts)
+    entry = Acceptance(stamp(datetime.now(UTC)), reason, dict(counts), base.started, new.started)
     whole = replace(new, accepted=(*base.accepted, entry))
     write_atomic(path, render("json", whole, Style()))
     said = f"{path} is now {new.started}: {reason}"
     draft.remarks.append(Diagnostic("accepted", said, severity="note"))
-    return replace(found, problems=tuple(map(_let_pass, found.problems)))
-
-
-def _entry(base: Report, new: Report, found: Judged, reason: str) -> Acceptance:
-    from collections import Counter
-
-    from gpumap.model import Acceptance
-
-    return Acceptance(
-        when=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        reason=reason,
-        verdicts=dict(Counter(verdict.verdict for verdict in found.verdicts)),
-        base_started=base.started,
-        new_started=new.started,
-    )
-
-
-def _let_pass(problem: Problem) -> Problem:
-    return replace(problem, diagnostic=replace(problem.diagnostic, severity="warning"), exit=0)
+    passed = (replace(p.diagnostic, severity="warning") for p in found.problems)
+    return replace(found, problems=tuple(Problem(diagnostic, 0) for diagnostic in passed))

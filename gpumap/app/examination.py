@@ -58,7 +58,7 @@ class DoctorRequest:
 
 def examine(program: Program, asked: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.own_rank import check_single_process
+    from gpumap.app.program import check_single_process
 
     doubts = check_single_process(program, "doctor")
     with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:

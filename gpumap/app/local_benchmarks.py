@@ -335,12 +335,13 @@ def _refuse(draft: Draft, found: Alarms) -> None:
     name = found.name
     if found.false:
         said = f"{name}: noise was taken for a change of 5% in {found.false} of {found.runs} runs"
-        draft.refuse(Diagnostic("false-alarm", said, hint=_QUIET, name=found.name))
-    elif found.runs < _FEWEST:
-        said = f"{name}: {found.runs} runs are too few to count false alarms"
-        diagnostic = Diagnostic("inconclusive", said, hint=_LONGER, name=found.name)
-        draft.refuse(diagnostic, Exit.INCONCLUSIVE)
-    elif found.inconclusive:
-        said = f"{name}: noise hides a change of 5% in {found.inconclusive} of {found.runs} runs"
-        diagnostic = Diagnostic("inconclusive", said, hint=_QUIET, name=found.name)
+        draft.refuse(Diagnostic("false-alarm", said, hint=_QUIET, name=name))
+    elif found.runs < _FEWEST or found.inconclusive:
+        said, hint = (
+            f"noise hides a change of 5% in {found.inconclusive} of {found.runs} runs",
+            _QUIET,
+        )
+        if found.runs < _FEWEST:
+            said, hint = f"{found.runs} runs are too few to count false alarms", _LONGER
+        diagnostic = Diagnostic("inconclusive", f"{name}: {said}", hint=hint, name=name)
         draft.refuse(diagnostic, Exit.INCONCLUSIVE)

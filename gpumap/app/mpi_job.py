@@ -19,8 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.app.benchmark import Opened
-from gpumap.app.own_rank import OURS, TURN, entry_index, local_rank, refused, several, unbound
-from gpumap.app.program import leave_signals
+from gpumap.app.program import (
+    OURS,
+    TURN,
+    entry_index,
+    leave_signals,
+    local_rank,
+    refused,
+    several,
+    unbound,
+)
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed.ranks import Heartbeat, RankInfo, Watch, state, stopped_siblings
 from gpumap.distributed.transports import load
@@ -67,10 +75,8 @@ def join(program: Program, limit: float) -> Any:
             raise
         time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
         who = f"rank {launch.rank} on {socket.gethostname()}"
-        kind = type(error)
-        raise kind(
-            tuple(replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
-        ) from None
+        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        raise type(error)(tuple(found)) from None
 
 
 def start(program: Program, limit: float) -> Any:

@@ -200,7 +200,7 @@ def _format(asked: str, program: Program) -> str:
         return asked
     if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
         return "plain"
-    from gpumap.app.own_rank import rank_of
+    from gpumap.app.program import rank_of
 
     rank, _ = rank_of(program)  # what mpirun makes a terminal for it may be a file of the user's
     return "rich" if rank is None else "plain"

@@ -287,18 +287,13 @@ def _call(
     program: Program, session: Session, node: Node, asked: RunRequest, *, mpi: bool
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
+    gpumap = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
     if _is_model_class(program, session):
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
-        return (
-            sys.executable,
-            "-P",
-            "-m",
-            "gpumap",
-            *launch_config.training(node.map, about, network),
-        )
+        return (*gpumap, *launch_config.training(node.map, about, network))
     return (
-        *(sys.executable, "-P", "-m", "gpumap", "bench", "train"),  # -P: nothing of this folder
+        *(*gpumap, "bench", "train"),
         *("--map", node.map),
         *_options(session, mpi=mpi),
         *(("--backend", asked.backend) if asked.backend is not None else ()),

@@ -345,8 +345,8 @@ class Draft:
         own = {name: getattr(self, name) for name in Report._fields if hasattr(self, name)}
         others: dict[str, Any] = {
             "argv": self.program.argv,
-            "started": _stamp(self.started),
-            "ended": _stamp(datetime.now(UTC)),
+            "started": stamp(self.started),
+            "ended": stamp(datetime.now(UTC)),
             "elapsed": round(self.elapsed, 6),
             "status": status(code, rows, decided),
             "exit_code": code,
@@ -396,5 +396,6 @@ def by_default(text: str) -> Diagnostic:
     return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
 
 
-def _stamp(moment: datetime) -> str:
+def stamp(moment: datetime) -> str:
+    """Return a moment as reports write it."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.app.own_rank import several
-from gpumap.app.workers import WorkersBenchmark, WorkersRun
+from gpumap.app.program import several
+from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.sizes import squares
 from gpumap.bench.train import Train, check_request, plan

@@ -339,7 +339,7 @@ class _Runs:
             last, now = now, time.monotonic()
             self.each = (now - first) / turn
             if turn == 1 and not self._asked.output.quiet:
-                took, most = (units.together((seconds,), "s")[0] for seconds in (self.each, budget))
+                took, most = map(units.time_of, (self.each, budget))
                 tell(self._program, f"note: a turn takes {took}, and --budget is {most}")
             looked = any(last < look <= now for look in looks)
             if now + self.each > began + budget or (looked and self._decided()):

@@ -49,6 +49,6 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     too, which no cache holds. The model is time = latency + bytes / bandwidth, from sizes of
     its own.
     """
-    from gpumap.app.workers import ExchangeOptions, measure_exchanges
+    from gpumap.app.worker_runs import ExchangeOptions, measure_exchanges
 
     measure_exchanges(request, ExchangeOptions(**options), comm)

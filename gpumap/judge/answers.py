@@ -341,7 +341,7 @@ def trace(report: Report) -> Headline:
     listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
     span = max(one.span or 0.0 for one in summaries)
     text = f"{capital(every(len(shares), 'device'))} {'was' if len(shares) == 1 else 'were'} used: "
-    text += f"{listed} of {units.together((span,), 's')[0]}."
+    text += f"{listed} of {units.time_of(span)}."
     moved = sum(one.moved.nbytes for one in summaries)
     more = f"{units.memory(moved)} moved without being asked for." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"

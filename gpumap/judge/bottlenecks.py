@@ -19,6 +19,7 @@ from gpumap import units
 from gpumap.bench.registry import find, how, is_control, specified
 from gpumap.judge.ceilings import ENOUGH, conclusive
 from gpumap.model import Estimate, Explanation, Measurement, replace
+from gpumap.units import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -423,11 +424,6 @@ def _ratios(evidence: Evidence, *names: str) -> dict[str, Estimate]:
 def seconds(value: float) -> Estimate:
     """Return a time that is exact."""
     return Estimate.exact(value, "s")
-
-
-def time_of(value: float) -> str:
-    """Return a time as text."""
-    return units.together((value,), "s")[0]
 
 
 def _divided(over: float, under: float) -> float:

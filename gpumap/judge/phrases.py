@@ -113,7 +113,7 @@ def amount(nbytes: float) -> str:
     """Return an amount of bytes; in binary units where it is a whole number of them."""
     if nbytes >= _KIBI and nbytes % _KIBI == 0:
         return units.memory(int(nbytes)).replace(".0 ", " ")
-    return units.together((nbytes,), "B")[0]
+    return units.single(nbytes, "B")
 
 
 def capital(text: str) -> str:
@@ -137,7 +137,7 @@ def verb(bindings: Sequence[Binding], one: str, several: str) -> str:
 
 def value(figure: Estimate) -> str:
     """Return a figure without its interval."""
-    return units.together((figure.value,), figure.unit)[0]
+    return units.single(figure.value, figure.unit)
 
 
 def interval(figure: Estimate) -> str:

@@ -43,7 +43,7 @@ from gpumap.judge.phrases import About, answer, capital, every, interval, percen
 from gpumap.model import Busy, Moved, Ran, TraceSummary
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
-from gpumap.units import counted
+from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ def sentence(scaling: Scaling) -> str:
         noun="core" if all("proc" in use.sources for use in last.uses) else "device",
         growth=scaling.growth or 0.0,
         busy=percent(scaling.busy or 0.0),
-        start=units.together((_mean(last, "start") or 0.0,), "s")[0],
+        start=time_of(_mean(last, "start") or 0.0),
         others=percent(_others(scaling.steps)),
         shares=shares(last),
         unused=" and ".join(unused) if len(unused) < _FEW else f"{len(unused)} of its names",
@@ -229,7 +229,7 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
     verb = "was" if len(used) == 1 else "were"
-    busy = f": {listed} of {seconds(result.elapsed)}" if listed else ""
+    busy = f": {listed} of {time_of(result.elapsed)}" if listed else ""
     text = f"{capital(every(len(used), 'device'))} {verb} used{busy}."
     return level, (text, *reasons, *_moved(used))
 
@@ -239,14 +239,9 @@ def utilisation(report: Report, result: Utilisation) -> Headline:
     level, text = sentences(result)
     if result.code:
         end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"
-        first = f"The program ended with {end} after {seconds(result.elapsed)}."
+        first = f"The program ended with {end} after {time_of(result.elapsed)}."
         return answer(report, "failed", (first, "What was recorded until then follows.", *text))
     return answer(report, level, text)
-
-
-def seconds(time: float) -> str:
-    """Return a time with its unit: ``42.0 s``."""
-    return units.together((time,), "s")[0]
 
 
 def _names(uses: Sequence[Use]) -> str:
@@ -272,9 +267,9 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
             yield f"Other programs had {percent(others)} of the time of {middle(use.name)}."
         elif share < _IDLE:
             idle = f"{middle(use.name)} was idle for {percent(1.0 - share)}"
-            yield f"{idle} of {seconds(result.elapsed)}."
+            yield f"{idle} of {time_of(result.elapsed)}."
         else:
-            yield f"{middle(use.name)} was busy for {percent(share)} of {seconds(result.elapsed)}."
+            yield f"{middle(use.name)} was busy for {percent(share)} of {time_of(result.elapsed)}."
     elif used:
         yield f"{_names(used)} {'was' if len(used) == 1 else 'were'} used."
     yield from _reasons(used)
@@ -289,7 +284,7 @@ def _reasons(used: Sequence[Use]) -> list[str]:
             waits = counted(use.waits, "wait")
             reasons.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
         if use.copying is not None and use.copying > (use.computing or 0.0):
-            times = f"{seconds(use.copying)} of copies, {seconds(use.computing or 0.0)} of kernels"
+            times = f"{time_of(use.copying)} of copies, {time_of(use.computing or 0.0)} of kernels"
             reasons.append(f"{middle(use.name)} copies more than it computes ({times}).")
     return reasons
 

@@ -1,20 +1,27 @@
-"""Explain copies that are slower than their links allow: at most one cause for each row.
+"""Explain copies that are slower than they could be: at most one cause for each row.
 
-In this order: concurrent copies compared with isolated ones (`gpumap.judge.shared_links`), pairs
-with the other pairs of their group (`outlier_pairs`), each row with its link (`slow`). A group has
-one route, mode and size, and one kind of link as far as that is known (PCIe's generation and lanes
-at either end). A pair is an outlier where its whole interval is below 90 %, or above 1/90 %, of the
-group's median.
+In this order: concurrent copies (`shared`), pairs with the other pairs of their group
+(`outlier_pairs`), each row with its link (`slow`).
 
-The likely reasons for a copy that reaches less than 30 % of what its link can carry are an
-explanation of the row, and not a remark of one format alone, so that JSON has them too: they hold
-for the time of measuring, and a saved report cannot read the system again. Each reason was
-checked, or says why it cannot be; those that apply come first.
+N devices with separate links move N times what one does; copies both ways on one device are 2 times
+as fast as one after the other, at best. Below 90 % of that a row has a cause. What accounts for all
+of the time is tried first, then what is known for sure, and last what is left over: a link is only
+blamed for time in which bytes move. A link that carries one way at a time is half-duplex: in host
+memory that is normal.
+
+A group has one route, mode and size, and one kind of link as far as that is known (PCIe's
+generation and lanes at either end). A pair is an outlier where its whole interval is below 90 %, or
+above 1/90 %, of the group's median.
+
+The likely reasons for a copy below 30 % of what its link can carry hold for the time of measuring:
+a saved report cannot read the system again, so they are in the row. Each was checked, or says why
+it cannot be; those that apply come first.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
@@ -23,22 +30,218 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import is_control, specified
-from gpumap.judge.bottlenecks import contended
-from gpumap.judge.ceilings import too_few
-from gpumap.judge.shared_links import Copies, shared
+from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds
+from gpumap.judge.ceilings import ENOUGH, too_few
 from gpumap.model import Estimate, Explanation, LinkState, replace
+from gpumap.units import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.bench.registry import Look
-    from gpumap.model import Binding, Measurement
+    from gpumap.model import Binding, Cause, Measurement
 
+    Isolated = Mapping[tuple[str | int, ...], Measurement]
     States = Callable[[], Mapping[str, LinkState]]
+    Known = tuple[bool | None, str]  # whether a reason applies, None if unknown; and the fact
+    Finding = tuple[str, dict[str, Estimate]]
+
+_MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
+_NAMED = 4  # names that are written out
+
+
+@dataclass(frozen=True, slots=True)
+class Copies(Concurrent):
+    """Concurrent copies, and each of them isolated: by name, or by direction if both ways."""
+
+    isolated: Mapping[str, float]  # seconds of one copy, waited for
+    moving: Mapping[str, float]  # seconds of one copy more, in a queue
+    calls: Mapping[str, float]  # seconds in which the host hands over one of those
+    bandwidth: Mapping[str, Estimate]  # of one copy, waited for
+    states: Callable[[], Mapping[str, LinkState]]  # reads the state of the links, by device id
+
+    @property
+    def both_ways(self) -> bool:
+        """Return whether it is one device, and its copies go both ways."""
+        return bool(specified(self.row.case).both_ways)
+
+    @property
+    def gain(self) -> Estimate:
+        """Return what all at once move over what one does."""
+        return self.row.metrics["speedup"]
+
+    @property
+    def slowest(self) -> float:
+        """Return the seconds of the slowest isolated copy: all at once take no less."""
+        return max(self.isolated.values())
+
+    @property
+    def ideal(self) -> float:
+        """Return the gain where nothing is shared, as the slowest device allows it."""
+        times = list(self.isolated.values())
+        whole = sum(times) if self.both_ways else len(times) * times[0]
+        return whole / self.slowest if self.slowest > 0.0 else float(len(times))
+
+
+def shared(evidence: Copies) -> Explanation | None:
+    """Return why copies at once gain less than they could; None where they gain enough."""
+    best = evidence.ideal if evidence.both_ways else float(len(evidence.bindings))
+    if evidence.gain.high >= ENOUGH * best:
+        return None
+    for cause, find in _BOTH_WAYS if evidence.both_ways else _AT_ONCE:
+        if (why := find(evidence)) is not None:
+            return Explanation(cause, f"{_gained(evidence)}: {why[0]}", _base(evidence) | why[1])
+    return None
+
+
+def _base(evidence: Copies) -> dict[str, Estimate]:
+    """Return the figures that every cause uses: the gain, and its bandwidths."""
+    figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
+    if evidence.both_ways:
+        return figures | dict(zip(("there", "back"), evidence.bandwidth.values(), strict=True))
+    first = evidence.bandwidth[evidence.row.case.names[0]]
+    return figures | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
+
+
+def _gained(evidence: Copies) -> str:
+    """Return the text of the gain; both ways without the value, which differs by name."""
+    if evidence.both_ways:
+        return f"both ways at once are below {2 * ENOUGH:g} times one after the other"
+    count = len(evidence.bindings)
+    distinct = len({binding.device.id for binding in evidence.bindings}) == count
+    what = "devices" if distinct else "names"
+    return f"{count} {what} at once move {evidence.gain.value:.2f} times what one does"
+
+
+def _one_hardware(evidence: Copies) -> Finding | None:
+    """Names share hardware, by its identity or the system's topology."""
+    groups = evidence.holders(lambda device: device.hardware)
+    if not groups:
+        return None
+    element, names = min(groups, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
+    what = "the cores that copy" if evidence.on_host else "a link"
+    return f"they share {what}: {_and(names)} are one piece of hardware ({element})", {}
+
+
+def _one_address(evidence: Copies) -> Finding | None:
+    """Parts of one card, which are hardware of their own: instances of MIG."""
+    groups = evidence.holders(lambda device: (device.pci,) if device.pci else ())
+    if not groups:
+        return None
+    address, names = max(groups, key=lambda each: (len(each[1]), each[0]))
+    return f"they share a link: {_and(names)} are parts of one card ({address})", {}
+
+
+def _unequal(evidence: Copies) -> Finding | None:
+    """The slowest copy sets the time, and is as slow if isolated."""
+    times = evidence.isolated
+    slow, fast = (pick(times, key=times.__getitem__) for pick in (max, min))
+    if evidence.gain.high < ENOUGH * evidence.ideal or times[slow] < SLOWER * times[fast]:
+        return None
+    taken = f"alone {slow} takes {time_of(times[slow])} and {fast} {time_of(times[fast])}"
+    text = f"{taken}, and all end with the slowest"
+    return text, {"slowest": seconds(times[slow]), "fastest": seconds(times[fast])}
+
+
+def _waiting(evidence: Copies) -> Finding | None:
+    """Most of a copy's time, even if isolated, no byte moves: then no link is the limit."""
+    part = max(evidence.isolated, key=evidence.isolated.__getitem__)
+    isolated, moving = evidence.isolated[part], evidence.moving.get(part)
+    if moving is None or moving >= _MOVING * isolated:
+        return None
+    text = (
+        f"of {time_of(isolated)} that a copy takes alone ({part}), moving it takes "
+        f"{time_of(moving)}; the rest are calls and waiting, and one host does them for all"
+    )
+    return text, {"copy": seconds(isolated), "moving": seconds(moving)}
+
+
+def _slower(evidence: Copies) -> Finding | None:
+    """At once they take longer than one after the other, which no shared link can cause."""
+    whole = sum(evidence.isolated.values())
+    if evidence.gain.high >= 1.0 or evidence.time <= whole:
+        return None
+    text = (
+        f"at once they take {time_of(evidence.time)}, one after the other {time_of(whole)}; the "
+        "rest are calls and waiting, and one host does them for all"
+    )
+    return text, {"time": seconds(evidence.time), "copy": seconds(whole)}
+
+
+def _calls(evidence: Copies) -> Finding | None:
+    """The host hands over one copy after the other, and a call takes as long as a copy."""
+    calls = evidence.calls.values()
+    shortfall = evidence.time - evidence.slowest
+    if len(calls) < len(evidence.isolated) or shortfall <= 0.0:
+        return None
+    if sum(calls) - max(calls) < MAIN * shortfall:
+        return None
+    text = (
+        f"the host's calls take {time_of(sum(calls))} of {time_of(evidence.time)}, one after the "
+        "other: a driver may copy inside of its call"
+    )
+    return text, {"calls": seconds(sum(calls)), "time": seconds(evidence.time)}
+
+
+def _link(evidence: Copies) -> Finding | None:
+    """Concurrent copies take longer than isolated ones: they share a link."""
+    if evidence.on_host:
+        return "they share the bandwidth of the host's memory: no link is in between", {}
+    states = evidence.states()
+    bridge = _bridge(evidence, states)
+    if bridge is not None:
+        address, names = bridge
+        return f"they share a link: {address} is upstream of {_and(names)}", {}
+    devices = [(b.device, states.get(b.device.id, _UNKNOWN)) for b in evidence.bindings]
+    nodes = {d.numa_node if state.node is None else state.node for d, state in devices}
+    node = nodes.pop() if len(nodes) == 1 else None
+    where = "" if node is None else f": all are near NUMA node {node}"
+    return f"they share a link, or the host's memory{where}", {}
+
+
+def _one_way(evidence: Copies) -> Finding | None:
+    """The link carries one way at a time."""
+    if evidence.on_host:
+        return "both are copies in the host's own memory, where that is normal", {}
+    return "the link, a copy engine or the host's memory carries one way at a time", {}
+
+
+# Cause -> how it is found, in this order; the last one is left over.
+_AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
+    ("cpu-contention", lambda evidence: contended(evidence.row)),
+    ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
+    ("shared-link", _one_hardware),
+    ("shared-link", _one_address),
+    ("synchronisation", _waiting),
+    ("cpu-contention", lambda each: each.busy(len(each.bindings) - each.gain.value)),
+    ("serialised", _calls),
+    ("synchronisation", _slower),
+    ("shared-link", _link),
+)
+_BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
+    ("cpu-contention", lambda evidence: contended(evidence.row)),
+    ("synchronisation", _waiting),
+    ("serialised", _calls),
+    ("half-duplex", _one_way),
+)
+
+
+def _bridge(evidence: Copies, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
+    """Return the bridge upstream of most names, and of those the closest."""
+    groups = evidence.holders(lambda device: states.get(device.id, _UNKNOWN).bridges or ())
+    most = max((len(names) for _, names in groups), default=0)
+    return next((each for each in reversed(groups) if len(each[1]) == most), None)
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    if len(names) > _NAMED:
+        return f"{', '.join(others[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    return f"{', '.join(others)} and {last}"
+
 
 _FEWEST = 3  # of two pairs either may be the outlier
-_BELOW = 0.9
-_ABOVE = 1 / _BELOW
+_BELOW, _ABOVE = 0.9, 1 / 0.9
 CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # besides those of `explain`
 _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
@@ -68,20 +271,18 @@ def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
 
 
 def _sort(row: Measurement) -> tuple[object, ...]:
-    copy = CopyKey.of(row.case)
-    links = sorted(map(_link, row.case.bindings))
+    """Return what the rows of a group have in common."""
+    copy, links = CopyKey.of(row.case), []
+    for device in (binding.device for binding in row.case.bindings):
+        facts = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
+        links.append((device.backend, str(device.kind), *map(str, facts)))
+    links.sort()
     return row.route, copy.bytes, copy.mode, copy.pattern, *links
-
-
-def _link(binding: Binding) -> tuple[str, ...]:
-    device = binding.device
-    facts = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
-    return device.backend, str(device.kind), *map(str, facts)
 
 
 def _outlier(row: Measurement, middle: float) -> Explanation:
     figure = row.metrics["bandwidth"]
-    pair, group = (units.together((value,), figure.unit)[0] for value in (figure.value, middle))
+    pair, group = (units.single(value, figure.unit) for value in (figure.value, middle))
     text = f"{'->'.join(row.case.names)}: {pair}, its group {group}"
     nodes = [binding.device.numa_node for binding in row.case.bindings]
     if None not in nodes and len(set(nodes)) > 1:
@@ -91,36 +292,27 @@ def _outlier(row: Measurement, middle: float) -> Explanation:
 
 
 def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
-    """Return the rows of a group, each copy that is too slow with its cause.
+    """Return all rows of a group, each copy that is too slow with its cause.
 
-    A row with too few samples for an interval has none, and none rests on it.
-
-    Args:
-        rows: all rows of the group: a copy is explained by others of its size.
-        look: reads the state of the links; only if a row is too slow, and once.
+    A row with too few samples for an interval has none, and none rests on it. `look` reads the
+    state of the links, only if a row is too slow, and once.
     """
-    copies = [row for row in rows if not is_control(row.case) and row.status == "ok"]
-    copies = [row for row in copies if not too_few(row)]
+    done = (row for row in rows if not is_control(row.case) and row.status == "ok")
+    copies = [row for row in done if not too_few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
-    outliers, isolated = outlier_pairs(copies), _Isolated(copies)
+    outliers, isolated = outlier_pairs(copies), _isolated(copies)
     whys = {row.case.id: _why(row, isolated, outliers, states) for row in copies}
     return [replace(row, explanation=whys.get(row.case.id) or row.explanation) for row in rows]
 
 
-class _Isolated:
-    """Isolated copies by direction, device, memory, size and mode."""
-
-    def __init__(self, rows: Iterable[Measurement]) -> None:
-        self._rows = {
-            _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
-            for row, copy in ((row, CopyKey.of(row.case)) for row in rows if row.case.name in _WAYS)
-            if copy.pattern == "alone" and not too_few(row)
-        }
-
-    def find(self, row: Measurement, way: str, binding: Binding, mode: str) -> Measurement | None:
-        """Return the isolated copy that equals one of a row's; of several names the first."""
-        return self._rows.get(_key(way, binding, CopyKey.of(row.case), mode))
+def _isolated(rows: Iterable[Measurement]) -> dict[tuple[str | int, ...], Measurement]:
+    """Return isolated copies by direction, device, memory, size and mode."""
+    return {
+        _key(row.case.name, row.case.bindings[0], copy, copy.mode): row
+        for row, copy in ((row, CopyKey.of(row.case)) for row in rows if row.case.name in _WAYS)
+        if copy.pattern == "alone" and not too_few(row)
+    }
 
 
 def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | int, ...]:
@@ -128,7 +320,7 @@ def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | in
 
 
 def _why(
-    row: Measurement, isolated: _Isolated, outliers: Mapping[str, Explanation], states: States
+    row: Measurement, isolated: Isolated, outliers: Mapping[str, Explanation], states: States
 ) -> Explanation | None:
     evidence = _evidence(row, isolated, states) if "speedup" in row.metrics else None
     if (explanation := shared(evidence) if evidence is not None else None) is not None:
@@ -138,14 +330,15 @@ def _why(
     return outliers.get(row.case.id) or slow(row, states)
 
 
-def _evidence(row: Measurement, isolated: _Isolated, states: States) -> Copies | None:
+def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | None:
     """Return the evidence on a row; None where an isolated copy was not measured."""
     case, bindings = row.case.name, row.case.bindings
     parts = {way: (way, bindings[0]) for way in _WAYS}
     if case != "bidir":
         parts = {binding.name: (case, binding) for binding in bindings}
-    waited = {part: isolated.find(row, *place, "sync") for part, place in parts.items()}
-    queued = {part: isolated.find(row, *place, "queued") for part, place in parts.items()}
+    copy = CopyKey.of(row.case)
+    waited = {part: isolated.get(_key(*place, copy, "sync")) for part, place in parts.items()}
+    queued = {part: isolated.get(_key(*place, copy, "queued")) for part, place in parts.items()}
     known = {part: one for part, one in waited.items() if one is not None}
     more = {part: one for part, one in queued.items() if one is not None}
     if len(known) < len(parts):
@@ -161,38 +354,19 @@ def _evidence(row: Measurement, isolated: _Isolated, states: States) -> Copies |
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A possible reason for a slow link; whether it applies, None if unknown; the fact."""
-
-    topic: str
-    likely: bool | None
-    fact: str
-
-    def text(self, name: str) -> str:
-        """Return the reason as a part of a sentence; `name` is empty where it needs none."""
-        of = f" of {name}" if name else ""
-        checked = "cannot be checked here" if self.likely is None else "checked"
-        return f"{self.topic}{of}: {checked}: {self.fact}"
-
-
 def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Explanation | None:
-    """Return why a row is far below the bandwidth of its links; None if it is not.
-
-    Args:
-        row: a copy of host memory, with its ceiling.
-        states: reads the state of the links, by device id.
-    """
+    """Return why a row is far below the bandwidth of its links; None if it is not."""
     top = row.ceiling
     if top is None or top.metric != "bandwidth" or top.share >= SHARE or too_few(row):
         return None
     if CopyKey.of(row.case).bytes < BYTES:
         return None
     # what is the case, what is not known, what is not the case
-    findings = sorted(
-        _findings(row, states()), key=lambda f: (True, None, False).index(f[1].likely)
+    found = sorted(_reasons(row, states()), key=lambda each: (True, None, False).index(each[1]))
+    reasons = "; ".join(
+        f"{what}: {'cannot be checked here' if likely is None else 'checked'}: {fact}"
+        for what, likely, fact in found
     )
-    reasons = "; ".join(finding.text(name) for name, finding in findings)
     source = top.source.removeprefix(_REPORTED)
     figures = {
         "bandwidth": row.metrics["bandwidth"],
@@ -202,7 +376,10 @@ def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Exp
     return Explanation("slow-link", f"less than {SHARE:.0%} of {source}. {reasons}", figures)
 
 
-def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tuple[str, Finding]]:
+def _reasons(
+    row: Measurement, states: Mapping[str, LinkState]
+) -> Iterator[tuple[str, bool | None, str]]:
+    """Yield each reason; whether it applies, None if unknown; and the fact."""
     names = {binding.device.id: binding.name for binding in row.case.bindings}
     ways = 2 if specified(row.case).both_ways else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
@@ -210,66 +387,64 @@ def _findings(row: Measurement, states: Mapping[str, LinkState]) -> Iterator[tup
     pageable, fact = memory == "pageable", f"it is {memory}"
     if pageable:
         fact = "it is, and a driver copies such bytes once more, into memory of its own"
-    yield "", Finding("pageable memory", pageable, fact)
+    yield "pageable memory", pageable, fact
     for id_, name in names.items():
-        state = states.get(id_, _UNKNOWN)
-        for finding in (_node(state), _width(state), _speed(state, carried), _iommu(state)):
-            yield (name if len(names) > 1 else ""), finding
+        state, of = states.get(id_, _UNKNOWN), f" of {name}" if len(names) > 1 else ""
+        yield f"NUMA{of}", *_node(state)
+        yield f"link width{of}", *_width(state)
+        yield f"link speed{of}", *_speed(state, carried)
+        yield f"IOMMU{of}", *_iommu(state)
 
 
-def _node(state: LinkState) -> Finding:
+def _node(state: LinkState) -> Known:
     """Return whether bytes come from the memory of another processor."""
     node, nodes = state.node, state.nodes
     if node is None or not nodes:
         what = "the device's node" if node is None else "the nodes of the cores"
-        return Finding("NUMA", None, f"the system does not tell {what}")
+        return None, f"the system does not tell {what}"
+    fix = f": numactl --cpunodebind={node}"
     if node not in nodes:
-        fact = f"the device is near node {node}, and no core of this process is"
-        return Finding("NUMA", likely=True, fact=f"{fact}: numactl --cpunodebind={node}")
+        return True, f"the device is near node {node}, and no core of this process is{fix}"
     if state.core_node not in (None, node):
-        fact = f"the device is near node {node}, and the process ran on node {state.core_node}"
-        return Finding("NUMA", likely=True, fact=f"{fact}: numactl --cpunodebind={node}")
+        ran = f"the process ran on node {state.core_node}"
+        return True, f"the device is near node {node}, and {ran}{fix}"
     if len(nodes) > 1 and state.core_node is None:
-        return Finding(
-            "NUMA", None, f"the device is near node {node}, the process may run on others"
-        )
-    return Finding("NUMA", likely=False, fact=f"the device and the process are on node {node}")
+        return None, f"the device is near node {node}, the process may run on others"
+    return False, f"the device and the process are on node {node}"
 
 
-def _width(state: LinkState) -> Finding:
+def _width(state: LinkState) -> Known:
     """Return whether lanes are missing, at the device or above it."""
     if state.width is None or state.max_width is None:
-        return Finding("link width", None, "the system does not tell it")
+        return None, "the system does not tell it"
     if state.width < state.max_width:
-        fact = f"x{state.width} of x{state.max_width}: look at the slot, or a riser"
-        return Finding("link width", likely=True, fact=fact)
+        return True, f"x{state.width} of x{state.max_width}: look at the slot, or a riser"
     if state.narrow is not None:
         address, lanes = state.narrow
-        fact = f"x{state.width}, but the bridge {address} above has x{lanes}"
-        return Finding("link width", likely=True, fact=fact)
-    return Finding("link width", likely=False, fact=f"all of x{state.max_width}")
+        return True, f"x{state.width}, but the bridge {address} above has x{lanes}"
+    return False, f"all of x{state.max_width}"
 
 
-def _speed(state: LinkState, carried: float) -> Finding:
+def _speed(state: LinkState, carried: float) -> Known:
     """Return whether the link is slower than it can be.
 
     It slows down when copies end: then it has `carried` more, in B/s one way, than it could now.
     """
     if state.speed is None or state.max_speed is None:
-        return Finding("link speed", None, "the system does not tell it")
+        return None, "the system does not tell it"
     now, most = (f"{speed / _GIGA:g}" for speed in (state.speed, state.max_speed))
     if state.speed >= state.max_speed:
-        return Finding("link speed", likely=False, fact=f"all of {most} GT/s")
+        return False, f"all of {most} GT/s"
     if state.width and carried > state.speed * state.width / _BITS:
-        return Finding("link speed", likely=False, fact=f"{now} of {most} GT/s, but only when idle")
-    return Finding("link speed", likely=True, fact=f"{now} of {most} GT/s, right after the copies")
+        return False, f"{now} of {most} GT/s, but only when idle"
+    return True, f"{now} of {most} GT/s, right after the copies"
 
 
-def _iommu(state: LinkState) -> Finding:
+def _iommu(state: LinkState) -> Known:
     """Return whether each address that is copied to or from is translated first."""
     by = state.translated_by
     if state.translated is None:
-        return Finding("IOMMU", None, by)
+        return None, by
     if state.translated:
-        return Finding("IOMMU", likely=True, fact=f"it translates ({by}): iommu=pt does not")
-    return Finding("IOMMU", likely=False, fact=f"it does not translate ({by})")
+        return True, f"it translates ({by}): iommu=pt does not"
+    return False, f"it does not translate ({by})"

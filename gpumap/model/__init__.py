@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from gpumap.model.devices import *
     from gpumap.model.judging import *
     from gpumap.model.maps import *
-    from gpumap.model.measuring import *
+    from gpumap.model.measurements import *
     from gpumap.model.programs import *
     from gpumap.model.report import *
 
 # In this order they are searched: the first two load no msgspec.
-FILES = ("maps", "report", "devices", "measuring", "programs", "judging")
+FILES = ("maps", "report", "devices", "measurements", "programs", "judging")
 
 T = TypeVar("T")
 

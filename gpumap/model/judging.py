@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Device, Reason
 from gpumap.model.maps import Estimate
-from gpumap.model.measuring import Line, Shares
+from gpumap.model.measurements import Line, Shares
 from gpumap.model.trees import (
     Above,
     Code,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpumap.model.devices import Binding, Device, Fingerprint, Plan, Probe, Rank, State
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
     from gpumap.model.maps import ContextMap, MapText
-    from gpumap.model.measuring import BreakEven, Fit, Measurement
+    from gpumap.model.measurements import BreakEven, Fit, Measurement
     from gpumap.model.programs import Scaling, Trace, Utilisation
     from gpumap.model.trees import Code, Moment, Number, Positive, Sentence, SomeId, Word
 

@@ -197,14 +197,10 @@ def _data(
     lines: Sequence[Line],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    return {
-        "reports": [_described(each, other) for each, other in zip(saved, others, strict=True)],
-        "rows": [
-            {"id": line.id, "metric": line.metric, "cells": [_celled(c) for c in line.cells]}
-            for line in lines
-        ],
-        "notes": list(notes),
-    }
+    from gpumap.model.trees import plain
+
+    described = [_described(each, other) for each, other in zip(saved, others, strict=True)]
+    return {"reports": described, "rows": plain(lines), "notes": list(notes)}
 
 
 def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT001 - None: unknown
@@ -219,12 +215,3 @@ def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT
         "fingerprint": report.fingerprint.hash if report.fingerprint else None,
         "other_machine": other,
     }
-
-
-def _celled(cell: Cell | None) -> dict[str, Any] | None:
-    from gpumap.model.trees import plain
-
-    if cell is None:
-        return None
-    figure = None if cell.figure is None else plain(cell.figure)
-    return {"status": cell.status, "figure": figure, "ratio": cell.ratio, "flags": list(cell.flags)}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.registry import specified
 from gpumap.judge.ceilings import too_few
-from gpumap.report.table import estimate, listed
-from gpumap.text import NAME, middle, short
+from gpumap.report.table import estimate
+from gpumap.text import NAME, listed, middle, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,7 +105,7 @@ def spread(figure: Estimate | None) -> str:
         return estimate(figure)
     if not figure.has_interval:
         return units.about(figure.value, figure.unit)
-    half, value = _half(figure), units.together((figure.value,), figure.unit)[0]
+    half, value = _half(figure), units.single(figure.value, figure.unit)
     return f"{value} ±{half:.0%}" if math.isfinite(half) else value
 
 
@@ -147,7 +147,7 @@ def _of_ideal(row: Measurement) -> str:
         return "-"
     if ideal is None or not ideal.value > 0.0:
         return f"{share.value:.0%}"
-    return f"{gain.value / ideal.value:.0%} of {units.together((ideal.value,), '1')[0]}"
+    return f"{gain.value / ideal.value:.0%} of {units.single(ideal.value, '1')}"
 
 
 def _checked(check: Check | None) -> str:

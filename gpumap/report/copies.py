@@ -19,8 +19,8 @@ from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import key
 from gpumap.model import Fit, Measurement
 from gpumap.report.cells import rates, ratio, spread, trust
-from gpumap.report.table import Table, listed
-from gpumap.text import NAME, middle, narrow, short
+from gpumap.report.table import Table
+from gpumap.text import NAME, listed, middle, narrow, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -225,7 +225,7 @@ def _gained(way: str, rows: Sequence[Measurement]) -> str:
 def amount(nbytes: float) -> str:
     """Return a size without zeros that tell nothing: ``400 kB``, ``16 MiB``."""
     binary = nbytes >= 1024 and nbytes % 1024 == 0  # noqa: PLR2004 - a KiB
-    text = units.memory(int(nbytes)) if binary else units.together((nbytes,), "B")[0]
+    text = units.memory(int(nbytes)) if binary else units.single(nbytes, "B")
     number, _, unit = text.partition(" ")
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
 

@@ -104,7 +104,8 @@ def _parameters(report: model.Report) -> dict[str, str]:
 
 
 def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
-    yield from _headline(report.headline)
+    if report.headline is not None:
+        yield _answer("headline", report.headline, report.headline.row, report.headline.level)
     for line in plain.disturbed(report):
         yield {"record": "warning", "reason": line}
     for row in report.measurements:
@@ -122,7 +123,7 @@ def _lines(report: model.Report, keys: Mapping[str, str]) -> Iterator[Line]:
     yield from _prediction(report.prediction)
     yield from _published(report.published)
     yield from (line for found in report.diagnoses for line in _diagnosis(found))
-    yield from map(_verdict, report.verdicts)
+    yield from (_answer("verdict", each, each.id, each.verdict) for each in report.verdicts)
     yield from map(_error, report.errors)
 
 
@@ -139,19 +140,11 @@ def _step(step: model.Scaled) -> Iterator[Line]:
     yield from _figures(line, {name: figure for name, figure in metrics.items() if figure})
 
 
-def _headline(found: model.Headline | None) -> Iterator[Line]:
-    if found is None:
-        return
-    yield {
-        "record": "headline",
-        "id": found.row,
-        "status": found.level,
-        "reason": found.text,
-        "metric": found.metric,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-    }
+def _answer(
+    record: str, found: model.Headline | model.Verdict, id_: str | None, status: str
+) -> Line:
+    figure = {key: getattr(found, key) for key in ("metric", "value", "low", "high")}
+    return {"record": record, "id": id_, "status": status, "reason": found.text, **figure}
 
 
 def _row(row: model.Measurement, keys: Mapping[str, str]) -> Iterator[Line]:
@@ -187,7 +180,7 @@ def _break_even(found: model.BreakEven, keys: Mapping[str, str]) -> Iterator[Lin
         "record": "break-even",
         **_case(found.case, keys),
         "id": found.id,
-        "status": _answer(found),
+        "status": _decision(found),
         "reason": f"{reason.code}: {reason.text}" if reason else None,
         "check": _checked(found.check),
     }
@@ -197,7 +190,7 @@ def _break_even(found: model.BreakEven, keys: Mapping[str, str]) -> Iterator[Lin
         yield {**line, "metric": "wins_to", "value": stop, "unit": "B"}
 
 
-def _answer(found: model.BreakEven) -> str:
+def _decision(found: model.BreakEven) -> str:
     if found.reason is not None:
         return "failed"
     if not found.decided:
@@ -292,19 +285,6 @@ def _figures(line: Line, metrics: Mapping[str, model.Estimate]) -> Iterator[Line
             "high": figure.high if known else None,
             "unit": figure.unit,
         }
-
-
-def _verdict(verdict: model.Verdict) -> Line:
-    return {
-        "record": "verdict",
-        "id": verdict.id,
-        "status": verdict.verdict,
-        "reason": verdict.text,
-        "metric": verdict.metric,
-        "value": verdict.value,
-        "low": verdict.low,
-        "high": verdict.high,
-    }
 
 
 def _error(problem: model.Problem) -> Line:

@@ -10,7 +10,8 @@ from gpumap.bench.keys import BreakEvenKey, CopyKey
 from gpumap.bench.registry import how, in_sweep
 from gpumap.report.cells import spread
 from gpumap.report.copies import EACH, ranged
-from gpumap.report.table import Table, estimate, listed, named, placed
+from gpumap.report.table import Table, estimate, named, placed
+from gpumap.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -178,16 +179,24 @@ def _from(figure: Estimate | None, one: BreakEven) -> str:
     if figure is None:
         return "-"
     if math.isinf(figure.value) and one.why_stopped in _ENDS:
-        return f"not up to {_amount(one.measured_to)}"
+        return f"not up to {units.single(one.measured_to, 'B')}"
     if math.isinf(figure.value):
-        return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
+        return (
+            "never" if math.isinf(figure.low) else f"never, or from {units.single(figure.low, 'B')}"
+        )
     return estimate(figure)
 
 
 def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:
-    total, host = (units.together((seconds,), "s")[0] for seconds in (shares.total, shares.host))
+    total, host = map(units.time_of, (shares.total, shares.host))
     parts = (shares.upload, shares.compute, shares.download, shares.overhead)
-    return (_amount(nbytes), place(one.case), total, *(f"{part:.0%}" for part in parts), host)
+    return (
+        _amount(nbytes),
+        place(one.case),
+        total,
+        *(f"{part:.0%}" for part in parts),
+        host,
+    )
 
 
 def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterator[str]:
@@ -202,13 +211,13 @@ def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterat
     yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
 
 
+def _amount(nbytes: float) -> str:
+    return units.single(nbytes, "B")
+
+
 def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
     names = list(dict.fromkeys(f"{one.workload} on {place(one.case)}" for one in found))
     return listed(names, len(names) if whole else EACH)
-
-
-def _amount(nbytes: float) -> str:
-    return units.together((nbytes,), "B")[0]
 
 
 PREDICTED = {
@@ -266,7 +275,7 @@ def _forecast(forecast: Forecast) -> tuple[str, ...]:
 def _exchanged(found: Prediction) -> str:
     """Return what is exchanged by what kind of step."""
     of = f" ({found.network})" if found.network else ""
-    step = "" if found.compute is None else f" of {_seconds(found.compute)}"
+    step = "" if found.compute is None else f" of {units.time_of(found.compute)}"
     batch = "" if found.batch is None else f" with {units.counted(found.batch, 'example')}"
     return f"a step{step}{batch}, {_amount(found.nbytes)}{of} exchanged, {found.scaling} scaling"
 
@@ -344,11 +353,11 @@ def _model(row: LeftOut, each: Exchanged) -> tuple[str, ...]:
     return (
         row.row,
         str(each.devices),
-        _seconds(each.measured),
-        _seconds(each.predicted),
+        units.time_of(each.measured),
+        units.time_of(each.predicted),
         f"{each.miss:+.1%}",
-        _seconds(row.fixed),
-        units.together((math.inf if row.bandwidth is None else row.bandwidth,), "B/s")[0],
+        units.time_of(row.fixed),
+        units.single(math.inf if row.bandwidth is None else row.bandwidth, "B/s"),
     )
 
 
@@ -364,7 +373,7 @@ def _ranged(figure: Estimate | None) -> str:
     """Return a figure; with its interval, where it has one."""
     if figure is None or figure.low < figure.high:
         return estimate(figure)
-    return units.together((figure.value,), figure.unit)[0]
+    return units.single(figure.value, figure.unit)
 
 
 def _ranges(figure: Estimate) -> bool:
@@ -385,10 +394,6 @@ def _examples(figure: Estimate | None) -> str:
     decimals = 0 if figure.value >= _WHOLE else 1
     low, value, high = (f"{x:.{decimals}f}" for x in (figure.low, figure.value, figure.high))
     return f"{value} [{low}, {high}]" if _ranges(figure) else value
-
-
-def _seconds(value: float) -> str:
-    return units.together((value,), "s")[0]
 
 
 def _span(low: float, high: float, unit: str) -> str:

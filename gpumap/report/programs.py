@@ -16,9 +16,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.judge.programs import HOST, TARGET, WHY, seconds, shares, summary
+from gpumap.judge.programs import HOST, TARGET, WHY, shares, summary
 from gpumap.report.table import Table, estimate
-from gpumap.units import counted, ranges
+from gpumap.units import counted, ranges, time_of
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _times(found: Summary) -> Iterator[str]:
 
 
 def _duration(seconds: float | None) -> str:
-    return _UNKNOWN if seconds is None else units.together((seconds,), "s")[0]
+    return _UNKNOWN if seconds is None else time_of(seconds)
 
 
 def _share_of(share: float | None) -> str:
@@ -233,7 +233,7 @@ def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
         refs: the devices by their ids, as a map writes them.
     """
     rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
-    title = f"use of devices in {seconds(found.elapsed)}"
+    title = f"use of devices in {time_of(found.elapsed)}"
     return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full()
 
 
@@ -251,8 +251,8 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         _NONE if use.idle is None else f"{use.idle:.1f} s",
         _NONE if use.kernels is None else f"{use.kernels:,}",
         _NONE if use.waits is None else f"{use.waits:,}",
-        _NONE if use.computing is None else seconds(use.computing),
-        _NONE if use.copying is None else seconds(use.copying),
+        _NONE if use.computing is None else time_of(use.computing),
+        _NONE if use.copying is None else time_of(use.copying),
     )
 
 

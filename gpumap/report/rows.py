@@ -11,8 +11,8 @@ from gpumap.bench.registry import find, in_sweep, key, loaded
 from gpumap.judge.ceilings import conclusive, too_few
 from gpumap.model import replace
 from gpumap.report import cells
-from gpumap.report.table import Table, estimate, listed
-from gpumap.text import short, shortened
+from gpumap.report.table import Table, estimate
+from gpumap.text import listed, short, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -213,7 +213,7 @@ def plan(report: Report) -> Iterator[str]:
         for place, taken in planned.memory.items():
             yield f"memory: {units.memory(taken)} on {refs.get(place, place)}"
     settings = report.settings
-    budget = units.together((settings["budget_s"],), "s")[0]
+    budget = units.time_of(settings["budget_s"])
     if report.kind == "selftest":
         yield f"time: {budget} (--budget)"
     else:
@@ -323,7 +323,7 @@ def _fetched(figure: Estimate, time: Estimate) -> str:
     """Return what a fetch costs; of noise around nothing at most its upper end, or the round's."""
     if figure.low > 0.0:
         return f"the fetch costs {estimate(figure)} per iteration"
-    most = units.together((min(figure.high, time.high),), "s")[0]
+    most = units.time_of(min(figure.high, time.high))
     bound = f": at most {most} per iteration" if figure.high > 0.0 else ""
     return f"the fetch has no measurable cost{bound}"
 

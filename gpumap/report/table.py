@@ -236,12 +236,6 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
     return told
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """Return names one by one, ``a, b and 2 more`` where there are more than that many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def named(case: Case) -> str:
     """Return the names that a case ran on, with an arrow where they have an order."""
     return ("->" if case.ordered else "+").join(case.names)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from refusals import refusal
 from worlds import SETTINGS, gpu, rows_on, world
 
-from gpumap.app.workers import check_any
+from gpumap.app.worker_runs import check_any
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.allreduce import AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import (

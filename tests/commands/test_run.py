@@ -1,10 +1,8 @@
 """`gpumap run`: one process per name, where it is to be, and none that is left."""
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import pytest
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
-from ranks import ROOT, lives, mpirun, needs_mpirun
+from ranks import ROOT, lives, mpirun, needs_mpi, needs_mpirun
 from shell import BIN, COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
 
@@ -348,11 +346,10 @@ def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
     assert not any(map(lives, noted(gpumap, 1)))
 
 
+@needs_mpi
 @pytest.mark.parametrize("launcher", ["local", "mpi"])
 def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
     """It runs unchanged by mpirun; alone, each process is a world of its own."""
-    if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
-        pytest.skip("no MPI here")
     code = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.size, w.allreduce(w.rank + 1))"
     if launcher == "local":  # worlds that start at once must not share their folder: see tmpdir
         code = f"import os, tempfile; os.environ['TMPDIR'] = tempfile.mkdtemp(); {code}"

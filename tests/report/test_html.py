@@ -20,7 +20,7 @@ from gpumap.extras import install, pip
 from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Samples, replace
 from gpumap.model import replace as changed
-from gpumap.report import Style, beside, html, rows
+from gpumap.report import Style, beside, html
 from gpumap.report.beside import OverTime, Saved
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
@@ -88,19 +88,13 @@ def test_a_page_has_its_landmarks_and_its_language(end):
     page(EVERY[end](("".join(HOSTILE), "b"), "".join(HOSTILE)))
 
 
-def test_a_table_has_what_the_plain_format_has(measured):
-    """Cell by cell, in a region with a name that the keyboard reaches, which scrolls by itself."""
+def test_a_table_is_in_a_region_that_the_keyboard_reaches(measured):
+    """It scrolls by itself; each cell has the heading of its column and of its row."""
     _, tree = page(measured)
     regions = list(tree.iterfind(".//div[@role='region']"))
-    shown = {" ".join(region.get("aria-label").split()): region for region in regions}
-    titles = Counter(table.title for table in rows.tables(measured))
-    for table in rows.tables(measured):
-        if table.rows and titles[table.title] == 1:
-            lines = shown[" ".join(table.title.split())].iter("tr")
-            cells = [tuple("".join(cell.itertext()) for cell in line) for line in lines]
-            assert cells == [table.columns, *table.rows]
     found = [table for region in regions for table in region.iter("table")]
     assert found == list(tree.iter("table"))
+    assert all(region.get("aria-label") for region in regions)
     assert {region.get("tabindex") for region in regions} == {"0"}
     assert {th.get("scope") for table in found for th in table.iter("th")} == {"col", "row"}
 

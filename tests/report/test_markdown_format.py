@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from made_reports import EVERY, case, made, ok, problem
 from markdown_it import MarkdownIt
 
-from gpumap.errors import Diagnostic
 from gpumap.escape import printable
 from gpumap.model import Case
 from gpumap.report import Style, render
@@ -32,10 +31,6 @@ def text(report):
 
 def inline(report):
     return [child for token in PARSER.parse(text(report)) for child in token.children or ()]
-
-
-def codes(report):
-    return [token.content for token in inline(report) if token.type == "code_inline"]
 
 
 def tables(report):
@@ -93,13 +88,7 @@ def test_no_text_is_anything_but_code(name, words):
     assert all(len(row) == len(rows[0]) for rows in tables(report) for row in rows)
 
 
-def test_what_is_said_has_its_level():
-    """An error of exit code 0 failed nothing: it is a note; a warning has its hint."""
-    notes = (Diagnostic("hardware", "a and b share", hint="--distinct", severity="warning"),)
-    assert "### Errors" not in text(made_reports.absent_skipped())
-    assert "x: not there" in codes(made_reports.absent_skipped())
-    assert "- **warning**: `a and b share` (hint: `--distinct`)" in text(made(notes=notes))
-    # a map of 100,000 wrong entries must not push the table out
+def test_a_map_of_very_many_errors_does_not_push_the_table_out():
     errors = tuple(problem(f"map{n}", "wrong", 2) for n in range(SHOWN + 5))
     found = text(made("error", 2, errors=errors)).splitlines()
     assert sum(line.startswith("- **error**") for line in found) == SHOWN

@@ -108,7 +108,7 @@ def ends(figure: Estimate) -> tuple[float, float]:
 
 def short(value: float, unit: str) -> str:
     """Return a figure without the zeros that an axis does not need: ``1 ms``, ``250 kB``."""
-    number, blank, rest = units.together((value,), unit)[0].partition(" ")
+    number, blank, rest = units.single(value, unit).partition(" ")
     if "." in number:
         number = number.rstrip("0").rstrip(".")
     return f"{number}{blank}{rest}"

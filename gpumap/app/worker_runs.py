@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
-from gpumap.app.own_rank import local_rank, several
+from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
     SWEEP,
