@@ -280,7 +280,7 @@ def _row(bench: str, name: str, times: Array) -> Measurement:
 # --- real pairs of the default command
 
 
-def pairs(count: int, budget: str) -> Iterator[str]:
+def pairs(count: int, budget: str, cases: str) -> Iterator[str]:
     """Yield how real pairs end: each run against the one before, then against 10 % more work."""
     for what in ("A/A", "work +10 %"):
         codes: Counter[int] = Counter()
@@ -293,7 +293,7 @@ def pairs(count: int, budget: str) -> Iterator[str]:
                 for target in (base, new)[:: 1 if number % 2 else -1]:
                     more = ("--more",) if target is new and what != "A/A" else ()
                     children.python("-m", "benchmarks.decisions", "--measure", str(target), *more,
-                                    "--budget", budget)  # fmt: skip
+                                    "--budget", budget, "--cases", cases)  # fmt: skip
                 code, found, cores = compared(base, new)
                 codes[code] += 1
                 words.update(found)
@@ -302,7 +302,8 @@ def pairs(count: int, budget: str) -> Iterator[str]:
         ends = ", ".join(f"exit {code}: {codes[code]}" for code in (0, 1, 5))
         said = ", ".join(f"{n} {word}" for word, n in words.most_common())
         yield (
-            f"- {what}, {count} pairs of `bench dot --size {SIZE}` ({budget}): {ends}; metrics: "
+            f"- {what}, {count} pairs of `bench dot --size {SIZE} --cases {cases or 'all'}` "
+            f"({budget}): {ends}; metrics: "
             f"{said}. Before: {around.words(before)}; others used {min(foreign):.2f} to "
             f"{max(foreign):.2f} cores."
         )
@@ -317,14 +318,15 @@ def compared(base: Path, new: Path) -> tuple[int, list[str], float]:
     return answer.exit_code or 0, words, max(cores, default=0.0)
 
 
-def measure(target: Path, budget: str, *, more: bool) -> int:
-    """Run the default command; with `more`, a tenth of each product is computed twice."""
+def measure(target: Path, budget: str, cases: str, *, more: bool) -> int:
+    """Run the default command, or some cases; with `more`, a tenth of each product runs twice."""
     from gpumap.cli import main as command
 
     if more:
         NumpySession.gemm = heavier(NumpySession.gemm)  # type: ignore[method-assign]
     words = ["bench", "dot", "--size", str(SIZE), "--budget", budget, "--quiet"]
-    return command([*words, "--output", str(target)])
+    some = ["--cases", cases] if cases else []
+    return command([*words, *some, "--output", str(target)])
 
 
 def heavier(gemm: Callable[..., None]) -> Callable[..., None]:
@@ -343,7 +345,7 @@ def main() -> int:
     """Simulate, measure, and print what came of it."""
     asked = _arguments()
     if asked.measure:
-        return measure(Path(asked.measure), asked.budget, more=asked.more)
+        return measure(Path(asked.measure), asked.budget, asked.cases, more=asked.more)
     print(f"{around.stamp()}, {asked.runs} runs a cell; machine: {around.words(around.state())}\n")
     parts: dict[str, Callable[[Any, int], Iterator[str]]] = {
         "Comparisons": decisions, "Break-evens": break_evens, "Fits": fits, "Ideal": ideals,
@@ -355,7 +357,7 @@ def main() -> int:
             for line in part(pool, asked.runs):
                 print(line, flush=True)
             print()
-    for line in pairs(asked.pairs, asked.budget) if asked.pairs else ():
+    for line in pairs(asked.pairs, asked.budget, asked.cases) if asked.pairs else ():
         print(line, flush=True)
     return 0
 
@@ -366,6 +368,7 @@ def _arguments() -> Any:
     parser.add_argument("--jobs", type=int, default=2, help="processes of the simulation")
     parser.add_argument("--pairs", type=int, default=0, help="real ones of each kind")
     parser.add_argument("--budget", default="8s", help="of each real run")
+    parser.add_argument("--cases", default="", help="of each real run; all, if not said")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--more", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,32 +1,25 @@
-"""Why there is no CUDA device: the real CuPy and pygpu before drivers of our own (tests/drivers).
+"""Why there is no CUDA device: the real CuPy before drivers of our own (tests/drivers).
 
-Each case is `gpumap` as a user runs it. What a library says of one cause it says of others too, so
-every reason and every fix is written out.
+Each case is `gpumap` as a user runs it. What CuPy says of one cause it says of others too, so every
+reason and every fix is written out.
 """
 
 import json
-import os
 from importlib.util import find_spec
 
 import pytest
 from tables import table
 
 from gpumap.backends.cupy import INSTALL
-from gpumap.backends.pygpu import INSTALL as INSTALL_PYGPU
 from gpumap.extras import install, pip
 
 UNKNOWN = ("the NVIDIA driver answers with an unknown error",
            "look at `dmesg` for NVRM lines; restart the machine")  # fmt: skip
-NVRTC = ("install CUDA's toolkit; the folder of libnvrtc.so, without a number, must be on "
-         "LD_LIBRARY_PATH")  # fmt: skip
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 NO_OPENCL = "; opencl: it finds no device"
 WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")
 needs_cupy = pytest.mark.skipif(
     find_spec("cupy") is None, reason=f"cupy: not installed ({INSTALL})"
-)
-needs_pygpu = pytest.mark.skipif(
-    find_spec("pygpu") is None, reason=f"pygpu: not installed ({INSTALL_PYGPU})"
 )
 
 
@@ -50,26 +43,12 @@ def devices(gpumap, stubs):
     return run
 
 
-def said(devices, backend, libraries, env):
-    found = devices(backend, *libraries, **env)
-    assert not found["usable"]
-    reason = found["reason"]
-    if backend == "pygpu":
-        assert reason.startswith("cuda: ")
-        assert reason.endswith(NO_OPENCL)
-        reason = reason.removeprefix("cuda: ").removesuffix(NO_OPENCL)
-    return reason, found["fix"]
-
-
-BACKENDS = [pytest.param("cupy", marks=needs_cupy), pytest.param("pygpu", marks=needs_pygpu)]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
+@needs_cupy
 @pytest.mark.parametrize(("there", "env", "reason", "fix"), table(__file__)["silent"])
-def test_a_driver_that_shows_no_device(devices, backend, there, env, reason, fix):
-    """Both libraries' users read the same true words, and what mends it."""
-    found = said(devices, backend, WHOLE if there else (), stub() | (env or {}))
-    assert found == (reason, fix)
+def test_a_driver_that_shows_no_device(devices, there, env, reason, fix):
+    """The user reads what is true, and what mends it."""
+    found = devices("cupy", *(WHOLE if there else ()), **stub(), **(env or {}))
+    assert (found["usable"], found["reason"], found["fix"]) == (False, reason, fix)
 
 
 @needs_cupy
@@ -107,38 +86,6 @@ def test_what_cuda_says_of_a_driver(devices):
         "CUDA's runtime does not take this driver for NVIDIA's: integrity checks failed"
     )
     assert "LD_LIBRARY_PATH" in found["fix"]
-
-
-@needs_pygpu
-def test_libgpuarray_loads_files_without_a_number(devices):
-    """A driver alone brings libcuda.so.1; the other names are said, with where they come from."""
-    for libraries, *told in (
-        (DRIVER, "there is a driver (libcuda.so.1), but it is loaded as libcuda.so",
-         "link libcuda.so to libcuda.so.1, in a folder on LD_LIBRARY_PATH"),
-        ((*DRIVER, "libcuda.so"), "there is a driver, but no libnvrtc.so", NVRTC),
-    ):  # fmt: skip
-        assert [*said(devices, "pygpu", libraries, stub(cuda_devices=2))] == told
-
-
-@needs_pygpu
-def test_two_devices_that_cannot_be_opened(devices):
-    """Libgpuarray counts them; each error is a note in the driver's words."""
-    found = devices("pygpu", *WHOLE, **stub(cuda_devices=2))
-    words = "cuDevicePrimaryCtxGetState: STUB: the stub says \x1b[2J"
-    assert found["reason"] == f"cuda0: {words}; cuda1: {words}{NO_OPENCL}"
-    assert found["fix"]
-
-
-@needs_pygpu
-def test_cuda_is_a_note_where_opencl_can_be_used(devices):
-    """A backend that drives something still says why it does not drive the rest."""
-    env = {key: os.environ[key] for key in ("OCL_ICD_VENDORS",) if key in os.environ}
-    vendors = env or {"OCL_ICD_VENDORS": "/etc/OpenCL/vendors"}
-    found = devices("pygpu", *WHOLE, **vendors, **stub(cuda=999))
-    if not found["usable"]:
-        pytest.skip(f"pygpu: {found['reason']}")
-    assert found["notes"] == [f"cuda: {UNKNOWN[0]}"]
-    assert found["fix"] == UNKNOWN[1]
 
 
 def test_check_says_it_of_every_backend(gpumap, stubs):

@@ -155,7 +155,7 @@ NOWHERE = (("lib/no-c-library-*",),)
 
 def test_the_driver_that_is_offered_works_here(monkeypatch, tmp_path):
     """None where the system has one; Intel's where PoCL would find no linker."""
-    monkeypatch.setattr(pyopencl_devices, "SYSTEM", tmp_path)
+    monkeypatch.setattr(pyopencl_devices, "ICD_FOLDER", tmp_path)
     monkeypatch.setattr(pyopencl_devices, "_LINKED", ())
     (tmp_path / "ld").touch(0o755)
     host, bare = (Host({"PATH": path}, MACHINE) for path in (str(tmp_path), "/nowhere"))

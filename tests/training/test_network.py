@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 from sessions import got, opened, places
 from tables import table
 
-from gpumap.backends.fake import FakeSession
-from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
-from gpumap.errors import Unsupported
 from gpumap.training.network import (
     PARAMETERS,
     Layer,
@@ -122,14 +119,6 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden):
         assert used.output().tobytes() == fresh.output().tobytes()
         assert got(used.gradient).tobytes() == got(fresh.gradient).tobytes()
         assert used.output().shape == (3, net.last.units)
-
-
-def test_without_kernels_no_network_is_trained():
-    script = FakeDevice("cuda0", features=("float64",))
-    with FakeSession(device_of(script), script, FakeClock(), Engine()) as session:
-        with pytest.raises(Unsupported, match="training a network is not there") as raised:
-            Replica(network(), session, 4)
-        assert raised.value.fixes
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 20))

@@ -309,13 +309,6 @@ def test_different_sessions_at_the_same_time(pair):
         list(pool.map(use, pair, range(2), timeout=60))
 
 
-def test_a_session_may_be_used_from_one_thread_after_another(session, rng):
-    array = random(rng, (64,), "float32")
-    buffer = sent(session, array)
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(got, buffer).result(60).tobytes() == array.tobytes()
-
-
 class Faulty:
     """A real session that gets one byte of a copy, or one place of a product, wrong."""
 
