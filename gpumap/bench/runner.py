@@ -229,9 +229,8 @@ class Runner:
             for id_ in order:
                 self._take(id_, block)
             self._throttling.look()
-            share = (
-                min(max((self._now() - start) / (end - start), 0.0), 1.0) if end > start else 1.0
-            )
+            passed = self._now() - start
+            share = min(max(passed / (end - start), 0.0), 1.0) if end > start else 1.0
             look = looks[0] if looks else 1.0
             taken = {i: s.taken[block] for i, s in self._series.items() if block in s.taken}
             self._observer.block(Snapshot(group, share, block + 1, look, width, taken))

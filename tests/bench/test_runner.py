@@ -385,7 +385,8 @@ def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is()
     (row,) = rows_on(here, dot_on(here, ONE), settings, observer)
     blocks = observer.heard[1:-1]
     assert [seen.blocks for seen in blocks] == list(range(1, 41))
-    assert [seen.look for seen in blocks] == [0.25] * 10 + [0.5] * 10 + [1.0] * 20
+    looks = [0.1] * 4 + [0.25] * 6 + [0.5] * 10 + [1.0] * 20  # no verdict is requested
+    assert [seen.look for seen in blocks] == looks
     assert [seen.taken[row.case.id].seconds for seen in blocks] == list(row.samples.seconds)
 
 
