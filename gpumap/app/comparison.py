@@ -238,7 +238,9 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
         if verdict.verdict == "regression":
             yield Problem(_regression(verdict), Exit.NO)
         elif verdict.verdict in ("missing", "new"):
-            found = Diagnostic(verdict.verdict, verdict.text, hint=_MISSING)
+            found = Diagnostic("missing", verdict.text, hint=_MISSING)
+            if verdict.verdict == "new":
+                found = Diagnostic("new", verdict.text, hint=_MISSING)
             if terms.allow_missing:
                 let = replace(found, severity="warning", hint=_SAME_ROWS)
                 yield Problem(let, _PASSED)

@@ -131,7 +131,7 @@ def _why_unmodelled(report: Report, fit: Fit) -> str:
 
 def _uncertain(row: Measurement) -> tuple[float, int]:
     """Return half of the interval of a row's time, as a share of it, and its bytes."""
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    time = row.time
     known = time is not None and time.has_interval and time.value > 0.0
     half = (time.high - time.low) / 2 / time.value if time is not None and known else 0.0
     return half, int(row.case.params["bytes"])

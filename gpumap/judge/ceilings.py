@@ -123,8 +123,7 @@ def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
 
 def too_few(row: Measurement) -> bool:
     """Return whether a row was measured, and has too few samples for an interval of its time."""
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
-    return time is not None and not time.has_interval
+    return row.time is not None and not row.time.has_interval
 
 
 def refused(row: Measurement) -> bool:

@@ -96,7 +96,7 @@ def because(row: Measurement) -> str:
 def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> Headline | None:
     """Return that a row's metric is inconclusive, and the fix; None if it is conclusive."""
     figure = row.metrics.get(metric)
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    time = row.time
     if out_of_time(row):
         text = f"No conclusion: no time was left for {row.case.name} on {names(row.case.bindings)}."
         again = f"Repeat with {longer(report)}."

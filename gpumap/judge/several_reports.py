@@ -57,7 +57,7 @@ def _contradictions(
     if sum(each[1:] if report.simulated else each) > most:
         yield "its samples take longer than the whole run"
     middle = stats.location(judged, report.settings["confidence"], positive=True, slow=False)
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    time = row.time
     if time is None or not _same(time, (middle.value, middle.low, middle.high)):
         yield "its time is not that of its samples"
     spec, work = find(row.case.bench), row.case.work

@@ -302,6 +302,11 @@ class Measurement(Struct, frozen=True):
     route: str | None = None
 
     @property
+    def time(self) -> Estimate | None:
+        """Return the time of an iteration, or that between two in a queue; None: not measured."""
+        return self.metrics.get("time") or self.metrics.get("issue_interval")
+
+    @property
     def judged(self) -> Samples | None:
         """Return the samples that its metrics are of: undisturbed ones, if it says their share."""
         if self.samples is not None and "undisturbed" in self.metrics:

@@ -88,7 +88,7 @@ def _own(row: Measurement, column: Column) -> str:
 
 def trust(row: Measurement) -> str:
     """Return what a row's figures are worth: a sign and a word."""
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
+    time = row.time
     if row.status != "ok":
         return f"! {row.status}"
     if time is None:
@@ -163,7 +163,7 @@ def _checked(check: Check | None) -> str:
 _CELLS: dict[str, Callable[[Measurement], str]] = {
     "case": lambda row: row.case.name,
     "on": lambda row: short(row.case),
-    "time": lambda row: spread(row.metrics.get("time") or row.metrics.get("issue_interval")),
+    "time": lambda row: spread(row.time),
     "of ideal": _of_ideal,
     "n": lambda row: str(len(row.samples.seconds)) if row.samples else "-",
     "trust": trust,

@@ -162,8 +162,7 @@ def every(measurements: Sequence[Measurement]) -> Table:
 def _row(row: Measurement) -> tuple[str, ...]:
     outcome = of_row(row)
     why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
-    time = row.metrics.get("time") or row.metrics.get("issue_interval")
-    return row.case.id, row.status, why, estimate(time)
+    return row.case.id, row.status, why, estimate(row.time)
 
 
 EXAMPLES = ("workload", "calls", "device", "host", "copies", "outcome")

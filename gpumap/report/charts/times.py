@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from gpumap.model import Case, Estimate, Measurement, Report, Trace
+    from gpumap.model import Case, Measurement, Report, Trace
     from gpumap.report.charts import Chart
 
 
@@ -74,11 +74,7 @@ def _told(row: Measurement) -> str:
     marked = len({mark.sample for mark in marks})
     beside = f", {marked} marked" if marked else ""
     span = f"{short(min(seconds), 's')} to {short(max(seconds), 's')}"
-    return f"{_named(row)}: n {len(seconds)}, {span}, {estimate(_time(row))}{beside}"
-
-
-def _time(row: Measurement) -> Estimate | None:
-    return row.metrics.get("time") or row.metrics.get("issue_interval")
+    return f"{_named(row)}: n {len(seconds)}, {span}, {estimate(row.time)}{beside}"
 
 
 def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
@@ -109,7 +105,7 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
             if n % step == 0 and (n in marked) is wanted
         ]  # fmt: skip
         _dots(axes, dots, color, hollow=_few(row))
-    time = _time(row)
+    time = row.time
     if time is not None and drawable(time) and not _few(row):
         low, high = (_near(end / middle) for end in ends(time))
         y = place + _TO + 0.05
@@ -125,8 +121,7 @@ def _near(ratio: float) -> float:
 
 def _few(row: Measurement) -> bool:
     """Return whether a row has too few samples for an interval."""
-    time = _time(row)
-    return time is not None and not time.has_interval
+    return row.time is not None and not row.time.has_interval
 
 
 def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str, *, hollow: bool) -> None:
