@@ -18,7 +18,7 @@ from gpumap import extras
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DRIVEN = {name: found for name, found in PROJECT["optional-dependencies"].items()
-          if not name.startswith(("docs", "speed", "test"))}  # fmt: skip
+          if not name.startswith(("docs", "test"))}  # fmt: skip
 TREES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
     for path in (ROOT / "gpumap").rglob("*.py")

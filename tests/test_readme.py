@@ -14,9 +14,9 @@ from gpumap.errors import Exit
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs" / "measured"
-OTHERS = {  # of docker, numactl and venv, in fixes, and of a script in benchmarks/
+OTHERS = {  # of docker, numactl and venv, in fixes, and of scripts in benchmarks/
     *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
-    *("--system-site-packages", "--pairs"),
+    *("--system-site-packages", "--only", "--pairs"),
 }
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = [block for page in PAGES for block in blocks(page) if block.language == "console"]

@@ -155,7 +155,7 @@ def _missing() -> Iterator[str]:
     if shutil.which("hyperfine") is None:
         yield "hyperfine is missing: apt-get install hyperfine."
     if find_spec("pyperf") is None:
-        yield "pyperf is missing: pip install -e '.[speed]'."
+        yield "pyperf is missing: pip install pyperf."
 
 
 if __name__ == "__main__":

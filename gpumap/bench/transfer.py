@@ -408,7 +408,7 @@ SPEC = BenchmarkSpec(
                ("break_even", "predicted_break_even", "calls_to_amortise_setup")),
     ),
     command=("transfer-cost",),
-    # of -v; the default table is report/copies.py, `_each` and `_ranges`
+    # of -v; the default table is report/copies.py, `_heads`, `_each` and `_ranges`
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),
