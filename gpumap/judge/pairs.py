@@ -131,11 +131,12 @@ class Pair:
                 of a speed-up by CPU times alone.
         """
         sides = self.base, self.new
-        plain = [side.series(self.metric, relative=relative) for side in sides]
-        cpu = [side.by_cpu(self.metric) for side in sides]
+        both = [side.series(self.metric, relative=relative) for side in sides]
+        needed = relative or self.metric == SPEEDUP
+        cpu = [side.by_cpu(self.metric) for side in sides] if needed else []
         if relative and all(cpu):
-            plain = cpu
-        result = self._change(plain, level)
+            both = cpu
+        result = self._change(both, level)
         if result is None and self.metric == SPEEDUP and all(cpu):
             result = self._change(cpu, level)
         return -result if result is not None and self.metric == SPEEDUP else result
