@@ -22,6 +22,7 @@ from benchmarks import children
 from benchmarks.contest import Contest, looped, sampled
 from gpumap import stats
 from gpumap.backends.base import Clock
+from gpumap.bench import stopping
 from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
 from gpumap.bench.products import DotRound, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
@@ -40,7 +41,7 @@ SIZE = 1024
 HASTE = 0.5  # of the time that hyperfine takes for the same precision
 _SAMPLE = 0.02  # seconds
 _PRECISION = 0.02  # half of an interval, as a share
-_RUNS = 20  # of each of hyperfine's commands
+_RUNS = 30  # of each of hyperfine's commands
 _PRODUCTS = 20  # in a run of hyperfine's
 # Its whole time is what hyperfine sees: twice, with and without the products.
 _OPERANDS = f"""
@@ -187,11 +188,15 @@ def _by_pyperf() -> tuple[float, float]:
 
 
 def _precise(values: list[float], lasted: list[float]) -> tuple[float, float]:
-    """Return the middle of the first values that are precise enough, and the seconds until then."""
+    """Return the middle of the first values that are precise enough, and the seconds until then.
+
+    By the rule that gpumap stops by, so that both sides know as much; but after any value, not at
+    gpumap's looks alone.
+    """
     gone = list(accumulate(lasted))
-    for n in filter(stats.enough, range(len(values))):
-        found = stats.location(values[:n])
-        if found.high - found.low <= 2 * _PRECISION * found.value:
+    for n in filter(stats.enough, range(1, len(values) + 1)):
+        found = stats.location(values[:n], positive=True, slow=False)
+        if stopping.done(found, _PRECISION):
             return found.value, gone[n - 1]
     return stats.location(values).value, gone[-1]  # it would take longer still
 
