@@ -1,6 +1,6 @@
-"""Every elementwise and reduction kernel: its arguments, and what it computes, in NumPy.
+"""Device code as data: the arguments of each kernel, and what it computes, in NumPy.
 
-The reference is the numpy backend and the gold answer of every other one. Arguments are written
+Its texts are in this folder. The reference is the numpy backend and the gold answer of every other one. Arguments are written
 as a kernel sees them: `buffer` in and out, `short` a buffer that may have fewer elements than the
 call has, `scalar` and `count` by value, `counter` a buffer whose first element is added to. All
 buffers of a call share a dtype; a counter is uint32, whatever they are. `size` is the number of
@@ -17,16 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
-from importlib import resources
 from typing import Any, Literal
 
-import numpy as np
-
-from gpumap.kernels import COUNTS
+from gpumap.dtypes import np
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
 Dialect = Literal["opencl", "cuda"]
 
+COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
 GROUP = 256  # work-items of a reduction: what any device can have in one group
 WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
 _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
@@ -369,4 +367,6 @@ KERNELS = {
 @cache
 def text(name: str) -> str:
     """Return the source text `name` of this folder, such as ``gemm.cl``."""
-    return resources.files("gpumap.kernels").joinpath(name).read_text(encoding="utf-8")
+    from importlib.resources import files
+
+    return files("gpumap.kernels").joinpath(name).read_text(encoding="utf-8")
