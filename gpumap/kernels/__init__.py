@@ -1,12 +1,12 @@
 """Device code as data: the arguments of each kernel, and what it computes, in NumPy.
 
-Its texts are in this folder. The reference is the numpy backend and the gold answer of every other one. Arguments are written
-as a kernel sees them: `buffer` in and out, `short` a buffer that may have fewer elements than the
-call has, `scalar` and `count` by value, `counter` a buffer whose first element is added to. All
-buffers of a call share a dtype; a counter is uint32, whatever they are. `size` is the number of
-elements that a kernel works on, and no `buffer` may have fewer. A `matrix` is whole and keeps its
-shape: `size` is then the number of its rows, and the text is built for the other extents, which
-NumPy sees and a compiler can unroll.
+Its texts are in this folder. The reference is the numpy backend and the gold answer of every other
+one. Arguments are written as a kernel sees them: `buffer` in and out, `short` a buffer that may
+have fewer elements than the call has, `scalar` and `count` by value, `counter` a buffer whose first
+element is added to. All buffers of a call share a dtype; a counter is uint32, whatever they are.
+`size` is the number of elements that a kernel works on, and no `buffer` may have fewer. A `matrix`
+is whole and keeps its shape: `size` is then the number of its rows, and the text is built for the
+other extents, which NumPy sees and a compiler can unroll.
 
 What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
 Sixteen bits are read, computed in 32 and rounded once.
