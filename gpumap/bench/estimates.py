@@ -145,14 +145,10 @@ class Figures:
         self._samples = samples
         self._confidence = confidence
         self._blocks = {i: by_block(s) for i, s in samples.items()}
-        measured = [case for case in reversed(group.cases) if case.id in self._blocks]
-        self._called = {case.name: self._blocks[case.id] for case in measured}  # of each the first
+        measured = [case for case in group.cases if case.id in self._blocks]
+        self._called = {case.name: self._blocks[case.id] for case in reversed(measured)}
         self._one = self._called.get(one, {})
-        self._solo = {
-            case.bindings[0]: self._blocks[case.id]
-            for case in group.cases
-            if case.name == "solo" and case.id in self._blocks
-        }
+        self._solo = {c.bindings[0]: self._blocks[c.id] for c in measured if c.name == "solo"}
 
     def of(self, case: Case) -> dict[str, Estimate]:
         """Return the figures of one case."""
