@@ -227,6 +227,9 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
     ("copies", ("fits",), lambda old: [*old, old[0]], "no fitted row has this id"),
     ("copies", ("break_evens",), lambda old: [*old, old[0]], 'duplicate id "transfer.affine['),
     ("copies", ("break_evens", 0, "shares"), {"-1": {}}, "expected `str` matching"),
+    ("copies", ("break_evens", 0, "id"), "transfer affine", "expected `str` matching"),
+    ("dot", ("measurements", 0, "id"), "dot.one[size]", "expected `str` matching"),
+    ("dot", ("headline", "row"), "no row", "expected `str` matching"),
     ("dot, dry", ("plans", 0, "cases"), lambda old: [*old, "dot.x[]"], "no row has the id"),
     *((name, path, GONE, f"missing required field `{path[-1]}`") for name, path in NEEDED),
 ])  # fmt: skip
