@@ -28,7 +28,7 @@ from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
 from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.distributed.ranks import RankInfo
+from gpumap.distributed import RankInfo
 from gpumap.distributed.transports import load
 from gpumap.machine.process_control import pin, unbind
 from gpumap.machine.state import Watch

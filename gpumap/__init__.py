@@ -21,8 +21,8 @@ TYPE_CHECKING = False  # that of `typing`, which takes 4 ms in which no signal i
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpumap.contexts import Context
     from gpumap.contexts.array import Array
-    from gpumap.contexts.context import Context
     from gpumap.distributed.algorithms import split
     from gpumap.errors import (
         AbsentError,
@@ -87,7 +87,7 @@ _PLACES = {
     "GOSGD": "running",
     "Array": "contexts.array",
     "Binding": "model",
-    "Context": "contexts.context",
+    "Context": "contexts",
     "ContextMap": "model",
     "Device": "model",
     "Diagnosis": "model",

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.contexts import Context, Policy
     from gpumap.contexts.array import Array
-    from gpumap.contexts.context import Context, Policy
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report
     from gpumap.resolve import Inventory
 
@@ -76,10 +76,10 @@ def open_(
         AbsentError: a device of the map is not there; no device is opened then.
         QuestionError: there is no such backend, or it does not drive a device of the map.
     """
+    from gpumap import contexts
     from gpumap.backends import register
     from gpumap.backends.base import Host
-    from gpumap.contexts import context as contexts
-    from gpumap.contexts.context import Context
+    from gpumap.contexts import Context
     from gpumap.machine.topology import read
     from gpumap.resolve import Inventory, resolve
 
@@ -134,7 +134,7 @@ def _check(policy: Any, backend: Any) -> None:
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:
-    from gpumap.contexts import context as contexts
+    from gpumap import contexts
     from gpumap.resolve import default_map
 
     if text is not None:

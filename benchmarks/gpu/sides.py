@@ -14,7 +14,7 @@ from benchmarks.contest import looped
 from gpumap.backends.cupy import Nccl
 from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.dtypes import numpy_dtype, storage
-from gpumap.kernels.definitions import GROUP, KERNELS
+from gpumap.kernels import GROUP, KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

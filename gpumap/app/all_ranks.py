@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
-    from gpumap.distributed.ranks import Launch
+    from gpumap.distributed import Launch
     from gpumap.model import Binding, ContextMap, Report
 
 _PAUSE = 0.02  # seconds between two polls: waiting in MPI keeps a core busy

@@ -151,8 +151,7 @@ class _Examination:
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
-        from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.probing import ProbeRun
+        from gpumap.doctor.gather import ProbeRun, bindings, surroundings
         from gpumap.model import Reason
 
         known = self._read(inventory)

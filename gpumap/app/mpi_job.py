@@ -30,7 +30,7 @@ from gpumap.app.program import (
     unbound,
 )
 from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.distributed.ranks import Heartbeat, RankInfo, Watch, state, stopped_siblings
+from gpumap.distributed import Heartbeat, RankInfo, Watch, state, stopped_siblings
 from gpumap.distributed.transports import load
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import WorkFactory
-    from gpumap.distributed.ranks import Launch
+    from gpumap.distributed import Launch
     from gpumap.model import Device, Resolution
     from gpumap.resolve import Inventory
 

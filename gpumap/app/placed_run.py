@@ -14,7 +14,7 @@ from gpumap import sources
 from gpumap.app.launching import Job, Launching, by_mpirun, found_program, inventory, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended
-from gpumap.distributed.ranks import without_ranks
+from gpumap.distributed import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
 from gpumap.escape import written
 from gpumap.files import read_text

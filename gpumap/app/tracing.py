@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.app.user_script import Script
-    from gpumap.contexts.context import Context
+    from gpumap.contexts import Context
     from gpumap.model import Device
 
 _SHOWN = 200  # characters of what a script says last
@@ -124,7 +124,7 @@ def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | N
 
     A fork of it ends here, as it would have without gpumap.
     """
-    from gpumap.contexts import context as opened
+    from gpumap import contexts as opened
 
     process = os.getpid()
     contexts = opened.recorded = []

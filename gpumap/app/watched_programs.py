@@ -22,7 +22,7 @@ from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.bench.estimates import located, ratio
 from gpumap.bench.stopping import EARLY_LOOKS
-from gpumap.distributed.ranks import without_ranks
+from gpumap.distributed import without_ranks
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded

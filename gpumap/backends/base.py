@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpumap.dtypes import Arithmetic, Dtype
-    from gpumap.kernels.definitions import Kernel
+    from gpumap.kernels import Kernel
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
@@ -239,7 +239,7 @@ class Session(ABC):
         """Queue a product whose shapes fit, `repeat` times."""
 
     def run(self, kernel: str, *arguments: Any, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.definitions` over `size` elements."""
+        """Queue a kernel of `gpumap.kernels` over `size` elements."""
         self.prepare(kernel, *arguments, size=size)()
 
     @abstractmethod
@@ -373,7 +373,7 @@ def check_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> None:
 
 def kernel_named(name: str, session: Session) -> Kernel:
     """Return a kernel of the table, or raise `Unsupported` where there is none of that name."""
-    from gpumap.kernels.definitions import KERNELS
+    from gpumap.kernels import KERNELS
 
     if name not in KERNELS:
         raise Unsupported(f'there is no kernel "{name}" on {session.device.ref}')

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.base import Events
-    from gpumap.distributed.ranks import RankInfo
+    from gpumap.distributed import RankInfo
     from gpumap.model import Binding, Check
 
 

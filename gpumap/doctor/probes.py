@@ -6,13 +6,15 @@
 
 The article is "Why is Theano rarely using the GPU?". A few plain figures, too: the cost of a
 launch, a copy, a product and the set-up. Every result is verified before it counts.
+
+Do several names work at once? One product for each, by the runner and judge of `bench dot`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +26,22 @@ from gpumap.bench.breakeven import CALLS, Search, World
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
 from gpumap.bench.chain_work import Data, HostRound, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
-from gpumap.bench.sampling import Series, calibrate, sample
-from gpumap.doctor.evidence import Measured
+from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.bench.runner import Runner
+from gpumap.bench.sampling import Series, calibrate, fastest, sample
+from gpumap.doctor.evidence import Gain, Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.fit import seen
+from gpumap.judge.ceilings import refused
 from gpumap.machine.blas import Cores
-from gpumap.model import Binding, Estimate, Example, Reason
+from gpumap.machine.state import Neighbours
+from gpumap.model import Around, Binding, Estimate, Example, Reason, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Events
-    from gpumap.model import Check
+    from gpumap.bench.base import Events, Snapshot
+    from gpumap.model import Check, Measurement, Plan
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
 _SWEEP = (1, 10, 100, 1000, 10_000, 100_000)  # rows
@@ -45,6 +51,10 @@ _REPEATS = 20
 _BLOCKS = 6  # all values together are an interval of 95 % of their median
 _SHARE = 0.5  # of a name's time, for the affine map
 _BYTES = 40  # of a row of x
+_WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
+_LEAST, _MOST, _STEP = 128, 4096, 64  # sizes of it
+_CONCURRENT_BLOCKS = 40
+_SCRIPTED = 6  # blocks of scripted devices: each is as the others
 
 
 @dataclass
@@ -313,3 +323,48 @@ def _interval(seconds: Sequence[float]) -> Estimate:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
     location = stats.location(list(seconds), 0.95, positive=True)
     return Estimate(location.value, location.low, location.high, "s")
+
+
+class _NoObserver:
+    """An observer that ignores everything."""
+
+    def planned(self, plan: Plan) -> None:
+        """Ignore the plan."""
+
+    def block(self, snapshot: Snapshot) -> None:
+        """Ignore a block."""
+
+    def ended(self, measurements: Sequence[Measurement]) -> None:
+        """Ignore the rows."""
+
+
+def concurrent_gain(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, seconds: float
+) -> Gain | None:
+    """Return the speed-up of all names at once; None where it could not be measured."""
+    params = Params((_SIZE,))
+    times = pilot(bindings, sessions, clock, params)
+    if not times:
+        return None
+    scripted = any(binding.device.backend == "fake" for binding in bindings)
+    size = _SIZE if scripted else _size(max(times.values()))
+    params = Params((size,), cases=("solo", "one", "many"))
+    benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
+    if scripted:  # a scripted clock is exact: a round is a sample
+        groups = tuple(replace(group, shortest=0.0) for group in benchmark.plan.groups)
+        benchmark.plan = replace(benchmark.plan, groups=groups)
+    around = Around if scripted else Neighbours().read
+    settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _CONCURRENT_BLOCKS)
+    rows = list(Runner(benchmark, clock, settings, _NoObserver(), around).run())
+    many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
+    if many is None or refused(many) or not {"speedup", "ideal"} <= set(many.metrics):
+        return None
+    return Gain(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
+
+
+def _size(seconds: float) -> int:
+    """Return the size of a product that takes long enough, by what the pilot's took."""
+    if seconds <= 0.0:
+        return _MOST
+    size: float = _SIZE * (_WORK / seconds) ** (1 / 3)
+    return min(max(round(size / _STEP) * _STEP, _LEAST), _MOST)

@@ -1,3 +1,372 @@
-"""Device code as data: texts in this folder, each with a NumPy reference in `table`."""
+"""Device code as data: the arguments of each kernel, and what it computes, in NumPy.
+
+Its texts are in this folder. The reference is the numpy backend and the gold answer of every other
+one. Arguments are written as a kernel sees them: `buffer` in and out, `short` a buffer that may
+have fewer elements than the call has, `scalar` and `count` by value, `counter` a buffer whose first
+element is added to. All buffers of a call share a dtype; a counter is uint32, whatever they are.
+`size` is the number of elements that a kernel works on, and no `buffer` may have fewer. A `matrix`
+is whole and keeps its shape: `size` is then the number of its rows, and the text is built for the
+other extents, which NumPy sees and a compiler can unroll.
+
+What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
+Sixteen bits are read, computed in 32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from typing import Any, Literal
+
+from gpumap.dtypes import np
+
+Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
+Dialect = Literal["opencl", "cuda"]
 
 COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
+GROUP = 256  # work-items of a reduction: what any device can have in one group
+WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
+_SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
+_PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
+_ROWS = 4096  # of a chain, that go through all of its operations before the next ones
+_PART = 1 << 20  # elements that a reference processes at a time: its temporaries are small
+_CACHED = 1 << 14  # and those of training, which are many: they stay in a cache
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel's name, its arguments in order, and its meaning."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    reference: Callable[..., None]  # on flat arrays, sliced to `size`; on matrices as they are
+    group: int | None = None  # work-items of a group that reduces its share; None: one by one
+    file: str = "elementwise.c"
+    # what the text is built for, by the call's buffers and size; ValueError where they do not fit
+    constants: Callable[[Sequence[Any], int], Mapping[str, int]] = lambda _given, _size: {}
+    grain: int | None = None  # of `size`, what one work-item of a processor takes; None: as others
+
+    def element(self, given: Sequence[Any], size: int) -> Any:
+        """Return the type that the buffers of a call share.
+
+        Raises:
+            ValueError: they share none, are too short, a counter is not of 32 bits, or it may run
+                over.
+        """
+        pairs = list(zip(self.arguments, given, strict=True))
+        buffers = [argument for kind, argument in pairs if kind == "buffer"]
+        every = [argument for kind, argument in pairs if kind in ("buffer", "short", "matrix")]
+        shorts = [argument for kind, argument in pairs if kind == "short"]
+        counters = [argument for kind, argument in pairs if kind == "counter"]
+        shared = every[0].dtype
+        if any(other.dtype != shared for other in every):
+            raise ValueError(f"{self.name}: buffers of one call share a type")
+        if any(counter.dtype != "uint32" or not counter.nbytes for counter in counters):
+            raise ValueError(f"{self.name}: a counter is a buffer of uint32")
+        if counters and size > COUNTS:
+            raise ValueError(f"{self.name}: one call counts at most {COUNTS} elements")
+        if self.group is not None and any(not short.nbytes for short in shorts):  # its result
+            raise ValueError(f"{self.name}: there is no room for the result")
+        if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
+            raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")
+        return shared
+
+    def parts(self, size: int, dtype: Any) -> int:
+        """Return among how many groups a reduction is divided; several leave a result each.
+
+        Results of sixteen bits would be rounded twice: those come from one group.
+        """
+        if self.group is None or dtype.itemsize == 2:  # noqa: PLR2004 - bytes
+            return 1
+        return min(-(-size // _SHARE), _PARTS) or 1
+
+    def reference_views(self, natives: Sequence[Any], size: int) -> list[Any]:
+        """Return the arguments for the reference: arrays flat and sliced, matrices whole.
+
+        What a reduction leaves is there without an element, too: the sum of nothing is 0.
+        """
+        whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
+        lengths = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
+        return [
+            native if is_whole else native.reshape(-1)[:length]
+            for native, is_whole, length in zip(natives, whole, lengths, strict=True)
+        ]
+
+    def text(self, dialect: Dialect) -> str:
+        """Return the text that has this kernel, in a dialect of C."""
+        return "".join(map(text, (f"{dialect}.h", "each.h", self.file)))
+
+
+def _copy(out: Any, source: Any) -> None:
+    out[:] = source
+
+
+def _shift(out: Any, source: Any, value: float) -> None:
+    """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
+    np.add(source, source.dtype.type(value), out=out)
+
+
+def _differ(a: Any, b: Any, counter: Any) -> None:
+    """Add the number of places where a and b are not equal; at most COUNTS of them."""
+    for at in range(0, a.size, _PART):
+        part = slice(at, at + _PART)
+        counter[:1] += np.uint32(np.count_nonzero(a[part] != b[part]))
+
+
+def _sum(a: Any, out: Any) -> None:
+    narrow = a.dtype.itemsize == np.dtype("f2").itemsize
+    with np.errstate(all="ignore"):  # as a device, which warns of nothing
+        out[0] = a.sum(dtype=np.float32 if narrow else a.dtype)
+
+
+def _ufunc(name: str) -> Callable[..., None]:
+    """Return NumPy's function of a name, writing to its last argument; imported when called."""
+
+    def reference(*arguments: Any) -> None:
+        with np.errstate(all="ignore"):  # as a device, which warns of nothing
+            getattr(np, name)(*arguments[:-1], out=arguments[-1])
+
+    return reference
+
+
+def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
+    def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
+        if not out.size:
+            return
+        width = max(min(a_count, b_count), 1)
+        pairs = ((a, a_count), (b, b_count))
+        if out.size % width == 0 and all(n in (width, out.size) for _, n in pairs):
+            rows = (out.size // width, width)  # NumPy repeats whole rows without a copy
+            every = [x[:n].reshape(rows) if n == out.size else x[:n] for x, n in pairs]
+            function(*every, out.reshape(rows))
+        else:
+            function(*(_repeated(x[:n], out.size) for x, n in pairs), out)
+
+    return reference
+
+
+def _repeated(array: Any, size: int) -> Any:
+    return array if array.size == size else np.resize(array, size)
+
+
+def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
+    """Write log(exp(relu(x.w + b))), operation by operation; exp overflows where it overflows."""
+    narrow = x.dtype.itemsize == np.dtype("f2").itemsize
+    w, b = (a.astype(np.float32) if narrow else a for a in (w, b))
+    with np.errstate(all="ignore"):  # as a device, which warns of nothing
+        for start in range(0, len(x), _ROWS):
+            rows = slice(start, start + _ROWS)
+            y = (x[rows].astype(np.float32) if narrow else x[rows]) @ w
+            y += b
+            np.maximum(y, y.dtype.type(0), out=y)
+            np.exp(y, out=y)
+            np.log(y, out=out[rows], casting="same_kind")
+
+
+def _chain_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
+    x, w, b, out = (tuple(buffer.shape) for buffer in given)
+    inner, columns = w if len(w) == 2 else (0, 0)  # noqa: PLR2004 - a matrix
+    if not inner * columns or (x, b, out) != ((size, inner), (columns,), (size, columns)):
+        raise ValueError(f"chain: shapes do not fit: {x}, {w}, {b} -> {out}, {size} rows")
+    if inner * columns > WEIGHTS:
+        raise ValueError(f"chain: {inner} x {columns} weights; registers hold at most {WEIGHTS}")
+    return {"INNER": inner, "COLUMNS": columns}
+
+
+_BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
+           "maximum": "maximum"}  # fmt: skip
+_UNARY = ("exp", "log", "tanh")
+
+
+def _arithmetic() -> Iterator[Kernel]:
+    for name, function in _BINARY.items():
+        plain = _ufunc(function)
+        yield Kernel(name, ("buffer", "buffer", "buffer"), plain)
+        cyclic: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
+        yield Kernel(f"{name}_cyclic", cyclic, _cyclic(plain))
+    for name in _UNARY:  # a kernel may not be called as the C function that it calls
+        yield Kernel(f"{name}_each", ("buffer", "buffer"), _ufunc(name))
+    yield Kernel(
+        "relu", ("buffer", "buffer"), lambda a, out: np.maximum(a, a.dtype.type(0), out=out)
+    )
+    yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
+
+
+# --- training: functions that the hosts of asynchronous workers call too
+
+_TRAINING: list[Kernel] = []
+
+
+def _by_parts(*kinds: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a kernel of training of a function, which is given one part of its arrays at a time.
+
+    So temporaries stay in a core's cache. `kinds` are those of the kernel's arguments. Numbers of
+    16 bits are computed in 32, and rounded once; as a device it warns of nothing.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def by_parts(*arguments: Any) -> None:
+            narrow = arguments[0].dtype.itemsize == np.dtype("f2").itemsize
+            with np.errstate(all="ignore"):
+                for at in range(0, arguments[0].size, _CACHED):
+                    part = slice(at, at + _CACHED)
+                    given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                    wide = [a.astype("f4") if narrow and isinstance(a, np.ndarray) else a
+                            for a in given]  # fmt: skip
+                    function(*wide)
+                    for array, computed in zip(given, wide, strict=True):
+                        if array is not computed:
+                            array[:] = computed
+
+        _TRAINING.append(Kernel(function.__name__, kinds, by_parts, file="training.c"))
+        return by_parts
+
+    return decorated
+
+
+@_by_parts("buffer", "buffer")
+def sigmoid(a: Any, out: Any) -> None:
+    """Write 1 / (1 + e^-a)."""
+    np.exp(np.negative(a, out=out), out=out)
+    out += 1
+    np.divide(1, out, out=out, dtype=out.dtype)
+
+
+@_by_parts("buffer", "buffer", "buffer")
+def relu_back(a: Any, d: Any, out: Any) -> None:
+    """Write d where the activation a is above 0, and else 0."""
+    out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
+
+
+@_by_parts("buffer", "buffer", "buffer")
+def tanh_back(a: Any, d: Any, out: Any) -> None:
+    """Write d (1 - a^2), a the activation."""
+    slope = a * a
+    slope -= 1
+    slope *= d
+    out[:] = -slope
+
+
+@_by_parts("buffer", "buffer", "scalar", "buffer")
+def residual(a: Any, b: Any, scale: float, out: Any) -> None:
+    """Write (a - b) scale."""
+    np.subtract(a, b, out=out)
+    out *= _as(out, scale)
+
+
+@_by_parts("buffer", "scalar", "buffer")
+def scaled(a: Any, scale: float, out: Any) -> None:
+    """Write a scale."""
+    np.multiply(a, _as(a, scale), out=out)
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def sgd(w: Any, g: Any, rate: float) -> None:
+    """Take rate g from w."""
+    w -= _as(g, rate) * g
+
+
+@_by_parts("buffer", "buffer", "buffer", "scalar", "scalar")
+def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
+    """Let v be decay v + g, and take rate v from w."""
+    v *= _as(v, decay)
+    v += g
+    w -= _as(v, rate) * v
+
+
+@_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
+def adam(
+    w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
+) -> None:
+    """Let m and v move towards g and its square, and take rate m / (sqrt(v) + epsilon) from w.
+
+    `first` and `second` are what they move by, 1 - beta of the paper: 0.999 of 32 bits is off by
+    1e-8, which is 1e-5 of what it leaves of 1.
+    """
+    step = g - m
+    step *= _as(m, first)
+    m += step
+    np.multiply(g, g, out=step)
+    step -= v
+    step *= _as(v, second)
+    v += step
+    np.sqrt(v, out=step)
+    step += _as(v, epsilon)
+    np.divide(m, step, out=step)
+    step *= _as(w, rate)
+    w -= step
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def elastic(a: Any, b: Any, share: float) -> None:
+    """Move a and b towards each other by share (a - b): their sum stays."""
+    moved = _as(a, share) * (a - b)
+    a -= moved
+    b += moved
+
+
+@_by_parts("buffer", "buffer", "scalar")
+def blend(a: Any, b: Any, share: float) -> None:
+    """Move a towards b by a share of their distance."""
+    a += _as(a, share) * (b - a)
+
+
+def _softmax(a: Any, out: Any) -> None:
+    """Write e^a of each row, as shares of their sum; the matrices are whole."""
+    with np.errstate(all="ignore"):
+        np.exp(a - a.max(axis=1, keepdims=True), out=out)
+        out /= out.sum(axis=1, keepdims=True)
+
+
+def _softmax_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
+    """Return what `softmax` is built for: the columns of its matrices."""
+    shapes = {tuple(buffer.shape) for buffer in given}
+    shape = shapes.pop()
+    if shapes or len(shape) != 2 or shape[0] != size or not shape[1]:  # noqa: PLR2004 - a matrix
+        message = ", ".join(str(tuple(buffer.shape)) for buffer in given)
+        raise ValueError(f"softmax: shapes do not fit: {message}, {size} rows")
+    return {"COLUMNS": shape[1]}
+
+
+def _as(array: Any, number: float) -> Any:
+    """Return a number of the array's own type, as a kernel is given it."""
+    return array.dtype.type(number)
+
+
+KERNELS = {
+    kernel.name: kernel
+    for kernel in (
+        *_arithmetic(),
+        *_TRAINING,
+        Kernel(
+            "softmax",
+            ("matrix", "matrix"),
+            _softmax,
+            file="training.c",
+            constants=_softmax_constants,
+            grain=64,
+        ),
+        Kernel("fill", ("buffer", "scalar"), _copy),
+        Kernel("copy", ("buffer", "buffer"), _copy),
+        Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
+        Kernel("differ", ("buffer", "buffer", "counter"), _differ),
+        Kernel(
+            "chain",
+            ("matrix", "matrix", "matrix", "matrix"),
+            _chain,
+            file="chain.c",
+            constants=_chain_constants,
+            grain=512,
+        ),
+    )
+}
+
+
+@cache
+def text(name: str) -> str:
+    """Return the source text `name` of this folder, such as ``gemm.cl``."""
+    from importlib.resources import files
+
+    return files("gpumap.kernels").joinpath(name).read_text(encoding="utf-8")

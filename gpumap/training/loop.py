@@ -25,7 +25,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumap.distributed.ranks import launched
+from gpumap.distributed import launched
 from gpumap.distributed.transports import load
 from gpumap.dtypes import Array, np
 from gpumap.errors import (

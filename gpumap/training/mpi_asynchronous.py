@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.distributed.transports import load
 from gpumap.dtypes import Array, np
-from gpumap.kernels.definitions import blend, elastic
+from gpumap.kernels import blend, elastic
 from gpumap.training.asynchronous import Supply, gossip, receiver
 from gpumap.training.steps import Account
 

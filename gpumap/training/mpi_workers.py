@@ -18,7 +18,7 @@ from gpumap.bench.verify import judged, worse
 from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, Diverged, GpumapError
-from gpumap.kernels.definitions import blend, elastic, scaled
+from gpumap.kernels import blend, elastic, scaled
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import AsynchronousRank

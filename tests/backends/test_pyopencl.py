@@ -18,9 +18,9 @@ from tables import table
 from gpumap.backends.base import Clock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
-from gpumap.backends.pyopencl.buffers import PyopenclShared, Timestamps
+from gpumap.backends.pyopencl.session import PyopenclShared, Timestamps
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.kernels.definitions import KERNELS
+from gpumap.kernels import KERNELS
 
 PROGRAMS = table(__file__)
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")

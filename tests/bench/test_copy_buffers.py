@@ -10,7 +10,7 @@ from worlds import gpu, world
 from gpumap.backends.fake import FakeSession
 from gpumap.bench import verified_copies as module
 from gpumap.bench.verified_copies import Buffers, Counter, HostCopy, PairCopy
-from gpumap.kernels.definitions import KERNELS
+from gpumap.kernels import KERNELS
 
 N = 5000
 SIZES = (1, 2, 64, 255, N)

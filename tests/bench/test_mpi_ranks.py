@@ -5,7 +5,7 @@ from worlds import gpu, world
 
 from gpumap.bench.exchanges import Job
 from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
-from gpumap.distributed.ranks import RankInfo
+from gpumap.distributed import RankInfo
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 

@@ -13,7 +13,7 @@ from shell import BIN, on_a_terminal
 
 from gpumap.app.mpi_job import Answer, node_names, unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.distributed.ranks import RankInfo
+from gpumap.distributed import RankInfo
 from gpumap.model import Binding
 
 CORES = "a->cpu0;b->cpu1"

@@ -4,7 +4,7 @@ import pytest
 from refusals import refusal
 from tables import table
 
-from gpumap.distributed.ranks import VARIABLES, Launch, launched, without_ranks
+from gpumap.distributed import VARIABLES, Launch, launched, without_ranks
 from gpumap.errors import QuestionError
 
 OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()

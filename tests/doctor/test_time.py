@@ -9,9 +9,8 @@ import time
 import pytest
 
 from gpumap.backends.probe import Ended
-from gpumap.doctor import probing
-from gpumap.doctor.gather import patience
-from gpumap.doctor.probing import START, ProbeRun
+from gpumap.doctor import gather
+from gpumap.doctor.gather import START, ProbeRun, patience
 from gpumap.model import Binding, Device, DeviceRef, Kind
 
 SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
@@ -52,8 +51,8 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
             text += json.dumps({"name": one["name"], "found": rest}) + "\n"
         return Ended(text, 0, "")
 
-    monkeypatch.setattr(probing, "time", clock)
-    monkeypatch.setattr(probing, "in_child", child)
+    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(gather, "in_child", child)
     turns = ProbeRun(bindings, {}, seconds)
     turns.run()
     found = turns.all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpumap.kernels.definitions import GROUP, KERNELS
+from gpumap.kernels import GROUP, KERNELS
 
 nvrtc = pytest.importorskip(
     "cupy_backends.cuda.libs.nvrtc", reason="NVRTC through CuPy: pip install cupy-cuda13x"

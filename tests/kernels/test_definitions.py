@@ -8,8 +8,8 @@ import tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.kernels import definitions
-from gpumap.kernels.definitions import COUNTS, KERNELS
+from gpumap import kernels
+from gpumap.kernels import COUNTS, KERNELS
 
 BYTES = st.binary(min_size=1, max_size=200)
 
@@ -55,7 +55,7 @@ def test_differ_adds_how_many_are_not_equal(text, data, before):
 @pytest.mark.parametrize("at", [0, 9, 10, 11, 29])
 def test_differ_looks_at_every_part(monkeypatch, at):
     """It compares part by part: no place is left out at their borders; nothing is in no part."""
-    monkeypatch.setattr(definitions, "_PART", 10)
+    monkeypatch.setattr(kernels, "_PART", 10)
     a = np.arange(30, dtype=np.uint8)
     b, counter, none = a.copy(), np.zeros(1, np.uint32), np.empty(0, np.uint8)
     b[at] += 1

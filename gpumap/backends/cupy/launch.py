@@ -14,7 +14,7 @@ from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
 from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
-from gpumap.kernels.definitions import GROUP, KERNELS
+from gpumap.kernels import GROUP, KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Kernels that are built for an OpenCL device by what its driver says of it; their launches.
+"""Buffers, and kernels that are built for an OpenCL device by what its driver says of it.
 
 How a product is cut for an OpenCL device: a few facts of it, and the blocks that fit them.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,17 +21,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from gpumap.backends.base import require
+from gpumap.backends.base import bytes_of, check_reshape, contiguous, require
 from gpumap.dtypes import Dtype
-from gpumap.kernels.definitions import GROUP, text
+from gpumap.kernels import GROUP, text
+from gpumap.machine.process_control import ask_for_large, room_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Feature, Product
-    from gpumap.kernels.definitions import Kernel
+    from gpumap.kernels import Kernel
 
 
+_NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
 REGISTERS = (64, 32, 16)  # bytes of the vectors that processors have
 LANES = 16  # numbers of a vector that a kernel works on, where the compiler makes do with it
 _COMPILED_FOR: dict[tuple[str, ...], int] = {}  # to ask a compiler takes as long as a kernel
@@ -48,6 +51,80 @@ __kernel void bytes32(void) {}
 __kernel void bytes16(void) {}
 #endif
 """
+
+
+def allocate(context: Any, nbytes: int, flags: int = 0) -> Any:
+    """Return a buffer that no one has written yet, with flags beside READ_WRITE.
+
+    It is the driver's own, which keeps it until the last command that uses it is done: NumPy's
+    memory (USE_HOST_PTR) would be gone with the last name that a program has for the buffer.
+    """
+    return cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
+
+
+def allocate_large(context: Any, queue: Any, nbytes: int) -> tuple[Any, list[Any]]:
+    """Return a buffer of a processor in large pages, and the events of what that takes.
+
+    Raises:
+        MemoryError: the host has no room. PoCL would end the process at the buffer's first use.
+    """
+    room = room_for(nbytes + _NEIGHBOURS)
+    native = allocate(context, nbytes)  # what goes beyond the driver's own bounds, it says
+    if not room:
+        raise MemoryError(f"the host has no room for {nbytes} bytes")
+    return native, list(_ask_for_large_pages(native, queue))
+
+
+def _ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
+    """Ask for large pages of a processor's buffer; yield the events of what that takes.
+
+    Its memory is the host's, and drivers do not ask. Where it is, only mapping it tells, for which
+    the driver takes it at once. Nothing waits for that, and what is queued finds the buffer as it
+    was.
+    """
+    access = cl.map_flags.WRITE_INVALIDATE_REGION
+    with suppress(cl.Error):  # a wish: whoever uses the buffer hears what is wrong with it
+        array, event = cl.enqueue_map_buffer(
+            queue, native, access, 0, (native.size,), "uint8", is_blocking=False
+        )
+        ask_for_large(int(array.__array_interface__["data"][0]), native.size)
+        yield event
+        yield array.base.release(queue)
+
+
+class PyopenclBuffer:
+    """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
+
+    def __init__(
+        self, session: Any, native: Any, shape: tuple[int, ...], dtype: Any, at: int = 0
+    ) -> None:
+        self.session = session
+        self.native = native
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.at = at
+        self.nbytes = bytes_of(shape, self.dtype)
+
+    def __getitem__(self, rows: slice) -> PyopenclBuffer:
+        rows = contiguous(rows, self.shape[0])
+        row = self.nbytes // max(self.shape[0], 1)
+        shape = (rows.stop - rows.start, *self.shape[1:])
+        at = self.at + rows.start * row
+        return PyopenclBuffer(self.session, self.native, shape, self.dtype, at)
+
+    def reshape(self, shape: tuple[int, ...]) -> PyopenclBuffer:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
+
+    def overlaps(self, other: PyopenclBuffer) -> bool:
+        """Return whether a place of as many bytes has some of these."""
+        return self.native is other.native and abs(self.at - other.at) < self.nbytes
+
+    @property
+    def first(self) -> int:
+        """Return the place of the first element, in elements."""
+        return self.at // int(self.dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)

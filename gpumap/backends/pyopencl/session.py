@@ -10,10 +10,15 @@ that there is one of each kernel.
 device copy from one buffer to the other, and maps it again: three commands, and whatever the driver
 does for them. PoCL, whose device is the host, maps in no time, and there the figures are those of
 the device's own copy; drivers of cards may move the bytes when memory is mapped.
+
+Which clock a driver stamps with is not told, and differs: PoCL's is CLOCK_MONOTONIC_RAW, Intel's
+CLOCK_MONOTONIC. If a marker's stamp falls between two looks at one of them, that clock is read
+beside the host's; else the marker's own end is taken as now.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,22 +35,24 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.host_memory import behind
-from gpumap.backends.pyopencl.buffers import (
+from gpumap.backends.host_memory import Shared, behind
+from gpumap.backends.pyopencl.launch import (
+    Facts,
+    Kernels,
     PyopenclBuffer,
-    PyopenclShared,
-    Timestamps,
     allocate,
     allocate_large,
+    features,
+    launch_of,
+    product_of,
 )
-from gpumap.backends.pyopencl.launch import Facts, Kernels, features, launch_of, product_of
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.machine import blas
 from gpumap.machine.process_control import worth_asking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -59,6 +66,78 @@ if TYPE_CHECKING:
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
 _TRIED = 4096  # bytes that are mapped to see whether they stay in their place
+_CLOCKS = tuple(
+    getattr(time, name)
+    for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
+    if hasattr(time, name)
+)
+_RENEWED = 1.0  # seconds: clocks drift apart by microseconds a second
+_LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
+
+
+class Timestamps:
+    """One moment as the host's time and as a device's stamp; another after a while."""
+
+    def __init__(self, clock: Clock, stamped: Callable[[], int]) -> None:
+        """`stamped` marks a device's queue, and returns its stamp in nanoseconds."""
+        self._clock = clock
+        self._stamped = stamped
+        self._host, self._stamp = self._together()
+
+    def at(self, stamp: int) -> float:
+        """Return the host's time, in seconds, of a device's stamp in nanoseconds."""
+        if self._clock.now() - self._host > _RENEWED:
+            self._host, self._stamp = self._together()
+        return self._host + (stamp - self._stamp) * 1e-9
+
+    def _together(self) -> tuple[float, int]:
+        before = {clock: time.clock_gettime_ns(clock) for clock in _CLOCKS}
+        stamp = self._stamped()
+        host = self._clock.now()
+        for clock, earlier in before.items():
+            if earlier <= stamp <= time.clock_gettime_ns(clock):
+                _, together = min(self._beside(clock) for _ in range(_LOOKS))
+                return together
+        return host, stamp
+
+    def _beside(self, clock: int) -> tuple[float, tuple[float, int]]:
+        """Return host and `clock` read together, behind how long that took: the host may pause."""
+        start = self._clock.now()
+        stamp = time.clock_gettime_ns(clock)
+        stop = self._clock.now()
+        return stop - start, ((start + stop) / 2, stamp)
+
+
+class PyopenclShared(Shared):
+    """A buffer in host memory, mapped whenever the host may look at it."""
+
+    def __init__(self, session: Any, queue: Any, nbytes: int) -> None:
+        self.native = allocate(session.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
+        self._queue = queue
+        self._mapping, address, _ = self._map(blocking=True)
+        super().__init__(session, address, max(nbytes, 1))
+
+    def lent(self, copy: Callable[[], Any]) -> Iterator[Any]:
+        """Queue `copy` while the device has the memory; yield the events of all three commands.
+
+        Raises:
+            DeviceError: the memory came back at another address, where no array looks.
+        """
+        yield self._mapping.release(self._queue)
+        yield copy()
+        self._mapping, address, event = self._map(blocking=False)
+        yield event
+        if address != self.address:
+            message = f"{self.session.device.ref} mapped its memory to another place than before"
+            raise DeviceError(message, "use pageable memory")
+
+    def _map(self, *, blocking: bool) -> tuple[Any, int, Any]:
+        access = cl.map_flags.READ | cl.map_flags.WRITE
+        shape = (self.native.size,)
+        array, event = cl.enqueue_map_buffer(
+            self._queue, self.native, access, 0, shape, "uint8", is_blocking=blocking
+        )
+        return array.base, int(array.__array_interface__["data"][0]), event
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +253,7 @@ class PyopenclSession(Session):
                 self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
-        """Queue a kernel of `gpumap.kernels.definitions` over `size` elements."""
+        """Queue a kernel of `gpumap.kernels` over `size` elements."""
         for launch in self._launches(kernel, arguments, size):
             self._queue_launch(launch)
 

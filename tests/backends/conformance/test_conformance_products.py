@@ -10,7 +10,7 @@ from tables import table
 
 from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.errors import Unsupported
-from gpumap.kernels.definitions import KERNELS
+from gpumap.kernels import KERNELS
 
 FLOATS = pytest.mark.parametrize("dtype", DTYPES[:3])
 SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
