@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 Made = TypeVar("Made")
 
@@ -77,12 +77,8 @@ def read_text(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -
 def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -> bytes:
     """Return what the regular file `path` holds; as `read_text`, whatever its bytes mean."""
     place = _unreadable(path, what)
-    try:
+    with _explained(place, _READ_FAILURES, path):
         return _read(path, place, limit, own=own)
-    except OSError as error:
-        raise _failure(place, error, _READ_FAILURES) from error
-    except ValueError as error:
-        raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
 def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) -> Made:
@@ -127,15 +123,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     A symbolic link is followed. What cannot be replaced, such as /dev/stdout or a FIFO, is
     written to as it is.
     """
-    place = f"cannot write {path}"
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    try:
+    with _explained(f"cannot write {path}", _WRITE_FAILURES, path):
         _write(path, data)
-    except OSError as error:
-        raise _failure(place, error, _WRITE_FAILURES, path) from error
-    except ValueError as error:
-        raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
 def check_writable(path: Path) -> None:
@@ -146,13 +137,8 @@ def check_writable(path: Path) -> None:
     Raises:
         SourceError: it cannot, and why not.
     """
-    place = f"cannot write {path}"
-    try:
+    with _explained(f"cannot write {path}", _WRITE_FAILURES, path):
         _try(path)
-    except OSError as error:
-        raise _failure(place, error, _WRITE_FAILURES, path) from error
-    except ValueError as error:
-        raise SourceError(f"{place}: that is no path", _CHECK) from error
 
 
 def empty(path: Path) -> None:
@@ -336,12 +322,19 @@ def _temporary(target: Path) -> Path:
     return target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
-def _failure(
-    place: str, error: OSError, reasons: dict[int, tuple[str, str]], path: Path | None = None
-) -> SourceError:
-    from shlex import quote
+@contextmanager
+def _explained(place: str, reasons: dict[int, tuple[str, str]], path: Path) -> Iterator[None]:
+    """Raise SourceError, with its fix, for what the system says of a file."""
+    try:
+        yield
+    except OSError as error:
+        from shlex import quote
 
-    other = (error.strerror or str(error)).lower(), _CHECK
-    reason, hint = reasons.get(error.errno or 0, other)
-    folder = quote(os.path.dirname(os.path.realpath(path or "")))  # noqa: PTH120 - loops
-    return SourceError(f"{place}: {reason}", hint.replace("{folder}", folder))
+        other = (error.strerror or str(error)).lower(), _CHECK
+        reason, hint = reasons.get(error.errno or 0, other)
+        if "{folder}" in hint:
+            folder = quote(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120 - loops
+            hint = hint.replace("{folder}", folder)
+        raise SourceError(f"{place}: {reason}", hint) from error
+    except ValueError as error:
+        raise SourceError(f"{place}: that is no path", _CHECK) from error

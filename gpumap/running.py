@@ -143,7 +143,7 @@ def _map(text: str | None, inventory: Inventory) -> ContextMap:
         cwd = Path.cwd()
     except FileNotFoundError:  # the folder was deleted under the program
         cwd = Path("/")
-    found = sources.find(argument=None, option=None, map_file=None, env=inventory.host.env, cwd=cwd)
+    found = sources.find(env=inventory.host.env, cwd=cwd)
     if found is not None:
         return parse_map(found.text)
     chosen = default_map(inventory)

@@ -55,10 +55,10 @@ _RC_OTHER = "neither a [section] nor an option with a value", f"write contexts =
 
 
 def find(
+    argument: str | None = None,
+    option: str | None = None,
+    map_file: Path | None = None,
     *,
-    argument: str | None,
-    option: str | None,
-    map_file: Path | None,
     env: Mapping[str, str],
     cwd: Path | str,
 ) -> MapText | None:

@@ -9,7 +9,7 @@ import opencl
 import pytest
 from combinations import chosen
 from ready import Ready
-from shell import Shell
+from shell import BIN, Shell
 from stubs import Stubs, build
 
 with suppress(ImportError):  # the tests that `make gpu` runs do without it
@@ -55,6 +55,7 @@ def full(request) -> bool:
 def environment(home, folder):
     names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
     kept = {key: os.environ[key] for key in names if key in os.environ}
+    kept["PATH"] = f"{BIN}:{kept['PATH']}"  # the programs of this environment come first
     env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
     env["PYTHONWARNINGS"] = "error"
     # matplotlib looks at every font of the machine once, and remembers them there
@@ -95,6 +96,12 @@ def gpumap(tmp_path, ready) -> Shell:
     for path in (home, folder):
         path.mkdir()
     return Shell(folder, environment(home, tmp_path), ready)
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory):
+    """Return where the stand-in for CuPy keeps its drivers and kernels."""
+    return tmp_path_factory.mktemp("standin")
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,7 @@ from pathlib import Path
 
 
 def asked_for_large(address: int) -> bool:
-    """Return whether large pages were asked for what is at an address.
-
-    Raises:
-        LookupError: nothing is.
-    """
+    """Return whether large pages were asked for what is at an address."""
     inside = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first = line.split()[0]

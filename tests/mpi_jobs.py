@@ -26,6 +26,9 @@ def started(gpumap, command, **env):
 
 
 def ended(process, limit=100):
-    """Return the exit code and both streams; `limit` is in seconds."""
-    out, err = process.communicate(timeout=limit)
+    """Return the exit code and both streams; what takes longer than `limit` seconds is killed."""
+    try:
+        out, err = process.communicate(timeout=limit)
+    finally:
+        process.kill()
     return process.returncode, out, err

@@ -3,10 +3,10 @@
 import pytest
 
 
-def refusal(error, call, *arguments):
+def refusal(error, call, *arguments, **options):
     """Return the diagnostic of the error that a call raises."""
     with pytest.raises(error) as raised:
-        call(*arguments)
+        call(*arguments, **options)
     (found,) = raised.value.diagnostics
     assert found.hint
     return found

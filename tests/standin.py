@@ -34,12 +34,8 @@ def went_well(step):
 def environment(folder, devices=1, fault="", base=None, eager=""):
     """Return the variables: stub drivers for the real pynvml, and as many devices everywhere.
 
-    Args:
-        folder: where drivers and built kernels are kept; one for all tests of a session.
-        devices: how many.
-        fault: what is planted, as `_gpu.py` has it.
-        base: the variables that are there already; by default this process's own.
-        eager: a device whose streams run at once, while those of the others run late.
+    `folder` keeps drivers and built kernels; `fault` is planted as `_gpu.py` has it; the streams of
+    the device `eager` run at once, while those of the others run late.
     """
     drivers = folder / "drivers"
     if not drivers.exists():

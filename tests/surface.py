@@ -3,13 +3,11 @@
 What is read here may move inside of gpumap; what is written must not change by that.
 """
 
-import tomllib
 from functools import reduce
-from pathlib import Path
 
 import click
 from report_schema import SCHEMA
-from written import listed
+from written import PROJECT, listed
 
 import gpumap
 from gpumap.bench.registry import every
@@ -24,7 +22,6 @@ from gpumap.model.maps import UNITS
 from gpumap.report import FORMATS, SUFFIXES
 from gpumap.report.csv import FIGURE, RECORD
 
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 HEAD = """\
 The public surface of gpumap, one line for each thing that a script, a report or a program can name.
 A line may be added freely. A line that is removed or changed breaks somebody: its reason must be in
@@ -72,13 +69,10 @@ def _described(param):
 
 def words():
     """Yield the words that options take, as completion knows them."""
-    for name in (*WORDS, *(f"{c.name} --cases" for _, c in commands() if "cases" in named(c))):
+    having = (c.name for _, c in commands() if "cases" in {param.name for param in c.params})
+    for name in (*WORDS, *(f"{command} --cases" for command in having)):
         command, _, option = name.rpartition(" ")
         yield f"{name}: {' '.join(known(command, option))}"
-
-
-def named(command):
-    return {param.name for param in command.params}
 
 
 def variables():

@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import psutil
@@ -18,10 +17,10 @@ from report_schema import validate
 from shell import BIN, LIMIT, until
 from steps import ACTION, ROOT, STEPS, Job
 from tables import table
+from written import PROJECT
 
 TABLE = table(__file__)
 SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TWO = "a->cuda0;b->cuda1"
 COMMANDS = {"error", "warning", "notice", "group", "endgroup"}  # what a step may tell the runner
 HOSTILE = TABLE["hostile"]

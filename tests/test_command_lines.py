@@ -59,7 +59,6 @@ def reports(tmp_path_factory):
 def folder(gpumap, reports):
     """A folder with what lines name, and what they take to run here."""
     gpumap.env.update(
-        PATH=f"{BIN}:{gpumap.env['PATH']}",
         GPUMAP_BUDGET=BUDGET,
         GITHUB_STEP_SUMMARY=str(gpumap.folder / "summary.md"),
         OMPI_ALLOW_RUN_AS_ROOT="1",
@@ -130,9 +129,6 @@ def calls(line):
             own = words[names.index("gpumap") + 1 :]
             yield own[: own.index("--")] if "--" in own else own
         words = []
-
-
-# --- what stands beside them
 
 
 def test_the_program_that_reads_a_report_runs(folder):

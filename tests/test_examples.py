@@ -3,11 +3,10 @@
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
+from written import ROOT
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples"
 PROGRAMS = sorted(FOLDER.glob("*.py"))
 TWO_DOTS = FOLDER / "two_dots.py"
@@ -18,10 +17,6 @@ def traced(gpumap, text, size="64"):
     assert (answer.code, answer.err) == (0, "")
     (trace,) = json.loads((gpumap.folder / "report.json").read_text())["traces"]
     return answer.out, trace
-
-
-def placed(trace):
-    return [event["device"] for event in trace["events"] if event["name"] == "dot"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
@@ -42,6 +37,6 @@ def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
 def test_the_products_go_where_the_names_are(gpumap, text, where):
     """By the names of the map alone: not a line changes, and nothing is moved unasked."""
     out, trace = traced(gpumap, text)
-    assert placed(trace) == where
+    assert [e["device"] for e in trace["events"] if e["name"] == "dot"] == where
     assert trace["summary"]["moved"]["count"] == 0
     assert all(f"{name} on {device}: " in out for name, device in zip("ab", where, strict=True))

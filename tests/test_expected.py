@@ -12,7 +12,6 @@ from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
 from expected_runs import RUNS
 from golden import FOLDER, folded, held, masked, outline, rounded
 from mpi_jobs import MPIRUN, ended, started
-from shell import BIN
 from standin import environment, needs_standin
 
 from gpumap.machine.topology import read
@@ -35,27 +34,19 @@ def written(gpumap, run):
     for name, text in run.files.items():
         (gpumap.folder / name).write_text(text)
     words = (*run.command.split(" "), *run.behind)
-    if words[0] == "run":  # whichever `python` there is elsewhere, or none
-        gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
     files = {form: gpumap.folder / f"report.{form}" for form in run.formats}
     more = [word for form, path in files.items() for word in ("--output", f"{form}={path.name}")]
-    answer = gpumap.fake(run.script)(words[0], *_placed(words[1:], more), **run.env)
+    first, *rest = words
+    given = [*more, *rest] if "--" in rest or "script.py" in rest else [*rest, *more]
+    answer = gpumap.fake(run.script)(first, *given, **run.env)
     parts = {"stdout": answer.out, "stderr": answer.err}
     files |= {"perfetto": gpumap.folder / "trace.perfetto"}
     parts |= {form: path.read_text() for form, path in files.items() if path.exists()}
     if "json" in parts and "rich" in parts and words[0] != "report":
-        parts |= _on_terminals(gpumap, files["json"], parts["rich"])
+        wide = gpumap("report", files["json"].name, "--format", "rich", COLUMNS="120").out
+        parts |= {} if wide == parts["rich"] else {"rich, 120 columns": wide}
     assert answer.code == run.code, answer.err
     return words, answer.code, parts
-
-
-def _placed(words, more):
-    return [*more, *words] if "--" in words or "script.py" in words else [*words, *more]
-
-
-def _on_terminals(gpumap, path, narrow):
-    wide = gpumap("report", path.name, "--format", "rich", COLUMNS="120").out
-    return {} if wide == narrow else {"rich, 120 columns": wide}
 
 
 def document(gpumap, words, code, parts):
@@ -124,12 +115,6 @@ def test_a_run_of_two_ranks(gpumap, renew, name):
     words = [*OF_RANKS[name].split(" "), *FILES]
     code, _, err = ended(started(gpumap, [*MPIRUN, "2", sys.executable, "-m", "gpumap", *words]))
     compared(gpumap, f"ranks/{name}", OF_RANKS[name], (code, err), renew=renew)
-
-
-@pytest.fixture(scope="module")
-def standin(tmp_path_factory):
-    """The folder of the stand-in's drivers and kernels."""
-    return tmp_path_factory.mktemp("standin")
 
 
 @needs_standin

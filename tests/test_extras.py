@@ -5,18 +5,14 @@ import json
 import re
 import shlex
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 from commands.scripts import script
 from packaging.requirements import Requirement
-from written import PAGES
+from written import PAGES, PROJECT, ROOT
 
 from gpumap import extras
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DRIVEN = {name: found for name, found in PROJECT["optional-dependencies"].items()
           if not name.startswith(("docs", "test"))}  # fmt: skip
 TREES = {

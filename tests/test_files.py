@@ -12,8 +12,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from refusals import refusal
 
-from gpumap.errors import Exit, SourceError
+from gpumap.errors import SourceError
 from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
 
 ROOT = os.geteuid() == 0
@@ -21,13 +22,9 @@ ROOT = os.geteuid() == 0
 
 def refused(action, start):
     """Return why a file is refused: what stands behind the start of the message."""
-    with pytest.raises(SourceError) as error:
-        action()
-    (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
-    assert diagnostic.hint
-    assert diagnostic.message.startswith(f"{start}: ")
-    return diagnostic.message.removeprefix(f"{start}: ")
+    message = refusal(SourceError, action).message
+    assert message.startswith(f"{start}: ")
+    return message.removeprefix(f"{start}: ")
 
 
 def unread(path, *limit):
@@ -178,9 +175,7 @@ def test_the_folder_that_does_not_exist_is_named_in_the_fix(tmp_path):
     for name in ("no ne/a", "link"):
         (tmp_path / "link").unlink(missing_ok=True)
         (tmp_path / "link").symlink_to("no ne/b")
-        with pytest.raises(SourceError) as caught:
-            write_atomic(tmp_path / name, "text")
-        hint = caught.value.diagnostics[0].hint
+        hint = refusal(SourceError, write_atomic, tmp_path / name, "text").hint
         assert hint == f"create the folder first: mkdir -p '{tmp_path}/no ne'"
 
 

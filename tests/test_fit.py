@@ -139,10 +139,7 @@ def test_a_size_that_only_the_second_regime_reaches_is_in_it():
 
 @pytest.mark.parametrize("power", [1.2, 1.0, 0.0, -0.2])
 def test_no_line_promises_less_than_nothing(power):
-    """Of times that grow faster than their sizes the latency is 0, of falling ones the slope.
-
-    A constant time has no bandwidth to tell, a proportional one no latency.
-    """
+    """Of times that grow faster than their sizes the latency is 0, of falling ones the slope."""
     sizes = SIZES[:5]
     (line,) = fitted(sizes, np.array([1e-9 * n**power for n in sizes])).lines
     assert (line.latency < 1e-15, line.per_byte < 1e-18) == (power >= 1.0, power <= 0.0)

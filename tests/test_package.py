@@ -1,24 +1,17 @@
-"""What is in the wheel and in the sdist: all that it takes, and nothing else.
-
-Both are built here, without a network. That they install and start, with each extra, `make package`
-tries.
-"""
+"""What is in the wheel and in the sdist: all that it takes, and nothing else."""
 
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from email.parser import Parser
-from pathlib import Path
 
 import pytest
+from written import PROJECT, ROOT
 
 from gpumap.version import __version__
 from hatch_build import pages
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = PROJECT["name"].replace("-", "_")  # of its files
 MAN = f"{NAME}-{__version__}.data/data/share/man/man1"
 # What the tests open outside of gpumap, beside themselves.

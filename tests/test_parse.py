@@ -86,15 +86,6 @@ def test_identities_have_one_spelling(written, canonical):
     assert canonical_identity(canonical) == canonical
 
 
-@pytest.mark.parametrize("identity", [
-    "", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
-    "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x",
-])  # fmt: skip
-def test_what_is_no_identity(identity):
-    found = problem(f"a->cuda@{identity}")
-    assert (found.code, found.span) == ("bad-identity", Span(3, 8 + len(identity)))
-
-
 @pytest.mark.parametrize("device", [
     "cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
     "cpu65536", "cuda1" + "9" * 5000, "cuda1" + "0" * 5000,
@@ -137,6 +128,13 @@ def test_an_entry_without_an_arrow(entry, hint):
     ("->cuda0", "empty-name", 1, 0, 0), ("a-> ", "empty-device", 1, 3, 3),
     # a name that reads like a device would make a swapped entry parse
     *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),
+    # escapes, marks, surrogates and NUL cannot be printed
+    *((f"{name}->cuda0", "unprintable-name", 1, 0, len(name)) for name in (
+        "\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
+        "\x85a", "\U000e0001")),
+    *((f"a->cuda@{identity}", "bad-identity", 1, 3, 8 + len(identity)) for identity in (
+        "", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
+        "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x")),
 ])  # fmt: skip
 def test_a_problem_has_its_place(text, code, entry, start, stop):
     found = problem(text)
@@ -165,16 +163,6 @@ def test_an_empty_entry(text, entry, place, where):
     found = problem(text)
     assert (found.code, found.entry, found.span) == ("empty-entry", entry, place)
     assert found.message.endswith(where)
-
-
-@pytest.mark.parametrize("name", [
-    "\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
-    "\x85a", "\U000e0001",
-])  # fmt: skip
-def test_a_name_that_cannot_be_printed(name):
-    """Escapes, marks, surrogates and NUL are refused."""
-    found = problem(f"{name}->cuda0")
-    assert (found.code, found.span) == ("unprintable-name", Span(0, len(name)))
 
 
 @pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 59 + "…")])

@@ -1,18 +1,15 @@
 """What README, guides and the index of records show and list is what there is."""
 
 import re
-from pathlib import Path
 
 import pytest
 from golden import SLOW
-from shell import BIN
 from surface import commands
-from written import PAGES, blocks
+from written import PAGES, ROOT, blocks
 
 from gpumap import cli
 from gpumap.errors import Exit
 
-ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs" / "measured"
 OTHERS = {  # of docker, numactl and venv, in fixes, and of scripts in benchmarks/
     *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
@@ -39,7 +36,7 @@ def test_an_example_prints_what_its_page_shows(gpumap, block):
     for command, pattern in shown(block):
         both = f"{{ {command}\n}} 2>&1"
         room = {"GPUMAP_TIMEOUT": "90s"} if "gpumap doctor" in command else {}  # on a busy machine
-        answer = gpumap.run(["bash", "-c", both], PATH=f"{BIN}:{gpumap.env['PATH']}", **room)
+        answer = gpumap.run(["bash", "-c", both], **room)
         found = re.sub(SLOW, "", answer.out, flags=re.MULTILINE)
         assert re.fullmatch(pattern, found), answer
 

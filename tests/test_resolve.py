@@ -1,5 +1,7 @@
 """From a map to devices: all or nothing, and what is worth knowing about the result."""
 
+import json
+
 import pytest
 
 from gpumap.backends.base import Host
@@ -29,16 +31,12 @@ def fake(tmp_path):
         tables = [{"ref": d} if isinstance(d, str) else d for d in devices]
         lines = []
         for table in tables:
-            lines += ["[[device]]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+            lines += ["[[device]]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
         path = tmp_path / "fake.toml"
         path.write_text("\n".join(lines))
         return Inventory(Host({"GPUMAP_FAKE": str(path)}, machine), backend)
 
     return make
-
-
-def _toml(value):
-    return str(value).replace("'", '"') if isinstance(value, list) else f'"{value}"'
 
 
 def bound(text, inventory):

@@ -120,7 +120,6 @@ def state():
 
 
 def test_devices_and_bindings_come_back():
-    """Typed, as the commands find them."""
     found = gpumap.devices(backend="numpy")
     assert {"cpu:0", "cpu:1"} <= {device.id for device in found}
     assert all(isinstance(device, gpumap.Device) for device in found)

@@ -5,12 +5,12 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from report.made_reports import traced
+from report.made_reports import device, traced
 from saved_reports import written
 from tables import table
 from test_saved import ROW, edited, read, refused_tree
 
-from gpumap.model import Device, DeviceRef, Estimate, Kind
+from gpumap.model import Estimate, replace
 from gpumap.model.trees import Refused, estimate
 from gpumap.report import Style, render
 from gpumap.report.programs import perfetto as drawn
@@ -19,12 +19,9 @@ from gpumap.saved.reader import by_id
 from gpumap.saved.row_reader import _samples
 
 
-def device(backend):
-    return Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", backend)
-
-
 def test_of_several_libraries_that_drive_a_device_the_first_is_its_own():
-    assert by_id([device("cupy"), device("pygpu")])["cuda:0"].backend == "cupy"
+    cupy, pygpu = (replace(device(), backend=name) for name in ("cupy", "pygpu"))
+    assert by_id([cupy, pygpu])["cuda:0"].backend == "cupy"
 
 
 @pytest.mark.parametrize(("path", "within", "beyond"), [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 from tables import table
 
 from gpumap import sources
@@ -18,14 +19,6 @@ TWO = "dev0->cuda0;dev1->cuda1"
 
 def find(cwd, env=None, argument=None, option=None, map_file=None):
     return sources.find(argument=argument, option=option, map_file=map_file, env=env or {}, cwd=cwd)
-
-
-def refused(*arguments, **options):
-    with pytest.raises(GpumapError) as error:
-        find(*arguments, **options)
-    (found,) = error.value.diagnostics
-    assert found.hint
-    return error.value, found.message
 
 
 def rc(tmp_path, text, **env):
@@ -75,8 +68,7 @@ def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
 ])  # fmt: skip
 def test_two_at_once_are_an_error(tmp_path, given, message):
     """Of argument, --map and --map-file only one may be there, also if it is empty."""
-    error, said = refused(tmp_path, **given)
-    assert isinstance(error, QuestionError)
+    said = refusal(QuestionError, find, tmp_path, **given).message
     assert said == f"the map is given {len(given)} times: {message}"
 
 
@@ -84,7 +76,8 @@ def test_two_at_once_are_an_error(tmp_path, given, message):
 def test_a_setting_that_is_no_text_is_an_error(tmp_path, value):
     """What gpumap.toml sets as map is text; where it sets none, the search goes on."""
     (tmp_path / "gpumap.toml").write_text(f"map = {value}")
-    assert refused(tmp_path)[1].startswith(f"{tmp_path}/gpumap.toml: map must be text, not a ")
+    said = refusal(GpumapError, find, tmp_path).message
+    assert said.startswith(f"{tmp_path}/gpumap.toml: map must be text, not a ")
     (tmp_path / "gpumap.toml").write_text(f"seed = {value}")
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=a->cpu0"}).text == "a->cpu0"
 
@@ -168,17 +161,17 @@ def test_a_default_device_is_no_map_and_said(tmp_path, device, codes):
 
 
 def test_an_empty_flag_overrides_theanorc(tmp_path):
-    """contexts= in the flags means no map, and .theanorc is not looked at."""
+    """contexts= in the flags means no map; without it a .theanorc that is no text is an error."""
     (tmp_path / ".theanorc").mkdir()
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=", "HOME": str(tmp_path)}) is None
+    said = refusal(SourceError, find, tmp_path, {"HOME": str(tmp_path)}).message
+    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is a folder"
 
 
 @pytest.mark.parametrize("flags", ["contexts='a->cuda0", "contexts=a\\", "a='\x1b[2J" + "x" * 500])
 def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
     """Where Theano stops with a traceback there is a short message."""
-    error, said = refused(tmp_path, {"THEANO_FLAGS": flags})
-    assert isinstance(error, SourceError)
-    assert len(said) < 122
+    assert len(refusal(SourceError, find, tmp_path, {"THEANO_FLAGS": flags}).message) < 122
 
 
 @pytest.mark.parametrize(("content", "text"), TABLE["theanorc_is_read_as_theano_reads_it"])
@@ -211,16 +204,8 @@ def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown
 ])  # fmt: skip
 def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line):
     """The file and the line are named at once, and nothing of the line is printed raw."""
-    error, said = refused(tmp_path, rc(tmp_path, content))
-    assert isinstance(error, SourceError)
+    said = refusal(SourceError, find, tmp_path, rc(tmp_path, content)).message
     assert said.startswith(f"{tmp_path}/.theanorc, line {line}: ")
-
-
-def test_a_theanorc_that_is_no_text_is_an_error(tmp_path):
-    """What stands where .theanorc belongs is not passed over."""
-    (tmp_path / ".theanorc").mkdir()
-    said = refused(tmp_path, {"HOME": str(tmp_path)})[1]
-    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is a folder"
 
 
 @pytest.mark.parametrize(("listed", "text", "origin"), [

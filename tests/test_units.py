@@ -34,28 +34,17 @@ def test_numbers_are_listed_as_the_kernel_does(numbers, text):
     assert units.ranges(numbers) == text
 
 
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("30", 30.0), ("30s", 30.0), ("500ms", 0.5), ("2m", 120.0), ("1h", 3600.0), ("0.5", 0.5),
-    (" 8s ", 8.0),
+@pytest.mark.parametrize(("read", "texts"), [
+    (duration, {"30": 30.0, "30s": 30.0, "500ms": 0.5, "2m": 120.0, "1h": 3600.0, "0.5": 0.5,
+                " 8s ": 8.0}),
+    (nbytes, {"400": 400, "1B": 1, "4KiB": 4096, "4 KiB": 4096, "1kB": 1000, "1KB": 1000,
+              "1MB": 10**6, "1.5MiB": 3 * 2**19, "2GiB": 2**31, "1TB": 10**12, "0.5KiB": 512}),
+    (share, {text: pytest.approx(value, rel=1e-15) for text, value in (
+        ("2%", 0.02), ("0.5%", 0.005), ("99.9 %", 0.999), ("50%", 0.5))}),
 ])  # fmt: skip
-def test_a_duration_is_in_seconds(text, seconds):
-    assert seconds == duration(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("2%", 0.02), ("0.5%", 0.005), ("99.9 %", 0.999), ("50%", 0.5)]
-)
-def test_a_share_has_its_sign(text, value):
-    assert value == pytest.approx(share(text), rel=1e-15)
-
-
-@pytest.mark.parametrize(("text", "size"), [
-    ("400", 400), ("1B", 1), ("4KiB", 4096), ("4 KiB", 4096), ("1kB", 1000), ("1KB", 1000),
-    ("1MB", 10**6), ("1.5MiB", 3 * 2**19), ("2GiB", 2**31), ("1TB", 10**12), ("0.5KiB", 512),
-])  # fmt: skip
-def test_bytes_have_a_unit_that_means_one_thing(text, size):
-    """Binary units have an i, decimal ones have none, bare numbers are bytes."""
-    assert size == nbytes(text)
+def test_what_people_write_has_a_unit_that_means_one_thing(read, texts):
+    """Seconds where there is none; bytes: binary units have an i; a share has its sign."""
+    assert {text: read(text) for text in texts} == texts
 
 
 @pytest.mark.parametrize(("text", "unit", "value"), [

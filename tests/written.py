@@ -1,12 +1,14 @@
 """The command lines that stand in README, docs and examples, as a reader would type them."""
 
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PAGES = [
     ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip

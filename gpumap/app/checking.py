@@ -24,6 +24,7 @@ from gpumap.errors import (
 )
 from gpumap.model import replace
 from gpumap.parse import parse_map
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -211,9 +212,7 @@ def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
 def _warnings(draft: Draft, *, strict: bool) -> Iterator[Diagnostic]:
     count = sum(note.severity == "warning" for note in draft.notes)
     if strict and count:
-        yield Diagnostic(
-            "strict", f"--strict: {count} warning{'s' * (count > 1)}", hint="see above"
-        )
+        yield Diagnostic("strict", f"--strict: {counted(count, 'warning')}", hint="see above")
 
 
 # --- the proof that devices are true: each is opened, and moves bytes there and back
@@ -332,7 +331,7 @@ def check_files(
         return Exit.QUESTION, ""
     if warned and strict:
         return Exit.NO, ""
-    return Exit.OK, f"{_many(count, 'map')} in {_many(len(files), 'file')}: well-formed.\n"
+    return Exit.OK, f"{counted(count, 'map')} in {counted(len(files), 'file')}: well-formed.\n"
 
 
 def _checked(
@@ -369,7 +368,3 @@ def _line(found: MapText, told: Diagnostic) -> int | None:
     text = read_text(Path(found.path or ""), "file")
     key = _KEYS[found.origin].search(text)
     return 1 + text.count("\n", 0, key.end()) if key else None
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count} {word}" + ("" if count == 1 else "s")

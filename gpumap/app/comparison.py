@@ -25,7 +25,6 @@ from gpumap.judge.several_reports import (
     contradiction,
     fingerprints,
     machines,
-    mixed,
     surroundings,
     unlike,
 )
@@ -61,6 +60,14 @@ _IDLE = "raise --budget, and keep the machine idle"
 _MAYBE = f"{_IDLE}; --confirm measures more samples"
 _MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
 
+_NOTHING = Problem(
+    Diagnostic(
+        "nothing-judged",
+        "nothing was judged: no figure was measured in both reports",
+        hint="compare two reports of one command line",
+    ),
+    Exit.NO,
+)
 NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
 _REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
 
@@ -103,7 +110,8 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     unsure: list[Diagnostic] = []
     if apart:
         found = replace(found, verdicts=unjudged(found.verdicts))
-        unsure.append(_other(apart))
+        message = f"no verdicts: the base is of another machine: {'; '.join(apart)}"
+        unsure.append(Diagnostic("other-machine", message, severity="warning"))
     elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
         more, unsure = _more(base, new, terms, program)
         found = compare(base, more, terms.threshold, level) if more else found
@@ -116,7 +124,7 @@ def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[st
     """Return verdicts with what they mean for the exit code."""
     compared = any(verdict.value is not None or verdict.verdict in JUDGED for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms))
-    problems = problems if compared else (*problems, _nothing())
+    problems = problems if compared else (*problems, _NOTHING)
     return Judged(verdicts, problems, tuple(notes_of(remarks)))
 
 
@@ -176,7 +184,7 @@ def _ended_early(report: Report) -> bool:
 
 def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
     """Return what differs between the machines, where that is allowed."""
-    refuse_mixed(mixed(base, new))
+    refuse_mixed(unlike(base, simulated=new.simulated))
     apart = machines(base, new)
     _refuse_apart(apart, terms)
     return apart
@@ -236,7 +244,9 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
     """Yield what each verdict that is no pass means for the exit code."""
     for verdict in verdicts:
         if verdict.verdict == "regression":
-            yield Problem(_regression(verdict), Exit.NO)
+            hint = _DEVICE if verdict.reason == "device-slower" else _REGRESSION
+            found = Diagnostic("regression", _said(verdict, "a regression"), hint=hint)
+            yield Problem(found, Exit.NO)
         elif verdict.verdict in ("missing", "new"):
             found = Diagnostic("missing", verdict.text, hint=_MISSING)
             if verdict.verdict == "new":
@@ -247,17 +257,9 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
-            yield Problem(_maybe(verdict, terms), Exit.INCONCLUSIVE)
-
-
-def _regression(verdict: Verdict) -> Diagnostic:
-    hint = _DEVICE if verdict.reason == "device-slower" else _REGRESSION
-    return Diagnostic("regression", _said(verdict, "a regression"), hint=hint)
-
-
-def _maybe(verdict: Verdict, terms: Terms) -> Diagnostic:
-    hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
-    return Diagnostic("inconclusive", _said(verdict, "inconclusive", terms.threshold), hint=hint)
+            hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
+            said = _said(verdict, "inconclusive", terms.threshold)
+            yield Problem(Diagnostic("inconclusive", said, hint=hint), Exit.INCONCLUSIVE)
 
 
 def _said(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
@@ -269,24 +271,13 @@ def _said(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"
 
 
-def _nothing() -> Problem:
-    message = "nothing was judged: no figure was measured in both reports"
-    hint = "compare two reports of one command line"
-    return Problem(Diagnostic("nothing-judged", message, hint=hint), Exit.NO)
-
-
-def _other(apart: Sequence[str]) -> Diagnostic:
-    message = f"no verdicts: the base is of another machine: {'; '.join(apart)}"
-    return Diagnostic("other-machine", message, severity="warning")
-
-
 def notes_of(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
     """Return remarks as notes of a comparison."""
     return [_note(remark) for remark in remarks]
 
 
-def _note(message: str, hint: str | None = None) -> Diagnostic:
-    return Diagnostic("compared", message, hint=hint, severity="note")
+def _note(message: str) -> Diagnostic:
+    return Diagnostic("compared", message, severity="note")
 
 
 # --- two saved reports

@@ -152,15 +152,16 @@ class _Examination:
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
         from gpumap.doctor.gather import ProbeRun, bindings, surroundings
-        from gpumap.model import Reason
+        from gpumap.model import Reason, Resolution
 
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
         known = surroundings(known, context_map, inventory, Path("/"))
         self._draft.backends = inventory.probes
-        self._resolved(context_map, known)
+        found_here = bindings(known)
+        self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
-        turns = ProbeRun(bindings(known), self._program.env, self._end)
+        turns = ProbeRun(found_here, self._program.env, self._end)
         try:
             turns.run()
         except KeyboardInterrupt:
@@ -169,12 +170,6 @@ class _Examination:
             raise
         self._record.limit.doing = ""
         return _with(known, turns.all(), turns.gain)
-
-    def _resolved(self, context_map: ContextMap, known: Evidence) -> None:
-        from gpumap.doctor.gather import bindings
-        from gpumap.model import Resolution
-
-        self._draft.resolution = Resolution(context_map, bindings(known))
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
@@ -209,15 +204,14 @@ class _Examination:
         for diagnosis, code in exits(found):
             first = diagnosis.findings[0]
             name = diagnosis.name or ""
-            how = "uses no GPU" if diagnosis.interpreter else f"is {_word(diagnosis.verdict)}"
+            used = "partly used" if diagnosis.verdict == "partly" else diagnosis.verdict
+            how = "uses no GPU" if diagnosis.interpreter else f"is {used}"
             message = f"{name} {how}: {first.code} {first.text}"
             said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
             self._draft.refuse(said, code)
 
     def _works_here(self, inventory: Inventory) -> None:
         """Say what can be mapped on this machine, where a name has no device."""
-        from gpumap.errors import GpumapError
-
         diagnosed = self._draft.diagnoses
         resolution = self._draft.resolution
         if resolution is None or len(resolution.bindings) >= len(diagnosed):
@@ -233,10 +227,6 @@ class _Examination:
 def _with(known: Evidence, found: Mapping[str, Measured], together: Gain | None) -> Evidence:
     names = tuple(replace(one, measured=found.get(one.name, one.measured)) for one in known.names)
     return replace(known, names=names, gain=together)
-
-
-def _word(verdict: str) -> str:
-    return "partly used" if verdict == "partly" else verdict
 
 
 # --- frameworks: the user's interpreter is asked, and its answers judged
@@ -371,9 +361,7 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
     from gpumap import sources
 
     try:
-        found = sources.find(
-            argument=None, option=None, map_file=None, env=program.env, cwd=program.cwd
-        )
+        found = sources.find(env=program.env, cwd=program.cwd)
         yield "map", f"{found.text} ({found.origin})" if found else "none"
     except GpumapError as error:
         yield "map", str(error.diagnostics[0].message)

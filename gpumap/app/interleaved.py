@@ -45,7 +45,7 @@ from gpumap.errors import (
 )
 from gpumap.judge.compare import compare
 from gpumap.judge.several_reports import differences as differing
-from gpumap.judge.several_reports import machines, mixed, surroundings
+from gpumap.judge.several_reports import machines, surroundings, unlike
 from gpumap.model import replace
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def compare_commands(program: Program, asked: CompareRequest) -> None:
         a, b = measured(both, program)
         for report, name in zip((a, b), SIDES, strict=True):
             refuse_broken(report, name)
-        refuse_mixed(mixed(a, b))
+        refuse_mixed(unlike(a, simulated=b.simulated))
         pair |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}
         show_machine(record.draft, b)
         comparison = compare(a, b, terms.threshold, interleaved=True)

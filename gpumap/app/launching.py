@@ -27,7 +27,7 @@ from gpumap.machine.topology import Tree
 from gpumap.model import Probe
 from gpumap.resolve import Inventory
 from gpumap.text import width
-from gpumap.units import ranges
+from gpumap.units import counted, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -334,8 +334,7 @@ def by_mpirun(
         found_program(helper, program)
     words = placement.mpirun_call(path, _version(path, program), contexts)
     ranks = sum(context.ranks for context in contexts)
-    about = f"{ranks} rank{'s' * (ranks > 1)}"
-    return Job("mpirun", about, Order(path, words, {**program.env, TOKEN: token}))
+    return Job("mpirun", counted(ranks, "rank"), Order(path, words, {**program.env, TOKEN: token}))
 
 
 def _version(path: str, program: Program) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
@@ -12,54 +12,43 @@ from gpumap.model import SelfTest, replace
 from gpumap.text import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from gpumap.app.benchmark import Opened, Request, Turn
+    from gpumap.app.recording import Draft, Recording
+    from gpumap.bench.base import Settings
     from gpumap.bench.dot import Dot
+    from gpumap.bench.products import SelfTest as SelfTestBench
     from gpumap.bench.transfer import Params as TransferParams
     from gpumap.bench.transfer import Transfer
-    from gpumap.model import Binding, BreakEven, Measurement
+    from gpumap.model import Alarms, Binding, BreakEven, Measurement
+    from gpumap.resolve import Inventory
 
     D = TypeVar("D", bound=str)
     Pilot = Callable[..., Mapping[str, float]]  # a benchmark's own: seconds by name
     Choose = Callable[[Sequence[Binding], Opened, Any, Pilot], Binding]
-    from collections.abc import Callable, Iterable
-
-    from gpumap.app.benchmark import Opened
-    from gpumap.app.recording import Draft, Recording
-    from gpumap.bench.base import Settings
-    from gpumap.bench.products import SelfTest as SelfTestBench
-    from gpumap.model import Alarms, Binding
-    from gpumap.resolve import Inventory
 
 
 # --- products
 
 
-class Products(NamedTuple):
-    """`bench dot`, as its options have it."""
-
-    size: str
-    dtype: str
-    cases: str | None
-    reference: str | None
-
-
-def measure_products(request: Request, asked: Products) -> None:
+def measure_products(
+    request: Request, *, size: str, dtype: str, cases: str | None, reference: str | None
+) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
     from gpumap.bench.sizes import check_features, check_names, named, squares
     from gpumap.judge.exit_status import Gate, judged
 
-    element, wanted = _chosen(asked.dtype, DTYPES, asked.cases, CASES)
-    gate = request.gate if asked.cases is None else Gate()  # without: exactly what is requested
-    params = Params(squares(asked.size), element, wanted, request.settings.seed)
+    element, wanted = _chosen(dtype, DTYPES, cases, CASES)
+    gate = request.gate if cases is None else Gate()  # without: exactly what is requested
+    params = Params(squares(size), element, wanted, request.settings.seed)
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        check_names(SPEC, bindings, asked.cases and params.cases)
-        given = named(bindings, asked.reference)
+        check_names(SPEC, bindings, cases and params.cases)
+        given = named(bindings, reference)
 
         def make(devices: Opened) -> Dot:
             check_features(bindings, devices.sessions, params.dtype)
@@ -78,29 +67,22 @@ def measure_products(request: Request, asked: Products) -> None:
 # --- chains of operations
 
 
-class Chains(NamedTuple):
-    """`bench chain`, as its options have it."""
-
-    rows: str
-    dtype: str
-    cases: str | None
-    reference: str | None
-
-
-def measure_chains(request: Request, asked: Chains) -> None:
+def measure_chains(
+    request: Request, *, rows: str, dtype: str, cases: str | None, reference: str | None
+) -> None:
     """Measure chains of elementwise operations on the devices of this process."""
     from gpumap.bench import chain
     from gpumap.bench.breakeven import World
     from gpumap.bench.sizes import check_features, named, squares
     from gpumap.machine.blas import Cores
 
-    element, wanted = _chosen(asked.dtype, chain.DTYPES, asked.cases, chain.CASES)
-    params = chain.Params(squares(asked.rows, "--rows"), element, wanted, request.settings.seed)
+    element, wanted = _chosen(dtype, chain.DTYPES, cases, chain.CASES)
+    params = chain.Params(squares(rows, "--rows"), element, wanted, request.settings.seed)
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
-        chain.check_request(bindings, params, asked.cases and params.cases)
-        given = named(bindings, asked.reference)
+        chain.check_request(bindings, params, cases and params.cases)
+        given = named(bindings, reference)
 
         def make(devices: Opened) -> chain.Chain:
             check_features(bindings, devices.sessions, params.dtype)
@@ -151,21 +133,13 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
 # --- copies
 
 
-class Copies(NamedTuple):
-    """`transfer-cost`, as its options have it."""
-
-    sizes: str
-    cases: str | None
-    model: bool
-
-
-def measure_copies(request: Request, asked: Copies) -> None:
+def measure_copies(request: Request, *, sizes: str, cases: str | None, model: bool) -> None:
     """Measure copies between the host and the devices of this process; fit, and decide on them."""
     from gpumap.bench.estimates import fits
     from gpumap.bench.transfer import needs
 
     settings = request.settings
-    params = _transfer_params(asked, settings.seed)
+    params = _transfer_params(sizes, cases, settings.seed, model=model)
 
     def task(turn: Turn) -> Task:
         bindings = turn.resolution.bindings
@@ -207,20 +181,20 @@ def _afterwards(workloads: Sequence[str]) -> Diagnostic:
     return Diagnostic("break-even", said, severity="note")
 
 
-def _transfer_params(asked: Copies, seed: int) -> TransferParams:
+def _transfer_params(sizes: str, cases: str | None, seed: int, *, model: bool) -> TransferParams:
     from gpumap.bench.calls import WORKLOADS
     from gpumap.bench.sizes import transfers
     from gpumap.bench.transfer import CASES, Params
 
-    wanted = CASES if asked.cases is None else chosen(asked.cases, CASES, "case", "--cases")
-    sweep = asked.sizes.strip() == "sweep"
-    if sweep and not asked.model:
+    wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
+    sweep = sizes.strip() == "sweep"
+    if sweep and not model:
         raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
-    if not asked.model and all(case in WORKLOADS for case in wanted):
+    if not model and all(case in WORKLOADS for case in wanted):
         fix = "omit --no-model, or ask for copies too"
         raise QuestionError("break-evens need the model's size sweep", fix)
-    params = Params(() if sweep else transfers(asked.sizes), wanted, seed)
-    return params if asked.model else replace(params, sweep=())
+    params = Params(() if sweep else transfers(sizes), wanted, seed)
+    return params if model else replace(params, sweep=())
 
 
 # --- the self-test

@@ -166,9 +166,7 @@ def _find(program: Program, comm: Any, where: Where, works: WorkFactory) -> tupl
     argument, option, file, backend = where
     inventory = Inventory(program.host(), backend)
     try:
-        source = sources.find(
-            argument=argument, option=option, map_file=file, env=program.env, cwd=program.cwd
-        )
+        source = sources.find(argument, option, file, env=program.env, cwd=program.cwd)
         if source is None:
             context_map = default_map(inventory)
         else:

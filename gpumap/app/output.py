@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
 from gpumap.escape import printable
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,7 +88,10 @@ def _is_stdout(path: Path) -> bool:
     text = os.fspath(path)
     for _ in range(_LINKS):
         folder, name = os.path.split(text)
-        if name == str(_STDOUT) and os.path.realpath(folder) in _descriptors():
+        if name == str(_STDOUT) and os.path.realpath(folder) in (
+            f"/proc/{os.getpid()}/fd",
+            "/dev/fd",
+        ):
             return True
         try:
             text = os.path.join(folder, os.readlink(text))  # noqa: PTH118, PTH115 - as text
@@ -96,23 +100,15 @@ def _is_stdout(path: Path) -> bool:
     return False
 
 
-def _descriptors() -> tuple[str, str]:
-    return f"/proc/{os.getpid()}/fd", "/dev/fd"
-
-
 def emit(report: Report, output: Output, program: Program) -> None:
     """Write the report to every file, then to stdout: neither costs the other the result.
 
     Raises:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
+    from gpumap.report import render
 
-    def form(format_: str, style: Style) -> str:
-        from gpumap.report import render
-
-        return render(format_, report, style)
-
-    deliver(form, output, program)
+    deliver(lambda format_, style: render(format_, report, style), output, program)
 
 
 def deliver(form: Form, output: Output, program: Program) -> None:
@@ -318,7 +314,7 @@ class Progress:
         room = self._bar.console.width
         if room < _NARROW:
             return ""
-        parts = [f"{snapshot.blocks} block{'s' * (snapshot.blocks > 1)}"]
+        parts = [counted(snapshot.blocks, "block")]
         if snapshot.width is None:
             parts.append(f"interval at {snapshot.look:.0%} of the time")
         else:

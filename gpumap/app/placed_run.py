@@ -107,9 +107,7 @@ def run_names(program: Program, asked: RunRequest) -> None:
 def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
     env, cwd = program.env, program.cwd
-    source = sources.find(
-        argument=asked.argument, option=asked.option, map_file=asked.map_file, env=env, cwd=cwd
-    )
+    source = sources.find(asked.argument, asked.option, asked.map_file, env=env, cwd=cwd)
     if source is None:
         say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))

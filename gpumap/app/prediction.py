@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
@@ -30,44 +29,48 @@ _RIVALS = {
 _EXAMPLE = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
 
 
-@dataclass(frozen=True, slots=True)
-class PredictRequest:
-    """Options of `gpumap predict`, and which of them the command line has."""
+def predict_step(
+    program: Program,
+    output: Output,
+    options: Mapping[str, Any],
+    *,
+    table: Path | None,
+    rows: str | None,
+    typed: Sequence[str],
+) -> None:
+    """Predict a step on more devices, or show a published table.
 
-    table: Path | None
-    rows: str | None
-    options: Mapping[str, Any]
-    typed: tuple[str, ...]
-
-
-def predict_step(program: Program, request: PredictRequest, output: Output) -> None:
-    """Predict a step on more devices, or show a published table."""
-    shown = _shown(request)
+    Args:
+        program: what was called.
+        output: where the report goes.
+        options: of a prediction.
+        table: that is shown instead.
+        rows: of the table.
+        typed: the options that the command line has.
+    """
+    shown = _shown(table, rows, options, typed)
     with Recording("predict", program, output, shown, time_limit=_TIME_LIMIT) as record:
-        if request.table is not None:
-            record.draft.published = _published(request.table, request.rows)
-        else:
-            record.draft.prediction = _predicted(record.draft, _effective(request))
+        if table is not None:
+            record.draft.published = _published(table, rows)
+        else:  # what a typed option contradicts is a variable's
+            lost = {rival for name in typed for rival in _RIVALS.get(name, ())} - set(typed)
+            effective = {name: None if name in lost else v for name, v in options.items()}
+            record.draft.prediction = _predicted(record.draft, effective)
 
 
-def _shown(request: PredictRequest) -> dict[str, Any]:
+def _shown(
+    table: Path | None, rows: str | None, options: Mapping[str, Any], typed: Sequence[str]
+) -> dict[str, Any]:
     """Return the settings of the report; refuse options of the other mode."""
-    table, rows, typed = request.table, request.rows, request.typed
     if table is None:
         if "rows" in typed:
             raise QuestionError("--rows are those of a table", "name it with --from")
-        given = {name: value for name, value in request.options.items() if value is not None}
+        given = {name: value for name, value in options.items() if value is not None}
         return {n: v if isinstance(v, int | float) else str(v) for n, v in given.items()}
     if others := [name for name in typed if name != "rows"]:
-        options = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in others)
-        raise QuestionError(f"--from takes no {options}", "omit one of them")
+        named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in others)
+        raise QuestionError(f"--from takes no {named}", "omit one of them")
     return {"from": str(table), "rows": rows}
-
-
-def _effective(request: PredictRequest) -> dict[str, Any]:
-    """Return the options without those of variables that a typed option contradicts."""
-    lost = {rival for name in request.typed for rival in _RIVALS.get(name, ())} - set(request.typed)
-    return {name: None if name in lost else v for name, v in request.options.items()}
 
 
 def _published(path: Path, rows: str | None) -> Published:

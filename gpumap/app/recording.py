@@ -80,9 +80,7 @@ class Recording:
             MapError: there is none, or it does not parse.
         """
         env, cwd, draft = self._program.env, self._program.cwd, self.draft
-        draft.source = sources.find(
-            argument=argument, option=option, map_file=file, env=env, cwd=cwd
-        )
+        draft.source = sources.find(argument, option, file, env=env, cwd=cwd)
         if draft.source is not None:
             draft.ignored = sources.surrounding(draft.source, env=env, cwd=cwd)
             draft.map = parse_map(draft.source.text)

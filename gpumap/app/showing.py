@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,40 +27,35 @@ _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still cha
 _COLUMNS = ("row", "metric")  # of the table side by side, before the reports
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
-    """Which saved reports are shown, and how; or their schema."""
-
-    files: tuple[Path, ...]
-    over_time: Selector | None
-    schema: bool
-    accept_edited: bool
-    output: Output
-
-
-def show_reports(program: Program, asked: ReportRequest) -> None:
+def show_reports(
+    program: Program,
+    *,
+    files: tuple[Path, ...],
+    over_time: Selector | None,
+    schema: bool,
+    accept_edited: bool,
+    output: Output,
+) -> None:
     """Show one report as its run did, several side by side or over time; or the schema."""
-    if asked.schema == bool(asked.files):
+    if schema == bool(files):
         fix = "gpumap report FILE.json, or gpumap report --schema"
         raise QuestionError("name a saved report or ask for the schema: one of the two", fix)
-    if asked.schema:
-        _print_schema(program)
-    elif len(asked.files) == 1 and asked.over_time is None:
-        _show_one(asked, program)
+    if schema:
+        from gpumap.report.json import written
+        from gpumap.saved import published
+
+        program.stdout.write(written(published()))
+    elif len(files) == 1 and over_time is None:
+        (found,) = _read(files, edited=accept_edited)
+        _show_one(found, output, program)
     else:
-        _show_all(asked, program)
+        _refuse_one(output)
+        saved = _labelled(files, _read(files, edited=accept_edited))
+        _show_all(saved, over_time, output, program)
 
 
-def _print_schema(program: Program) -> None:
-    from gpumap.report.json import written
-    from gpumap.saved import published
-
-    program.stdout.write(written(published()))
-
-
-def _show_one(asked: ReportRequest, program: Program) -> None:
+def _show_one(found: Report, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
-    (found,), output = _read(asked), asked.output
     text = found.source.text if found.source else None
     left_out = (*_OF_THE_RUN, *IN_RESULT)
     said = () if output.quiet else (n for n in found.notes if n.code not in left_out)
@@ -71,28 +65,28 @@ def _show_one(asked: ReportRequest, program: Program) -> None:
     say((error for error in let_pass if error.code not in IN_RESULT), program, text)
 
 
-def _show_all(asked: ReportRequest, program: Program) -> None:
-    from gpumap.report.beside import FORMATS, OverTime, SideBySide, render
+def _show_all(
+    saved: Sequence[Saved], over_time: Selector | None, output: Output, program: Program
+) -> None:
+    from gpumap.report.beside import OverTime, SideBySide, render
 
-    output, over_time = asked.output, asked.over_time
-    _only(tuple(FORMATS), output)
-    saved = _labelled(asked.files, _read(asked))
     view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
     if isinstance(view, OverTime) and not view.lines:
         raise QuestionError(f"no report has a figure of {over_time}", _others(saved, over_time))
     deliver(partial(render, view), output, program)
 
 
-def _only(known: Sequence[str], output: Output) -> None:
+def _refuse_one(output: Output) -> None:
     """Refuse a format that is of one report, before anything is read."""
-    asked = [output.format, *(target.format for target in output.targets)]
-    for format_ in asked:
-        if format_ not in (*known, "auto"):
-            fix = f"name one FILE, or take one of {', '.join(known)}"
+    from gpumap.report.beside import FORMATS
+
+    for format_ in (output.format, *(target.format for target in output.targets)):
+        if format_ not in (*FORMATS, "auto"):
+            fix = f"name one FILE, or take one of {', '.join(FORMATS)}"
             raise QuestionError(f"{format_} is a format of one report", fix)
 
 
-def _read(asked: ReportRequest) -> list[Report]:
+def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
     """Return the reports.
 
     Raises:
@@ -102,9 +96,9 @@ def _read(asked: ReportRequest) -> list[Report]:
 
     found: list[Report] = []
     wrong: list[Diagnostic] = []
-    for path in asked.files:
+    for path in files:
         try:
-            report = saved.read(path, edited=asked.accept_edited)
+            report = saved.read(path, edited=edited)
             found.append(_answered(report) if saved.EDITED in report.notes else report)
         except SourceError as error:
             wrong += error.diagnostics

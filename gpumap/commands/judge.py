@@ -85,9 +85,9 @@ def report(program: Program, /, **options: Any) -> None:
     figure with its ratio to the first report; verdicts are for `gpumap compare`. The exit code is
     0 if they could be shown, whatever theirs was, and 2 if not.
     """
-    from gpumap.app.showing import ReportRequest, show_reports
+    from gpumap.app.showing import show_reports
 
-    show_reports(program, ReportRequest(**options))
+    show_reports(program, **options)
 
 
 def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001

@@ -50,6 +50,17 @@ def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
     return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return several options as one decorator; `--help` lists the last one first."""
+
+    def decorate(command: F) -> F:
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> Any:
     """Return `collected` in the place of `command`, with its name, help and options."""
     wrapped: Any = partial(collected)
@@ -62,9 +73,7 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 # --- which devices
 
 
-def map_argument(command: F) -> F:
-    """Take the map as an argument: ``[MAP]``."""
-    return click.argument("argument", metavar="[MAP]", required=False)(command)
+map_argument = click.argument("argument", metavar="[MAP]", required=False)
 
 
 def backend_option(help_: str) -> Callable[[F], F]:
@@ -72,15 +81,10 @@ def backend_option(help_: str) -> Callable[[F], F]:
     return setting("--backend", metavar="NAME", help=help_)
 
 
-def map_texts(command: F) -> F:
-    """Take the map by ``--map`` or ``--map-file``."""
-    for decorate in (
-        click.option("--map-file", metavar="FILE", type=FileType(),
-                     help="Read the map from a file."),
-        click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
-    ):  # fmt: skip
-        command = decorate(command)
-    return command
+map_texts = together(
+    click.option("--map-file", metavar="FILE", type=FileType(), help="Read the map from a file."),
+    click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
+)
 
 
 # --- how long, how well, on which data
@@ -121,21 +125,19 @@ def benchmark_options(
             request = Request(program, settings=settings, gate=gate, output=output, **where)
             return command(request, **options)
 
-        wrapped = output_options(wrapped_by(collected, command))
-        help_ = "Drive the devices with this backend; all: measure each one."
-        for decorated in (
-            *_gate_options(base=base), *_settings_options(budget), backend_option(help_), map_texts,
-            map_argument,
-        ):  # fmt: skip
-            wrapped = decorated(wrapped)
-        return wrapped
+        return options_of_all(output_options(wrapped_by(collected, command)))
 
+    help_ = "Drive the devices with this backend; all: measure each one."
+    options_of_all = together(
+        _gate_options(base=base), _settings_options(budget), backend_option(help_), map_texts,
+        map_argument,
+    )  # fmt: skip
     return decorate
 
 
-def _settings_options(budget: float) -> tuple[Callable[[Any], Any], ...]:
+def _settings_options(budget: float) -> Callable[[F], F]:
     """Say how long and how well to measure."""
-    return (
+    return together(
         setting("--dry-run", is_flag=True,
                 help="Show the cases, their memory and time; open no device, measure nothing."),
         setting("--require-idle", is_flag=True,
@@ -187,11 +189,11 @@ inconclusive_option = setting(
 )  # fmt: skip
 
 
-def _gate_options(*, base: bool) -> tuple[Callable[[Any], Any], ...]:
+def _gate_options(*, base: bool) -> Callable[[F], F]:
     """Add the options for limits, and for inconclusive results."""
     base_option = setting("--base", metavar="FILE", type=FileType(),
                           help="Compare the result with this baseline report (JSON).")  # fmt: skip
-    return (
+    return together(
         *((_terms_parameters, base_option) if base else ()),
         setting("--strict", is_flag=True,
                 help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
@@ -225,20 +227,17 @@ def terms_options(command: F) -> F:
     return wrapped
 
 
-def _terms_parameters(wrapped: Any) -> Any:
-    for decorate in (
-        setting("--other-machine", is_flag=True,
-                help="Show how a base of another machine differs, without verdicts (else exit 2)."),
-        setting("--allow-missing", is_flag=True,
-                help="Let rows pass that only one of both reports has."),
-        setting("--confirm", is_flag=True,
-                help="Measure once more in a fresh process, with the same budget, where a row is "
-                "slower or inconclusive, and judge all samples."),
-        setting("--threshold", type=ShareType(), default="5%",
-                help="The slowdown that counts."),
-    ):  # fmt: skip
-        wrapped = decorate(wrapped)
-    return wrapped
+_terms_parameters = together(
+    setting("--other-machine", is_flag=True,
+            help="Show how a base of another machine differs, without verdicts (else exit 2)."),
+    setting("--allow-missing", is_flag=True,
+            help="Let rows pass that only one of both reports has."),
+    setting("--confirm", is_flag=True,
+            help="Measure once more in a fresh process, with the same budget, where a row is "
+            "slower or inconclusive, and judge all samples."),
+    setting("--threshold", type=ShareType(), default="5%",
+            help="The slowdown that counts."),
+)  # fmt: skip
 
 
 def _against(options: dict[str, Any]) -> Baseline | None:
@@ -296,22 +295,21 @@ def output_options(command: F) -> F:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
         return command(output=Output(format_, output, quiet, verbose), **others)
 
-    wrapped = wrapped_by(collected, command)
-    for decorate in (
-        setting("--verbose", "-v", is_flag=True,
-                help="Tables with every row, column and flag, as wide as they come."),
-        setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
-        setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
-                     help="Write the report to a file too; repeatable."),
-        json_option,
-        setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
-                     help="The form of the report on stdout."),
-    ):  # fmt: skip
-        wrapped = decorate(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    wrapped: F = _output_parameters(wrapped_by(collected, command))
+    return wrapped
 
 
 json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
+_output_parameters = together(
+    setting("--verbose", "-v", is_flag=True,
+            help="Tables with every row, column and flag, as wide as they come."),
+    setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
+    setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
+            help="Write the report to a file too; repeatable."),
+    json_option,
+    setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
+            help="The form of the report on stdout."),
+)  # fmt: skip
 
 
 def chosen_format(format_: str, *, json: bool) -> str:

@@ -14,6 +14,7 @@ from gpumap.judge.phrases import (
     capital,
     every,
     fix,
+    interval,
     longer,
     names,
     percent,
@@ -106,8 +107,7 @@ def _unmapped(report: Report) -> Headline:
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
         return answer(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
     if placed and total and report.exit_code in (2, 3):
-        are = "is" if len(placed) == 1 else "are"
-        some = f"{len(placed)} of {counted(total, 'name')} {are} not"
+        some = f"{len(placed)} of {counted(total, 'name')} {verb(placed, 'is', 'are')} not"
         if len(placed) == total:
             some = "The name is not" if total == 1 else f"None of {total} names is"
         why = f"{some} mapped: {sentence(first.message)}"
@@ -168,9 +168,7 @@ def doctor(report: Report) -> Headline:
     if not bad:
         if diagnoses[0].interpreter is not None:
             listed = ", ".join(middle(each.name or "") for each in diagnoses)
-            return answer(
-                report, "good", (f"{listed} {'uses' if len(diagnoses) == 1 else 'use'} the GPU.",)
-            )
+            return answer(report, "good", (f"{listed} {verb(diagnoses, 'uses', 'use')} the GPU.",))
         used = [middle(each.name or "the map") for each in diagnoses]
         listed = f": {', '.join(used)}" if len(diagnoses) <= _FEW else ""
         text = f"{capital(every(len(diagnoses)))} are used{listed}."
@@ -255,8 +253,7 @@ def predict(report: Report) -> Headline:
     gain, share = best.metrics["speedup"], _exchanging(best)
     text = f"{counted(most, 'device')} should train {value(gain)} times as fast as one"
     if gain.low < gain.high and gain.has_interval:
-        text += f" ({units.together((gain.value, gain.low, gain.high), '1')[1]} to "
-        text += f"{units.together((gain.value, gain.low, gain.high), '1')[2]})"
+        text += f" ({interval(gain).removeprefix('CI ')})"
     subject = About(metric="speedup", figure=gain)
     computed = "Computed, not measured."
     if gain.value >= _SPLIT * most:
@@ -340,7 +337,7 @@ def trace(report: Report) -> Headline:
         return answer(report, "below", (f"{', '.join(unused[:_FEW])} was not used.",))
     listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
     span = max(one.span or 0.0 for one in summaries)
-    text = f"{capital(every(len(shares), 'device'))} {'was' if len(shares) == 1 else 'were'} used: "
+    text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
     text += f"{listed} of {units.time_of(span)}."
     moved = sum(one.moved.nbytes for one in summaries)
     more = f"{units.memory(moved)} moved without being asked for." if moved else ""

@@ -216,13 +216,13 @@ def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]
 
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)
-    return tuple(_problem(verdict, row) for verdict, row in every if verdict.verdict != "pass")
-
-
-def _problem(verdict: Verdict, row: Row | None) -> Problem:
-    if verdict.verdict == "inconclusive":
-        return Problem(_uncertain(verdict, row), Exit.INCONCLUSIVE)
-    return Problem(_failure(verdict, row), Exit.NO)
+    return tuple(
+        Problem(_uncertain(verdict, row), Exit.INCONCLUSIVE)
+        if verdict.verdict == "inconclusive"
+        else Problem(_failure(verdict, row), Exit.NO)
+        for verdict, row in every
+        if verdict.verdict != "pass"
+    )
 
 
 def _failure(verdict: Verdict, row: Row | None) -> Diagnostic:
@@ -294,7 +294,7 @@ def _strict(report: Report) -> Iterator[Problem]:
             yield Problem(error, Exit.INCONCLUSIVE)
     count = sum(note.severity == "warning" and note.code != "inconclusive" for note in report.notes)
     if count:
-        error = Diagnostic("strict", f"--strict: {count} warning{'s' * (count > 1)}", hint=_ABOVE)
+        error = Diagnostic("strict", f"--strict: {units.counted(count, 'warning')}", hint=_ABOVE)
         yield Problem(error, Exit.NO)
 
 

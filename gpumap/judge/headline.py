@@ -23,6 +23,7 @@ from gpumap.judge.phrases import (
     roughly,
     sentence,
     value,
+    verb,
     verdict_figure,
 )
 from gpumap.units import counted
@@ -204,7 +205,7 @@ def compare(report: Report) -> Headline:
         return _slower(report, slower, len(_of(verdicts, "inconclusive")))
     if unclear := _of(verdicts, "inconclusive"):
         count = f"{len(unclear)} of {counted(len(verdicts), 'metric')}"
-        need = f"{'needs' if len(unclear) == 1 else 'need'} more samples to exclude"
+        need = f"{verb(unclear, 'needs', 'need')} more samples to exclude"
         text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."
         again = f"Repeat NEW with {longer(report)}."
         return answer(report, "untrusted", (text, again), _about(unclear[0]))
@@ -264,7 +265,7 @@ def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
         more = f"Nothing is slower by {_threshold(verdicts)}."
         return answer(report, "good", (text, more), _about(best))
     worst, count = max(verdicts, key=_ratio), len(verdicts)
-    within = f"{'is' if count == 1 else 'are'} within {_threshold(verdicts)} of the baseline"
+    within = f"{verb(verdicts, 'is', 'are')} within {_threshold(verdicts)} of the baseline"
     some = "1 metric" if count == 1 else f"{count} of {count} metrics"
     text = f"Not slower: {some} {within} (worst: {_worst(worst)})."
     return answer(report, "good", (text,), _about(worst))
@@ -319,8 +320,8 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
         return answer(report, "failed", (text, *fix(wrong[0].hint)))
     what = "no metric was measured in both reports"
     if unlike:
-        rows = len({verdict.id for verdict in unlike})
-        are = f"{counted(rows, 'row')} {'is' if rows == 1 else 'are'}"
+        rows = {verdict.id for verdict in unlike}
+        are = f"{counted(len(rows), 'row')} {verb(rows, 'is', 'are')}"
         lost = unlike[0].verdict == "missing"
         what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
     return answer(report, "failed", (f"Not comparable: {what}.", _SAME))

@@ -15,7 +15,7 @@ from gpumap.model.maps import UNITS
 from gpumap.text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Sized
 
     from gpumap.model import Binding, Level, Report, Verdict
 
@@ -130,9 +130,9 @@ def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     return f"{len(bindings)} {'devices' if distinct else 'names'}"
 
 
-def verb(bindings: Sequence[Binding], one: str, several: str) -> str:
-    """Return the form of a verb that goes with names."""
-    return one if len(bindings) == 1 else several
+def verb(subjects: Sized, one: str, several: str) -> str:
+    """Return the form of a verb that goes with so many subjects."""
+    return one if len(subjects) == 1 else several
 
 
 def value(figure: Estimate) -> str:

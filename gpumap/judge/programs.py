@@ -39,7 +39,17 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.judge.ceilings import ENOUGH
-from gpumap.judge.phrases import About, answer, capital, every, interval, percent, roughly, value
+from gpumap.judge.phrases import (
+    About,
+    answer,
+    capital,
+    every,
+    interval,
+    percent,
+    roughly,
+    value,
+    verb,
+)
 from gpumap.model import Busy, Moved, Ran, TraceSummary
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
@@ -217,8 +227,7 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     unknown = [use for use in result.uses if use.verdict == "unknown"]
     used = [use for use in result.uses if use.verdict == "used"]
     if unused or unknown:
-        verb = "was" if len(unused) == 1 else "were"
-        first = (f"{_names(unused)} {verb} not used.",) if unused else ()
+        first = (f"{_names(unused)} not used.",) if unused else ()
         rest = (_unclear(unknown),) if unknown else ()
         return "below" if unused else "untrusted", (*first, *rest, *_idle(used, result))
     level: Level = "good"
@@ -228,9 +237,8 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     listed = ", ".join(f"{middle(use.name)} {percent(share)}" for use, share in shares[:_FEW])
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
-    verb = "was" if len(used) == 1 else "were"
     busy = f": {listed} of {time_of(result.elapsed)}" if listed else ""
-    text = f"{capital(every(len(used), 'device'))} {verb} used{busy}."
+    text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}."
     return level, (text, *reasons, *_moved(used))
 
 
@@ -245,16 +253,17 @@ def utilisation(report: Report, result: Utilisation) -> Headline:
 
 
 def _names(uses: Sequence[Use]) -> str:
-    if len(uses) > _FEW:
-        return f"{len(uses)} devices"
-    return " and ".join(middle(use.name) for use in uses)
+    """Return ``dev0 was``, ``dev0 and dev1 were``; of many only how many they are."""
+    names = " and ".join(middle(use.name) for use in uses)
+    names = names if len(uses) <= _FEW else f"{len(uses)} devices"
+    return f"{names} {verb(uses, 'was', 'were')}"
 
 
 def _unclear(unknown: Sequence[Use]) -> str:
-    first, verb = unknown[0], "was" if len(unknown) == 1 else "were"
+    first = unknown[0]
     why = f": {WHY[first.why]}" if first.why else ""
     outside = f". From outside: {percent(first.busy)} busy" if first.busy else ""
-    return f"Cannot tell whether {_names(unknown)} {verb} used{why}{outside}."
+    return f"Cannot tell whether {_names(unknown)} used{why}{outside}."
 
 
 def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
@@ -271,7 +280,7 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
         else:
             yield f"{middle(use.name)} was busy for {percent(share)} of {time_of(result.elapsed)}."
     elif used:
-        yield f"{_names(used)} {'was' if len(used) == 1 else 'were'} used."
+        yield f"{_names(used)} used."
     yield from _reasons(used)
 
 
@@ -313,7 +322,9 @@ class Summary(TraceSummary, frozen=True):
 def summary(trace: Trace) -> Summary:
     """Summarise a trace; the time grows with its events, not with their square."""
     timed = [event for event in trace.events if event.start is not None and event.stop is not None]
-    span = _span(timed)
+    span = None
+    if timed:
+        span = max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
     by_device = _by_device(trace)
     computed = (
         [event for event in events if event.kind == "operation"]
@@ -417,12 +428,6 @@ def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
     intervals = [union(events) for events in groups]
     least = min(map(length, intervals))
     return min(length(reduce(both, intervals)) / least, 1.0) if least > 0.0 else None
-
-
-def _span(timed: Sequence[TraceEvent]) -> float | None:
-    if not timed:
-        return None
-    return max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
 
 
 def _cost(ran: Ran) -> tuple[float, int]:

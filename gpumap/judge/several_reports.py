@@ -113,13 +113,8 @@ def broken(report: Report) -> str | None:
     return None
 
 
-def mixed(base: Report, new: Report) -> str | None:
-    """Return why two reports are not comparable: a script is never compared with hardware."""
-    return unlike(base, simulated=new.simulated)
-
-
 def unlike(base: Report, *, simulated: bool) -> str | None:
-    """Return why a run cannot be compared with a baseline: only one of them is simulated."""
+    """Return why a run cannot be compared with a baseline: a script never is with hardware."""
     if base.simulated == simulated:
         return None
     return "one is simulated and the other is real"
@@ -185,11 +180,7 @@ def differences(
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            yield f"{key}: {_value(old)} in {sides[0]}, {_value(new)} in {sides[1]}"
-
-
-def _value(value: str | None) -> str:
-    return value or _NOTHING
+            yield f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
     @property
     def id(self) -> str:
         """Return what `compare` joins on: ``dot.one[dtype=float32,names=dev0,size=1024]``."""
-        names = (">" if self.ordered else "+").join(map(_quoted, self.names))
+        names = (">" if self.ordered else "+").join(name.translate(_SPECIAL) for name in self.names)
         keys = {**self.params, "backend": self.backend, "names": names}
         inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys) if key not in _NOT_IN_ID)
         return f"{self.bench}.{self.name}[{inside}]"
@@ -219,10 +219,6 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
 
 _NOT_IN_ID = ("size_name",)  # another word for the bytes
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id
-
-
-def _quoted(name: str) -> str:
-    return name.translate(_SPECIAL)
 
 
 class Group(Struct, frozen=True):

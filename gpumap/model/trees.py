@@ -48,7 +48,7 @@ Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
 Version = Annotated[str, Meta(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\Z")]
 Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
 MetricName = Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(UNITS)})\Z")]
-SomeId = Annotated[str, Meta(min_length=1, extra_json_schema={"$ref": "#/$defs/Id"})]
+SomeId = Annotated[Id, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]
 Figures = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
 Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]
 

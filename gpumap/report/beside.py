@@ -122,12 +122,21 @@ class OverTime:
 View = SideBySide | OverTime
 
 
+FORMATS = ("plain", "rich", "json", "html")
+
+
 def render(view: View, format_: str, style: Style) -> str:
     """Return a view in one of FORMATS."""
-    return FORMATS[format_](view, style)
+    if format_ == "html":
+        return _html(view)
+    if format_ == "json":
+        from gpumap.report import json
 
+        return json.written(view.data())
+    if format_ == "rich":
+        from gpumap.report import rich
 
-def _plain(view: View, style: Style) -> str:
+        return rich.tables(view.tables(), style)
     from gpumap.report import plain
 
     room = plain.room(style)
@@ -136,19 +145,7 @@ def _plain(view: View, style: Style) -> str:
     )
 
 
-def _rich(view: View, style: Style) -> str:
-    from gpumap.report import rich
-
-    return rich.tables(view.tables(), style)
-
-
-def _json(view: View, style: Style) -> str:  # noqa: ARG001
-    from gpumap.report import json
-
-    return json.written(view.data())
-
-
-def _html(view: View, style: Style) -> str:  # noqa: ARG001
+def _html(view: View) -> str:
     from gpumap.report.charts import speedups
     from gpumap.report.html import several
 
@@ -158,9 +155,6 @@ def _html(view: View, style: Style) -> str:  # noqa: ARG001
     labels = [each.marked for each in view.saved]
     charts = speedups.history(view.lines, labels, view.changed())
     return several(f"{count} reports, in the order of their runs", charts, found)
-
-
-FORMATS = {"plain": _plain, "rich": _rich, "json": _json, "html": _html}
 
 
 def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:

@@ -135,7 +135,7 @@ def ratio(row: Measurement, references: Iterable[str | None]) -> str:
     if figure.impossible or figure.has_interval:
         return estimate(figure)
     n = len(row.samples.seconds) if row.samples else 0
-    return f"{units.about(figure.value, '1')} ({n} {'sample' if n == 1 else 'samples'})"
+    return f"{units.about(figure.value, '1')} ({units.counted(n, 'sample')})"
 
 
 def _of_ideal(row: Measurement) -> str:

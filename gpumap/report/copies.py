@@ -290,7 +290,7 @@ def _matrices(
         pairs = {(row.case.names[0], row.case.names[1]): row for row in group if _waited(row)}
         devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
         if len(devices) > 1 or len(pairs) >= _FEWEST:
-            yield f"device to device, {_bytes(nbytes)}, {backend}", group, pairs
+            yield f"device to device, {units.counted(nbytes, 'byte')}, {backend}", group, pairs
 
 
 def _is_pair(row: Measurement) -> bool:
@@ -367,7 +367,3 @@ def _odd_pairs(group: Sequence[Measurement]) -> Iterator[str]:
         yield f"{why.cause}, {CopyKey.of(row.case).mode}: {why.text}"
     if len(found) > _ODD_NAMED:
         yield f"and {len(found) - _ODD_NAMED} more of {ODD}: --format json has them all"
-
-
-def _bytes(nbytes: int) -> str:
-    return f"{nbytes} {'byte' if nbytes == 1 else 'bytes'}"

@@ -48,7 +48,8 @@ _INSIDE, _ESCAPED = re.compile(rf"#({_BEYOND})#({_BEYOND})\["), r"#\1\\x23\2["
 
 def render(report: Report, style: Style) -> str:
     """Return the report as lines of a log."""
-    text = [_text(line) for line in plain.render(report, style).splitlines()]
+    plainly = plain.render(report, style).splitlines()
+    text = (_INSIDE.sub(_ESCAPED, _BEGIN.sub(r"\1:\2\\x3a", line)) for line in plainly)
     return "".join(f"{line}\n" for line in (*text, *_annotations(report)))
 
 
@@ -92,8 +93,3 @@ def _data(*lines: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _text(line: str) -> str:
-    """Return a line that is no command."""
-    return _INSIDE.sub(_ESCAPED, _BEGIN.sub(r"\1:\2\\x3a", line))

@@ -29,7 +29,9 @@ def render(report: model.Report, style: Style) -> str:  # noqa: ARG001 - every f
 
 def written(tree: dict[str, Any]) -> str:
     """Return JSON text that people can read too."""
-    return "".join(_written(tree, "")).replace("##[", r"#\u0023[") + "\n"  # a command of CI's
+    parts: list[str] = []  # what is not ASCII is escaped, so no mark acts on a terminal
+    _write(tree, "", parts.append)
+    return "".join(parts).replace("##[", r"#\u0023[") + "\n"  # a command of CI's
 
 
 def envelope(report: model.Report) -> dict[str, Any]:
@@ -48,8 +50,8 @@ def envelope(report: model.Report) -> dict[str, Any]:
         plans=list(map(_plan, report.plans)),
         fits=[copied(shape.Fit, fit) for fit in report.fits],
         break_evens=[copied(shape.BreakEven, found) for found in report.break_evens],
-        selftest=_selftest(report.selftest),
-        errors=list(map(_problem, report.errors)),
+        selftest=report.selftest and _selftest(report.selftest),
+        errors=[copied(shape.Problem, _note(each.diagnostic), each) for each in report.errors],
         notes=[] if report.source else list(map(_note, report.notes)),
         traces=list(map(_trace, report.traces)),
         ranks=list(map(_rank, report.ranks)),
@@ -76,10 +78,6 @@ def _map(report: model.Report) -> shape.Map | None:
 
 def _note(note: Diagnostic) -> shape.Note:
     return copied(shape.Note, note, span=note.span and (note.span.start, note.span.stop))
-
-
-def _problem(problem: model.Problem) -> shape.Problem:
-    return copied(shape.Problem, _note(problem.diagnostic), problem)
 
 
 def _rank(rank: model.Rank) -> Any:
@@ -136,9 +134,7 @@ def _plan(plan: model.Plan) -> Any:
     return copied(shape.Plan, plan, cases=[case.id for case in plan.cases], groups=groups)
 
 
-def _selftest(found: model.SelfTest | None) -> shape.SelfTest | None:
-    if found is None:
-        return None
+def _selftest(found: model.SelfTest) -> shape.SelfTest:
     return copied(shape.SelfTest, found, round_trips=[*map(_round_trip, found.round_trips)])
 
 
@@ -151,13 +147,6 @@ def _trace(trace: model.Trace) -> Any:
     entries = [shape.TraceEntry(b.name, b.device.id, b.device.backend) for b in trace.bindings]
     found = copied(model.TraceSummary, summary(trace))
     return copied(shape.Trace, trace, entries=entries, summary=found)
-
-
-def _written(value: Any, indent: str) -> list[str]:
-    """Return JSON text, in parts; what is not ASCII is escaped, so no mark acts on a terminal."""
-    parts: list[str] = []
-    _write(value, indent, parts.append)
-    return parts
 
 
 def _write(value: Any, indent: str, say: Callable[[str], None]) -> None:

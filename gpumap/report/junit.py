@@ -30,7 +30,7 @@ from gpumap.report.outcomes import Outcome, State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import BreakEven, Diagnosis, Estimate, Measurement, Problem, Report, Verdict
+    from gpumap.model import Diagnosis, Estimate, Measurement, Problem, Report, Verdict
     from gpumap.report import Style
 
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -85,8 +85,14 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
             _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
             for trip in trips
         ],
-        "measurements": [_row(row) for row in report.measurements],
-        "break-evens": list(map(_break_even, report.break_evens)),
+        "measurements": [
+            _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
+            for row in report.measurements
+        ],
+        "break-evens": [
+            _Test(each.id, outcomes.of_break_even(each), properties=tuple(_figures(each.metrics)))
+            for each in report.break_evens
+        ],
         "verdicts": [*limits, *others],
         "errors": [_error(problem) for problem in errors],
     }
@@ -153,14 +159,6 @@ def _verdict(verdict: Verdict, outcome: Outcome) -> _Test:
     row = verdict.id or ""
     name = verdict.text if row in verdict.text else f"{verdict.text} {row}"
     return _Test(name, outcome, properties=(("verdict", outcome.text),))
-
-
-def _row(row: Measurement) -> _Test:
-    return _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
-
-
-def _break_even(found: BreakEven) -> _Test:
-    return _Test(found.id, outcomes.of_break_even(found), properties=tuple(_figures(found.metrics)))
 
 
 def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:

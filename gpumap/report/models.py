@@ -138,13 +138,10 @@ def break_evens(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
     place = placed(one.case for one in found)
     if found:
         yield _break_evens(found, place, whole=whole)
-    if not whole:
-        return
     taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
-    if taken:
+    if whole and taken:
         calls = taken[0][2].calls
-        noun = "call" if calls == 1 else "calls"
-        title = f"{calls} {noun} of {taken[0][0].workload}, x moved for each"
+        title = f"{units.counted(calls, 'call')} of {taken[0][0].workload}, x moved for each"
         remark = "overhead: queueing, waiting, and what no part accounts for"
         yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
 
@@ -174,17 +171,11 @@ def _together(found: Sequence[BreakEven]) -> str:
     return f"from {size}{most}"
 
 
-def _from(figure: Estimate | None, one: BreakEven) -> str:
-    """Return a size with its interval; from nothing on, or for no size, in words."""
-    if figure is None:
-        return "-"
-    if math.isinf(figure.value) and one.why_stopped in _ENDS:
-        return f"not up to {units.single(one.measured_to, 'B')}"
-    if math.isinf(figure.value):
-        return (
-            "never" if math.isinf(figure.low) else f"never, or from {units.single(figure.low, 'B')}"
-        )
-    return estimate(figure)
+def _from(figure: Estimate, one: BreakEven) -> str:
+    """Return that a device pays for no size, as far as is known."""
+    if one.why_stopped in _ENDS:
+        return f"not up to {_amount(one.measured_to)}"
+    return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
 
 
 def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:

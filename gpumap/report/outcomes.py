@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from gpumap import units
 from gpumap.errors import Exit
 from gpumap.model import EQUAL_WITHIN
+from gpumap.model.maps import UNITS
 from gpumap.report.table import Table, estimate
 from gpumap.text import NAME, middle
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Finding,
         Measurement,
         Problem,
+        Reason,
         Report,
         RoundTrip,
         Verdict,
@@ -84,10 +86,20 @@ def of_break_even(found: BreakEven) -> Outcome:
     """Return how a decision ended; which answer it gave is neither good nor bad."""
     if found.reason is None and not found.decided:
         return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
-    if found.reason is None:
+    return _by_reason(found.reason)
+
+
+def of_trip(trip: RoundTrip) -> Outcome:
+    """Return whether bytes came back from a device as they were sent."""
+    return _by_reason(trip.reason)
+
+
+def _by_reason(reason: Reason | None) -> Outcome:
+    """Return how something ended that has passed without a reason why not."""
+    if reason is None:
         return Outcome("passed", "ok")
-    code, text = found.reason.code, found.reason.text
-    return Outcome("error" if code in _WRONG else "failed", code, text)
+    state: State = "error" if reason.code in _WRONG else "failed"
+    return Outcome(state, reason.code, reason.text)
 
 
 def of_diagnosis(found: Diagnosis) -> Outcome:
@@ -98,17 +110,11 @@ def of_diagnosis(found: Diagnosis) -> Outcome:
     return Outcome("failed", first.cause, f"{first.code} {first.text}")
 
 
-def of_trip(trip: RoundTrip) -> Outcome:
-    """Return whether bytes came back from a device as they were sent."""
-    if trip.reason is None:
-        return Outcome("passed", "ok")
-    code = trip.reason.code
-    return Outcome("error" if code in _WRONG else "failed", code, trip.reason.text)
-
-
 def of_verdicts(report: Report) -> Iterator[Outcome]:
     """Yield what each verdict of a report means to its run."""
-    let_pass = {"skipped", *_let_pass(report)}
+    counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
+    said = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
+    let_pass = {"skipped", *(said - counted)}
     for verdict in report.verdicts:
         word = verdict.verdict
         state: State = "failed"
@@ -127,13 +133,6 @@ def of_problem(problem: Problem) -> Outcome:
     if problem.exit == 0:  # said, and let pass
         state = "skipped"
     return Outcome(state, found.code, entry + found.message)
-
-
-def _let_pass(report: Report) -> set[str]:
-    """Return the verdicts that a run let pass: its error of that name is there, and counts not."""
-    counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
-    said = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
-    return said - counted
 
 
 def _figures(verdict: Verdict) -> str:
@@ -316,12 +315,11 @@ def _names(found: Mapping[str, str]) -> Iterator[str]:
 
 
 def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
-    known = _units(report)
     rows = (
         (
             v.text,
             called.get(v.id or "", v.id or "-"),
-            _figure(v, known.get((v.id or "", v.metric), "1")),
+            _figure(v, UNITS.get(v.metric, "1")),
             v.verdict,
         )
         for v in verdicts
@@ -332,31 +330,28 @@ def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, st
 def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     from gpumap.judge.pairs import share
 
-    rows: tuple[tuple[str, ...], ...] = tuple(
+    rows: list[tuple[str, ...]] = [
         (
             called.get(v.id or "", v.id or "-"),
             v.metric,
             _figure(v, "1"),
-            "-" if v.relative is None else estimate(v.relative),
+            estimate(v.relative),
             v.verdict,
         )
         for v in verdicts
-    )
+    ]
     limits = {v.threshold for v in verdicts if v.threshold is not None}
     title = f"changes, at a threshold of {share(max(limits))}" if limits else "changes"
     heads = COLUMNS["changes"]
     if not any(v.relative for v in verdicts):
-        heads, rows = _without(heads), tuple(map(_without, rows))
+        place = heads.index(_CONTROL)
+        heads, *rows = ((*cells[:place], *cells[place + 1 :]) for cells in (heads, *rows))
     counts = Counter[str](verdict.verdict for verdict in verdicts)
     words = (word for word in (*_WORST, "skipped") if counts[word])
     total = ", ".join(_counted(counts[word], word) for word in words)  # 2 regressions, 64 pass
-    return Table(title, heads, rows, (total, *_reasons(verdicts), *_remarks(report, verdicts)))
-
-
-def _without(cells: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a line without the cell of the control."""
-    place = COLUMNS["changes"].index(_CONTROL)
-    return (*cells[:place], *cells[place + 1 :])
+    return Table(
+        title, heads, tuple(rows), (total, *_reasons(verdicts), *_remarks(report, verdicts))
+    )
 
 
 def rank(verdict: Verdict) -> int:
@@ -386,17 +381,6 @@ def _figure(verdict: Verdict, unit: str) -> str:
     ends = [end for end in (verdict.low, verdict.high) if end is not None]
     value, *interval = units.together((verdict.value, *ends), unit)
     return f"{value} [{', '.join(interval)}]" if interval else value
-
-
-def _units(report: Report) -> dict[tuple[str, str], str]:
-    """Return the unit of each figure of a report, by the row's id and the metric."""
-    from gpumap.judge.selectors import id_of, rows_of
-
-    return {
-        (id_of(row), name): figure.unit
-        for row in rows_of(report)
-        for name, figure in row.metrics.items()
-    }
 
 
 def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

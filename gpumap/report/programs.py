@@ -127,7 +127,12 @@ def traces(report: Report) -> Iterator[Table]:
 
 def _context(trace: Trace, title: str) -> Iterator[Table]:
     found = summary(trace)
-    rows, more = _capped([_ran(ran) for ran in found.ran])
+    rows, more = _capped(
+        [
+            (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran))
+            for ran in found.ran
+        ]
+    )
     yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
     rows, more = _capped([_moved(ran) for ran in found.implicit])
     told = (*more, _moved_in_all(found, trace))
@@ -136,11 +141,6 @@ def _context(trace: Trace, title: str) -> Iterator[Table]:
     rows, more = _capped([_busy(busy, refs) for busy in found.busy])
     told = (*more, *_times(found))
     yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, told)
-
-
-def _ran(ran: Ran) -> tuple[str, ...]:
-    implicit = "yes" if ran.implicit else _NONE
-    return ran.name, _place(ran), implicit, *_sums(ran)
 
 
 def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
@@ -177,10 +177,9 @@ def _moved_in_all(found: Summary, trace: Trace) -> str:
     moved = found.moved
     if not moved.count:
         return "none: every transfer was asked for" if trace.events else "none"
-    noun = "transfer" if moved.count == 1 else "transfers"
     known = f"{_duration(moved.seconds)} together"
     cost = "times unknown" if moved.seconds is None else known
-    return f"in all {moved.count} {noun}, {units.memory(moved.nbytes)}, {cost}"
+    return f"in all {counted(moved.count, 'transfer')}, {units.memory(moved.nbytes)}, {cost}"
 
 
 def _times(found: Summary) -> Iterator[str]:
@@ -306,8 +305,7 @@ def ranks(report: Report) -> Iterator[Table]:
     if not report.ranks:
         return
     rows = tuple(map(_rank, report.ranks))
-    hosts = len({rank.host for rank in report.ranks})
-    machines = "1 machine" if hosts == 1 else f"{hosts} machines"
+    machines = counted(len({rank.host for rank in report.ranks}), "machine")
     yield Table(f"{len(rows)} ranks on {machines}", RANKS, rows, ())
 
 

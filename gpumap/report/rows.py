@@ -84,14 +84,11 @@ def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -
 
         yield from copies.matrix_tables(asked, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits or any(in_sweep(row.case) for row in report.measurements):
+    if fits or report.break_evens or any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models
 
         yield from models.slow_links(report.measurements, asked)
         yield from [models.table(fits)] if fits else []
-    if report.break_evens:
-        from gpumap.report import models
-
         yield from models.break_evens(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
         yield _alarms(report.selftest)

@@ -316,6 +316,8 @@ def _tidy(tree: Any) -> Any:
         return [_tidy(item) for item in tree]
     if not isinstance(tree, dict):
         return tree
+    if "properties" not in tree and "$ref" in tree:  # which says all the rest
+        return {"$ref": tree["$ref"]}
     found = {key: _tidy(item) for key, item in tree.items() if key not in ("title", "default")}
     if isinstance(pattern := found.get("pattern"), str):
         found["pattern"] = pattern.replace(r"\A", "^").replace(r"\Z", "$")

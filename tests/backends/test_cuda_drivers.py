@@ -1,8 +1,4 @@
-"""Why there is no CUDA device: the real CuPy before drivers of our own (tests/drivers).
-
-Each case is `gpumap` as a user runs it. What CuPy says of one cause it says of others too, so every
-reason and every fix is written out.
-"""
+"""Why there is no CUDA device: the real CuPy before drivers of our own (tests/drivers)."""
 
 import json
 from importlib.util import find_spec

@@ -1,7 +1,4 @@
-"""The CUDA path over a stand-in for CuPy, tests/cuda_standin: what is right, never how fast.
-
-With a GPU the same commands run on it, by `make gpu`.
-"""
+"""The CUDA path over a stand-in for CuPy, tests/cuda_standin: what is right, never how fast."""
 
 import json
 import os
@@ -24,15 +21,10 @@ def ran(command, env, **others):
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **given)
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("standin")
-
-
 @pytest.fixture
-def measured(gpumap, folder):
+def measured(gpumap, standin):
     def run(*arguments, devices=1, fault=""):
-        env = environment(folder, devices, fault=fault, base=gpumap.env)
+        env = environment(standin, devices, fault=fault, base=gpumap.env)
         names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
         asked = () if arguments[0] in ("devices", "check") else ("--map", names)
         command = [gpumap.command, *arguments, *asked, "--format", "json"]
@@ -47,9 +39,9 @@ def rows_of(report):
     return [row for row in report["measurements"] if row["status"] != "skipped"]
 
 
-def test_every_name_is_one_of_the_installed_cupy(folder):
+def test_every_name_is_one_of_the_installed_cupy(standin):
     """With the parameters that it has there, in their order, and constants of the same value."""
-    own = _python(["-c", PROGRAMS["listed"]], environment(folder))
+    own = _python(["-c", PROGRAMS["listed"]], environment(standin))
     env = {**os.environ, "PYTHONPATH": ""}
     real = _python([FOLDER / "real.py"], env, json.dumps(list(own)))
     assert sorted(set(own) - set(real)) == []
@@ -74,12 +66,12 @@ def _python(arguments, env, given=""):
 
 
 @pytest.mark.timeout(LIMIT)
-def test_the_conformance_suite(folder):
+def test_the_conformance_suite(standin):
     """All of it on two devices: streams of the first run at once, those of the other late."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
                "no:xdist", "--full", "-k", "cupy and not pyopencl",
                "tests/backends/conformance"]  # fmt: skip
-    done = ran(command, environment(folder, devices=2, eager="0"))
+    done = ran(command, environment(standin, devices=2, eager="0"))
     counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
     assert int(counts.split(" passed")[0].split()[-1]) >= 930
@@ -130,12 +122,12 @@ def test_doctor(measured):
 
 
 @pytest.mark.parametrize("fault", ["", "peer-refused", "peer-moves-nothing"])
-def test_one_to_all_and_all_to_one(folder, fault):
+def test_one_to_all_and_all_to_one(standin, fault):
     """On three devices, every byte, by way of the host where peers cannot be used."""
     devices = ("--devices", "cuda0,cuda1,cuda2", "--sizes", "4KiB")
     short = ("--blocks", "2", "--seconds", "0.001")
     command = [sys.executable, "-m", "benchmarks.gpu.contests", "fan", *devices, *short]
-    done = ran(command, environment(folder, 3, fault=fault))
+    done = ran(command, environment(standin, 3, fault=fault))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, [line["errors"] for line in lines]) == (0, [{}, {}])
     assert all(line["simulated"] for line in lines)

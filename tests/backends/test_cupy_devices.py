@@ -1,7 +1,4 @@
-"""What CuPy and NVML tell about devices: a scripted CuPy, for what no stub driver can show.
-
-The real CuPy before stub drivers is in test_cuda_drivers.py.
-"""
+"""What CuPy and NVML tell about devices: a scripted CuPy, for what no stub driver can show."""
 
 import json
 import sys

@@ -140,12 +140,8 @@ def test_a_wait_holds_the_device_and_not_the_host(script):
     assert one.at(one.mark()) == two.at(two.mark()) == 2.0
 
 
-def faulty(script, fault, after=0):
-    return opened(script(f'[[device]]\nref = "cuda0"\nfault = "{fault}"\nfault_after = {after}'))
-
-
 def test_lost(script):
-    session = faulty(script, "lost", 2)
+    session = opened(script('[[device]]\nref = "cuda0"\nfault = "lost"\nfault_after = 2'))
     buffer = session.empty((4,), "uint8")
     for _ in range(2):
         session.upload(np.zeros(4, "u1"), buffer)
@@ -175,10 +171,7 @@ def lag(values, step=1):
     ("more", "wait"), [("", 0.0), ("period = 1", 0.0), ("period = 5", 4.0), ("period = 10", 9.0)]
 )
 def test_noise_remembers(script, more, wait):
-    """By command, or by scripted time: what is a period apart correlates as asked.
-
-    On the scale of logarithms it has its deviation, and its median is the time that is scripted.
-    """
+    """By command, or by scripted time: what is a period apart correlates as asked."""
     logs = np.log(times(script, 4000, f"noise = 0.001\nautocorrelation = 0.8\n{more}", wait=wait))
     assert [lag(logs, n) for n in (1, 2, 3)] == pytest.approx([0.8, 0.64, 0.512], abs=0.1)
     assert logs.std() == pytest.approx(0.001, rel=0.1)

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from itertools import permutations
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
     """Once; the worker lives on, what was queued behind is skipped; no memory has its own name."""
     done, ours = [], type(failure) is MemoryError
     with opened(ref) as session:
-        session._queue(lambda: fail(failure))
+        session._queue(Mock(side_effect=failure))
         session._queue(lambda: done.append("skipped"))
         mark = session.mark()
         with pytest.raises(OutOfMemory if ours else type(failure)) as raised:
@@ -102,10 +103,6 @@ def test_any_failure_of_a_job_is_raised_by_the_thread_that_waits(ref, failure):
         session.synchronize()
         assert session.at(mark) is not None
     assert done == ["next"]
-
-
-def fail(failure):
-    raise failure
 
 
 @pytest.mark.skipif(CORES < 2, reason="one core has no helper")

@@ -6,8 +6,9 @@ import subprocess
 import time
 from unittest.mock import Mock
 
-import psutil
 import pytest
+from commands.ranks import lives
+from shell import until
 from tables import table
 
 from gpumap.backends import probe as module
@@ -91,7 +92,7 @@ def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path, monkeypat
     monkeypatch.setattr(module, "_ended", hung)
     probe = probed(OCL_ICD_VENDORS=library, time_limit=0.2)
     assert (probe.usable, probe.code, probe.version) == (False, "no-answer", None)
-    assert gone(int(note.read_text()))
+    until(lambda: not lives(int(note.read_text())))
 
 
 @pytest.mark.parametrize(("limit", "cpu", "code"), [
@@ -124,19 +125,6 @@ def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path, mon
     monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=[0.0, 15.0, 16.5])))
     late = _Late(10.0)
     assert [late("", 6.0), late("", 6.0)] == [False, True]
-
-
-def gone(pid):
-    try:
-        process = psutil.Process(pid)
-        process.wait(1)
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:  # one that has ended, and that nobody looks after, stays as one
-        ended = process.status() == psutil.STATUS_ZOMBIE
-        process.kill()
-        return ended
-    return True
 
 
 def test_no_driver_at_all(tmp_path):

@@ -1,8 +1,4 @@
-"""The table of foreign exceptions: held against the real libraries, in both directions.
-
-What a library has and the table has not fails here, and so does a line of the table that the
-library does not know. A library that is not installed is skipped with its probe's own reason.
-"""
+"""The table of foreign exceptions: held against the real libraries, in both directions."""
 
 import ctypes
 import json

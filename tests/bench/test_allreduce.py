@@ -196,10 +196,7 @@ HERE, NCCL = LocalRanks(()), LibraryRanks((), None)
     (NCCL, {"operation": "all-gather"}, "all-gather is there with --comm local or mpi only"),
 ])  # fmt: skip
 def test_a_plan_of_skipped_rows_is_refused(ranks, options, said):
-    """Nothing measured is no pass: each reason is said once, and with one row it is none.
-
-    What was asked for and is not there has a row beside the others.
-    """
+    """Nothing measured is no pass: each reason is said once, and with one row it is none."""
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400), Size(4000))
     params = Params(sizes, sweep=(), **options)
     found = refusal(QuestionError, check_any, plan(bindings, ranks, params))

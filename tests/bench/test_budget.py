@@ -79,6 +79,8 @@ def test_a_case_needs_its_reference_and_its_controls():
         ["one+fetch a", "many+fetch a+b", *both],
         ["one+fetch a", "many+fetch+threads a+b", *both],
     ]  # fmt: skip
+    # a control that no case needs comes last
+    assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]
     # a group that says nothing of its cases has them in the order of the plan
     cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
     plain = [[case.name for case in unit] for unit in units(Group(cases))]
@@ -149,7 +151,3 @@ def test_a_group_that_insists_is_measured():
     assert {each for each in every if each[2] == "ok"} == {
         ("one", 64, "ok"), ("one", 32, "ok"), ("many", 32, "ok"),
     }  # fmt: skip
-
-
-def test_a_control_that_no_case_needs_comes_last():
-    assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]

@@ -1,11 +1,21 @@
-"""The fixed product beside all that is measured: on every device, in every group, always one."""
+"""The fixed product beside all that is measured, always one; and one product as two cases."""
 
 import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params, plan
-from gpumap.bench.products import KEY, SIZE, Controlled, controlled
+from gpumap.bench.products import (
+    KEY,
+    RUNS,
+    SHORTEST,
+    SIZE,
+    Controlled,
+    controlled,
+    false_alarms,
+    fitting,
+    selftest_plan,
+)
 from gpumap.bench.verify import host_bytes
 from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
 from gpumap.model import Reason, replace
@@ -105,8 +115,6 @@ def test_a_control_that_cannot_be_is_no_failure(error, status, code):
 
 @pytest.mark.parametrize("after", [2, 5, 9, 14, 19])
 def test_a_control_that_fails_once_is_not_taken_again(after):
-    """In whatever phase."""
-
     class Weary(FakeSession):
         products = 0
 
@@ -133,3 +141,31 @@ def test_a_control_that_was_preempted_counts_by_its_own_thread():
     _, (row,), (control,) = measured(gpu(0), kind=Halved, params=ALONE)
     halves = [second / 2 for second in control.samples.seconds]
     assert list(row.samples.control) == pytest.approx(halves, rel=0.05)
+
+
+@pytest.mark.parametrize(("pilot", "share", "size"), [
+    (0.0, 30.0, 1024),
+    (1.7e-3, 28.5, 1024),  # a core at 160 GFLOP/s
+    (1.7e-3, 5.0, 512),
+    (0.1, 30.0, 256),
+    (1e9, 30.0, 64),
+])  # fmt: skip
+def test_a_slow_device_gets_a_smaller_product(pilot, share, size):
+    assert size == fitting(pilot, share)
+
+
+def judged(ratios):
+    """Return how runs of these ratios are judged at 5 %: false, passed, inconclusive."""
+    (group,) = selftest_plan(world(gpu(0)).bindings, {"a": 64}).groups
+    found = false_alarms(group.cases[1], ratios, 0.05)
+    return found.runs, (found.false, found.passed, found.inconclusive)
+
+
+@pytest.mark.parametrize(("ratios", "runs", "expected"), [
+    ([1.0] * RUNS * SHORTEST, RUNS, (0, RUNS, 0)), ([1.0] * (3 * SHORTEST + 1), 3, (0, 3, 0)),
+    ([1.0] * (SHORTEST - 1), 0, (0, 0, 0)), ([1.1] * 2 * SHORTEST, 2, (2, 0, 0)),
+    ([1 / 1.1] * 2 * SHORTEST, 2, (2, 0, 0)),  # A would be the slower one
+    ([0.9, 1.1] * SHORTEST, 2, (0, 0, 2)), ([float("nan")] * 2 * SHORTEST, 2, (0, 0, 2)),
+])  # fmt: skip
+def test_runs_of_a_against_a_are_judged(ratios, runs, expected):
+    assert judged(ratios) == (runs, expected)

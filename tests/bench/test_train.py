@@ -47,14 +47,6 @@ def measured(names, params, slow=1):
     return rows_on(here, benchmark, replace(SETTINGS, blocks=3))
 
 
-def per_phase(row):
-    return PER / (row.case.params["batch"] * row.case.params["steps"])
-
-
-def spent(row):
-    return sum(row.metrics[phase].value for phase in PHASES)
-
-
 def job(rule, names, **others):
     _, benchmark = training(names, asked(rule, **others))
     return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
@@ -128,7 +120,9 @@ def test_sessions_without_kernels_are_skipped():
 def test_the_phases_of_scripted_devices_are_the_time():
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
-        assert spent(row) == pytest.approx(row.metrics["time"].value * per_phase(row), rel=1e-9)
+        spent = sum(row.metrics[phase].value for phase in PHASES)
+        examples = row.case.params["batch"] * row.case.params["steps"]
+        assert spent == pytest.approx(row.metrics["time"].value * PER / examples, rel=1e-9)
         if len(row.case.names) == 1 or row.case.name == "compute":
             assert row.metrics["comm"].value == 0.0
         elif row.case.params["rule"] != "gosgd-lockstep":  # who pushes by chance may not
@@ -161,10 +155,7 @@ def test_a_device_half_as_fast_adds_a_half_only_where_no_one_waits(rule, least, 
 
 
 def test_what_easgd_moves_is_comm_and_waiting_is_none():
-    """By hand: the center comes and goes, and is changed at the bandwidth of copies.
-
-    Over 32 times the bandwidth it takes a 32nd.
-    """
+    """By hand: the center comes and goes, and is changed at the bandwidth of copies."""
     for bandwidth in (1e10, 32e10):
         row, wide = paced(RuleSpec("easgd", tau=5), bandwidth=bandwidth)
         meetings = PER / (2 * 1024 * 5)  # of each worker; a sample may have one more or less

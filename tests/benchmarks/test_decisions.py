@@ -56,9 +56,6 @@ def test_what_is_injected_is_there_and_is_not_said():
     assert calls == [1024, 102, 512]
 
 
-# --- benchmarks/figures.py: its rules find what breaks them, and nothing else
-
-
 def edited(metric, figure, row=3):
     """Return the report of products with another figure in the row of `many`."""
     tree = written("dot").tree

@@ -11,22 +11,17 @@ pytestmark = [needs_standin, pytest.mark.timeout(1600)]
 LIMIT = 1500
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("standin")
-
-
-def steps_of(folder, out, *arguments, devices=1, fault=""):
+def steps_of(standin, out, *arguments, devices=1, fault=""):
     done = subprocess.run(
-        gpu_command(out, *arguments), cwd=ROOT, env=environment(folder, devices, fault=fault),
+        gpu_command(out, *arguments), cwd=ROOT, env=environment(standin, devices, fault=fault),
         capture_output=True, text=True, check=False, timeout=LIMIT,
     )  # fmt: skip
     (made,) = out.glob("*.json")
     return done.returncode, json.loads(made.read_text())
 
 
-def test_two_devices(folder, tmp_path):
-    code, found = steps_of(folder, tmp_path, devices=2)
+def test_two_devices(standin, tmp_path):
+    code, found = steps_of(standin, tmp_path, devices=2)
     bad = {s["key"]: s["why"] for s in found["steps"] if not went_well(s)}
     assert (code, bad, found["simulated"]) == (0, {}, True)
     assert {"fan", "dot:cuda0,cuda1", "transfer:cuda1,cuda0"} <= {s["key"] for s in found["steps"]}
@@ -39,8 +34,8 @@ STEPS = "check,copies,dot,transfer,dot-large,chain,train"
     ("wrong-byte:transfer-cost", {"transfer"}), ("wrong-byte:copies", {"copies"}),
     ("lost:chain", {"chain"}), ("memory:256", {"dot-large"}), ("hang:train", {"train"}),
 ])  # fmt: skip
-def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
-    code, found = steps_of(folder, tmp_path, "--only", STEPS, fault=fault)
+def test_a_fault_fails_its_own_step_alone(standin, tmp_path, fault, failing):
+    code, found = steps_of(standin, tmp_path, "--only", STEPS, fault=fault)
     assert {s["key"] for s in found["steps"] if s["verdict"] == "failed"} == failing
     assert {s["verdict"] for s in found["steps"] if s["key"] not in failing} == {"passed"}
     assert (code, found["verdict"]) == (1, "failed")
@@ -48,10 +43,10 @@ def test_a_fault_fails_its_own_step_alone(folder, tmp_path, fault, failing):
 
 
 @pytest.mark.parametrize("after", range(5))
-def test_a_kill_loses_nothing(folder, tmp_path, after):
+def test_a_kill_loses_nothing(standin, tmp_path, after):
     command = gpu_command(tmp_path, "--only", "check,copies,dot,memory,dot-large,chain")
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(folder), stdout=subprocess.PIPE, text=True,
+        command, cwd=ROOT, env=environment(standin), stdout=subprocess.PIPE, text=True,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     ended = []

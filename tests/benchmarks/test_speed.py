@@ -16,10 +16,6 @@ def _no_rest(monkeypatch):
     monkeypatch.setattr(contest, "_REST", 0.0)
 
 
-def scripted(**target):
-    return Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target).held(8)
-
-
 def asked_for(monkeypatch, *options):
     monkeypatch.setattr(sys, "argv", ["speed", *options])
     return main()
@@ -31,7 +27,7 @@ def asked_for(monkeypatch, *options):
 ])  # fmt: skip
 def test_a_target_is_a_speed_or_a_cost(target, ratio, missed):
     """`least` is how many times as fast as the peer, `most` what share of its cost."""
-    result = scripted(**target)
+    result = Contest("work", "peer", lambda: 1.0, lambda: 2.0, **target).held(8)
     assert (result.ours.value, result.theirs.value) == (1.0, 2.0)
     assert (result.ratio.value, result.missed) == (pytest.approx(ratio), missed)
 

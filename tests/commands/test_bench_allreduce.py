@@ -14,15 +14,9 @@ from shell import timely
 
 from gpumap.bench.exchanges import LocalRanks
 
-TWO = "a->cuda0;b->cuda1"
 LOCAL = LocalRanks.algorithms
 EVERY = ("native", *LOCAL)
 CORES = "a->cpu0;b->cpu1"
-
-
-def allreduce(gpumap, *arguments, map_=TWO, form="json", **env):
-    given = ("--map", map_, "--format", form, "--comm", "local")
-    return gpumap("bench", "allreduce", *given, *arguments, **env)
 
 
 def asked(found):

@@ -72,10 +72,7 @@ def test_what_two_devices_learned_one_goes_on_with(gpumap):
 
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
-    """A network of one's own, from a file: after any number of steps the same parameters.
-
-    Its curve of losses by what it has after each of these.
-    """
+    """A network of one's own, from a file: after any number of steps the same parameters."""
     own(gpumap)
     given = ("--network", "mine:Line", "--batch", "60", "--cases", "step", "--average", average)
     for learned in (60, 3000):

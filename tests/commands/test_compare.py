@@ -255,7 +255,6 @@ def test_every_option_that_judges_or_writes_is_left_away():
 
 
 def test_who_waits_for_the_fresh_run_can_end_it(pair):
-    """SIGTERM: exit 130, with a report."""
     log = pair.folder / "commands.log"
     pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
     given = ("compare", "base.json", "new.json", "--confirm", "--format", "json")

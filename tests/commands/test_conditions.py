@@ -6,22 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from report_schema import validate
-from scripts import script
+from scripts import report, script
 from shell import LIMIT
 from tables import table
 
 TEXTS = table(__file__)
 PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
-
-
-def reported(text):
-    found = json.loads(text)
-    validate(found)
-    return found
-
-
 MAPS = ("argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
         ".theanorc")  # fmt: skip
 
@@ -51,7 +42,7 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
              ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
     words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)
-    found = reported(answer.out)["map"]
+    found = report(answer)["map"]
     assert (answer.code, found["source"], found["text"]) == (0, first, f"a{at}->cpu0")
     assert found["source_path"] == files.get(first)
 
@@ -89,7 +80,7 @@ def test_the_format_comes_from_the_first_place_that_has_one(gpumap, first):
 def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
     """Those of a project's own file last of all: they are for every machine."""
     words, env = given(gpumap.fake(script()), "limit", LIMITS, first)
-    found = reported(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env).out)
+    found = report(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env))
     assert [verdict["text"] for verdict in found["verdicts"]] == [LIMITS[first]]
 
 
@@ -172,7 +163,7 @@ def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     text = PROGRAM.format(signal=signal, patch=patch)
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
-    found = reported(answer.out)
+    found = report(answer)
     assert (answer.code, answer.err) == (code, "")
     assert (found["status"], found["exit_code"]) == (status, code)
     assert any(row["samples"] for row in found["measurements"]) == measured

@@ -27,7 +27,7 @@ def turn():
 
 @pytest.fixture
 def scripted(gpumap):
-    """A shell whose device is slower with GPUMAP_FAKE=slow.toml, and one more with two.toml."""
+    """A shell whose device is another one with GPUMAP_FAKE=slow.toml, lost.toml and so on."""
     for name, devices in {
         "slow.toml": script({"rate": RATE / 1.25}), "lost.toml": script({}, fault="lost"),
         "wrong.toml": script({}, fault="wrong-product"), "faster.toml": script({"rate": 2 * RATE}),

@@ -17,7 +17,6 @@ from gpumap.distributed import RankInfo
 from gpumap.model import Binding
 
 CORES = "a->cpu0;b->cpu1"
-LIMIT = 100  # seconds
 TABLE = re.compile(r" +(\d+) +(\d+)  (\S+) +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
 
 
@@ -26,11 +25,6 @@ def as_torchrun(gpumap, rank, *arguments, **others):
     known |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500, "TORCHELASTIC_RUN_ID": os.getpid()}
     env = {key: str(value) for key, value in (known | others).items() if value is not None}
     return started(gpumap, [sys.executable, "-m", "gpumap", "check", *arguments], **env)
-
-
-def hanging(gpumap, *devices):
-    (gpumap.folder / "hang.toml").write_text(script(*devices))
-    return {"GPUMAP_FAKE": str(gpumap.folder / "hang.toml"), "GPUMAP_BACKEND": "fake"}
 
 
 def ranks(out):
@@ -42,7 +36,7 @@ def ranks(out):
 def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
     """The first rank judges for all: nothing has passed."""
     more = ("--if-absent", "skip", "--output", "r.json")
-    code, out, _ = ended(by_mpirun(gpumap, 2, "check", map_, *more), LIMIT)
+    code, out, _ = ended(by_mpirun(gpumap, 2, "check", map_, *more))
     report = json.loads((gpumap.folder / "r.json").read_text())
     assert (code, report["status"]) == (0, "skipped")
     assert "skipped: " in out
@@ -64,7 +58,7 @@ def test_a_launcher_that_mpi_does_not_know(gpumap):
 ])  # fmt: skip
 def test_what_a_rank_lacks_is_said_once_by_the_first(gpumap, text, code, said, names):
     """With its name, and with its exit code; the other one is silent."""
-    found, out, err = ended(by_mpirun(gpumap, 2, "check", text), LIMIT)
+    found, out, err = ended(by_mpirun(gpumap, 2, "check", text))
     assert found == code
     assert len(re.findall(f"^{said}", err, re.MULTILINE)) == 1
     assert [row[4] for row in ranks(out)] == names
@@ -73,9 +67,9 @@ def test_what_a_rank_lacks_is_said_once_by_the_first(gpumap, text, code, said, n
 @needs_mpi
 def test_a_rank_whose_device_hangs_is_named_when_the_time_is_over(gpumap):
     """By itself or by rank 0, whose time is over as soon; nobody waits for it in MPI."""
-    env = hanging(gpumap, {}, {"fault": "hang"})
+    gpumap.fake(script({}, {"fault": "hang"}))
     given = ("check", "a->cuda0;b->cuda1", "--timeout", "20s")
-    code, _, err = ended(by_mpirun(gpumap, 2, *given, **env), LIMIT)
+    code, _, err = ended(by_mpirun(gpumap, 2, *given))
     assert code == 124
     assert len(re.findall(r"^error: .*rank 1", err, re.MULTILINE)) == 1
 
@@ -96,7 +90,7 @@ def test_without_mpi4py_the_fix_installs_it(gpumap):
     missing = "raise ModuleNotFoundError(\"No module named 'mpi4py'\", name='mpi4py')"
     (gpumap.folder / "mpi4py.py").write_text(missing)
     env = {"PYTHONPATH": str(gpumap.folder)}
-    code, out, err = ended(by_mpirun(gpumap, 2, "check", CORES, **env), LIMIT)
+    code, out, err = ended(by_mpirun(gpumap, 2, "check", CORES, **env))
     assert (code, out.count("Mapped name")) == (0, 2)
     assert err.count("reports for itself: MPI cannot be used: No module named 'mpi4py'") == 2
     assert err.count("pip install 'mpi4py") == 2
@@ -131,7 +125,7 @@ def test_machines_are_told_apart(gpumap):
     itself = f"{sys.executable} -m gpumap check a-\\>cpu0"
     inner = f"export OMPI_COMM_WORLD_LOCAL_RANK=0; hostname host${rank}; exec {itself}"
     command = [*MPIRUN, "2", "unshare", "--uts", "sh", "-c", inner]
-    code, out, err = ended(started(gpumap, command), LIMIT)
+    code, out, err = ended(started(gpumap, command))
     assert code == 0
     assert "note: node0 is host0, node1 is host1" in err
     assert [(row[2], row[4]) for row in ranks(out)] == [("host0", "node0/a"), ("host1", "node1/a")]
@@ -142,7 +136,7 @@ def test_machines_are_told_apart(gpumap):
                                      "doctor"])  # fmt: skip
 def test_what_measures_one_process_is_refused_in_several(gpumap, command):
     """They would disturb each other; it is said once."""
-    code, out, err = ended(by_mpirun(gpumap, 2, *command.split(), "--map", CORES), LIMIT)
+    code, out, err = ended(by_mpirun(gpumap, 2, *command.split(), "--map", CORES))
     assert (code, out) == (2, "")
     assert err.count(f"error: {command} measures the devices of one process, ") == 1
 

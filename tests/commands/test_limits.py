@@ -10,20 +10,7 @@ TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
 
 
-def dot(gpumap, *arguments, map_=TWO, **env):
-    given = ("--size", "64", "--cases", "many", "--map", map_)
-    return gpumap("bench", "dot", *given, *arguments, **env)
-
-
-def limits(*texts):
-    return [word for text in texts for word in ("--limit", text)]
-
-
-@pytest.fixture
-def two(gpumap):
-    return gpumap.fake(script())
-
-
+DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--format", "json")
 GONE = "a->cuda0;b->cuda7"
 
 
@@ -39,22 +26,18 @@ GONE = "a->cuda0;b->cuda7"
 def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, word):
     """Absent devices can skip the run, those that fail cannot; no figure is no pass."""
     mapped = ("--map", map_) if map_ else ()
-    given = ("--size", "64", "--cases", "many", *mapped, *limits(GOOD), *more, "--format", "json")
-    answer = gpumap.fake(devices)("bench", "dot", *given)
+    answer = gpumap.fake(devices)(*DOT, *mapped, "--limit", GOOD, *more)
     found = report(answer)
     assert (answer.code, found["exit_code"], found["status"]) == (code, code, status)
     assert [verdict["verdict"] for verdict in found["verdicts"]] == [word]
     assert {error["exit"] for error in found["errors"] if error["code"] == "absent"} <= {code}
 
 
-def words(answer):
-    return [verdict["text"] for verdict in report(answer)["verdicts"]]
-
-
-def test_each_command_takes_its_own_limits_of_a_file(two):
-    (two.folder / "gpumap.toml").write_text(f'limit = ["transfer.h2d.latency<1s", "{GOOD}"]\n')
-    assert words(dot(two, "--format", "json")) == [GOOD]
-    assert two("check", "--map", TWO).code == 0
+def test_each_command_takes_its_own_limits_of_a_file(gpumap):
+    (gpumap.folder / "gpumap.toml").write_text(f'limit = ["transfer.h2d.latency<1s", "{GOOD}"]\n')
+    found = report(gpumap.fake(script())(*DOT, "--map", TWO))
+    assert [verdict["text"] for verdict in found["verdicts"]] == [GOOD]
+    assert gpumap("check", "--map", TWO).code == 0
 
 
 QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}

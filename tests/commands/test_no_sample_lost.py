@@ -62,10 +62,7 @@ def inside(samples, seconds):
 
 @pytest.mark.parametrize("uneven", UNEVEN)
 def test_every_product_is_accounted_for(gpumap, uneven):
-    """Pilot, warm-up and samples together are what the log has: outliers and slow ones too.
-
-    None is smoothed, clipped or put elsewhere: each stands in the log, in the same order.
-    """
+    """Pilot, warm-up and samples together are what the log has: outliers and slow ones too."""
     answer, found, products = dot(gpumap, "--cases", "many", "--budget", "16s", **uneven)
     assert answer.code == 0
     assert {device: len(each) for device, each in products.items()} == accounted(found)
@@ -75,15 +72,14 @@ def test_every_product_is_accounted_for(gpumap, uneven):
             assert inside(row["samples"], products[row["devices"][0]])
 
 
-def test_samples_of_many_rounds_count_as_many_products(gpumap):
-    _, found, products = dot(gpumap, "--cases", "many", "--budget", "4s", size=64)
-    assert max(row["iterations_per_sample"] for row in found["measurements"]) > 10
-    assert {device: len(each) for device, each in products.items()} == accounted(found)
-
-
-def test_the_end_of_the_budget_loses_nothing(gpumap):
-    _, found, products = dot(gpumap, "--budget", "6s", noise=0.1)
-    assert {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
+@pytest.mark.parametrize(("arguments", "more"), [
+    (("--cases", "many", "--budget", "4s"), {"size": 64}), (("--budget", "6s"), {"noise": 0.1}),
+])  # fmt: skip
+def test_many_rounds_of_a_sample_and_the_end_of_the_budget_lose_nothing(gpumap, arguments, more):
+    _, found, products = dot(gpumap, *arguments, **more)
+    rounds = max(row["iterations_per_sample"] for row in found["measurements"])
+    assert (rounds > 10) is ("size" in more)
+    assert "size" in more or {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
 

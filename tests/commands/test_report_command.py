@@ -27,10 +27,7 @@ def reports(gpumap):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_report_is_shown_as_its_run_showed_it(gpumap, name):
-    """On stdout as the run did, and on stderr what the run said; the exit code is not the run's.
-
-    Left out are notes that help whoever can still change the map.
-    """
+    """On stdout as the run did, and on stderr what the run said; the exit code is not the run's."""
     of_the_run = r"^note: (?:the map leaves unused|no map is given): .*\n  hint: .*\n"
     run = written(name)
     plain, json_ = (gpumap("report", str(run.path), "--format", f) for f in ("plain", "json"))

@@ -14,7 +14,7 @@ from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
 from ranks import ROOT, lives, mpirun, needs_mpi, needs_mpirun
-from shell import BIN, COLOURS, LIMIT, Answer, on_a_terminal, until
+from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
 
 TABLE = table(__file__)
@@ -26,11 +26,6 @@ SLEEP = "import time; time.sleep(600)"
 # Writes its process to a file named after it, so that a test can look whether it lives.
 NOTE = "import os, pathlib; pathlib.Path(f'pid-{os.getpid()}').touch(); "
 two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
-
-
-@pytest.fixture(autouse=True)
-def found(gpumap):
-    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
 
 
 def noted(gpumap, count):

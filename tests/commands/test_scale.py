@@ -7,7 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from shell import BIN, until
+from shell import until
 
 from gpumap.app.watched_programs import _judged
 from gpumap.model import Estimate, replace
@@ -26,11 +26,6 @@ open("told", "a").write(json.dumps(given) + chr(10))
 """
 
 pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="one core alone may be used")
-
-
-@pytest.fixture(autouse=True)
-def found(gpumap):
-    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
 
 
 def scaled(gpumap, *options, code="pass", map_=TWO, budget="1ms", **env):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -134,10 +135,7 @@ ODD = TEXTS["odd"]
         "def __str__(self): raise SystemExit(0)", "def __str__(self): return 5")),
 ])  # fmt: skip
 def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code, error):
-    """With its traceback and exit 1, whatever its class does; an absent device is no mistake.
-
-    Where there is nothing to trace that is no pass, and the viewer's file is valid, and empty.
-    """
+    """With its traceback and exit 1, whatever its class does; an absent device is no mistake."""
     answer = run(text, "--output", "report.json", "--perfetto", "p.json")
     assert (answer.code, codes(gpumap)) == (code, [(error, code)])
     assert ("Traceback" in answer.err) == (error not in ("absent", "no-context"))
@@ -161,13 +159,9 @@ def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
     assert "device-lost" in dict(codes(gpumap))
 
 
-def folder(path):
-    path.mkdir()
-
-
 @pytest.mark.parametrize(
     "made",
-    [None, folder, os.mkfifo, b"x = = 1\n", b"x = '\xff'\n", b"a\0b\n", b"# coding: nonsense\n",
+    [None, Path.mkdir, os.mkfifo, b"x = = 1\n", b"x = '\xff'\n", b"a\0b\n", b"# coding: nonsense\n",
      b"(" * 5000 + b")" * 5000, b"'\x1b[2J\n"],
     ids=["missing", "folder", "fifo", "syntax", "bytes", "nul", "coding", "nested", "hostile"],
 )  # fmt: skip
@@ -279,7 +273,6 @@ def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
 
 @pytest.mark.parametrize(("map_", "code"), [("a->cpu0;b//c->cpu0", 0), ("a->gpu0", 2)])
 def test_the_map_may_stand_before_the_script(run, gpumap, map_, code):
-    """As it is written; the arguments are the script's."""
     text = "import sys; assert sys.argv[1:] == ['x']; print(*gpumap.open().names)"
     run(text)
     answer = gpumap("trace", map_, "script.py", "x")

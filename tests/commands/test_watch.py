@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from shell import BIN, on_a_terminal
+from shell import on_a_terminal
 
 from gpumap.model import Device, DeviceRef, Kind
 from gpumap.opencl_layer import Inside
@@ -27,11 +27,6 @@ while time.monotonic() < end: pass
 WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\n"
 
 two_cores = pytest.mark.skipif(not OTHERS, reason="one core alone may be used")
-
-
-@pytest.fixture(autouse=True)
-def found(gpumap):
-    gpumap.env["PATH"] = f"{BIN}:{gpumap.env['PATH']}"
 
 
 def traced(gpumap, code, *options, map_=TWO):
@@ -128,13 +123,6 @@ def test_a_command_without_a_map_has_the_default_one(gpumap):
     assert (answer.code, report["map"]["source"]) == (0, "default")
 
 
-def test_words_after_a_script_are_its_own(gpumap):
-    (gpumap.folder / "s.py").write_text("import sys; print(sys.argv[1:])")
-    answer = gpumap("trace", "s.py", "--", "true")
-    assert answer.out.splitlines()[0] in ("['--', 'true']", "['true']")
-    assert answer.code == 1  # it opened no context
-
-
 def test_what_the_program_left_is_ended(gpumap):
     """As `run` does it: a daemon that a program leaves does not outlive the trace."""
     code = (
@@ -147,9 +135,6 @@ def test_what_the_program_left_is_ended(gpumap):
     assert answer.code == 0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-# --- run --watch
 
 
 SLEEPER = f"import os, time\nif os.environ['GPUMAP_NAME'] == 'dev1': time.sleep(1)\nelse:{WORK}"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gpumap
+from gpumap.contexts.array import HOST, place
 
 PAIR = np.float32([1, 2])
 
@@ -356,3 +357,15 @@ def test_dlpack_refuses_what_would_be_lost_and_passes_on_nothing_elses_errors(co
         context.from_dlpack(np.ones(3, ">f4"), "dev0")
     none = context.shared(np.zeros((0, 2), np.float32), target="dev0")
     assert np.from_dlpack(none).shape == (0, 2)
+
+
+@pytest.mark.parametrize(("operands", "target"), [
+    ([("dev0", "a", 8)], "dev0"), ([("dev0", "a", 8), ("dev1", "b", 9)], "dev1"),
+    ([("dev1", "b", 8), ("dev0", "a", 8)], "dev1"),  # a tie: the first
+    ([("dev0", "a", 8), (HOST, None, 1 << 30)], "dev0"),
+    ([(HOST, None, 8), (HOST, None, 8)], HOST), ([(HOST, None, 8), ("dev0", "a", 0)], "dev0"),
+    ([("dev0", "a", 8), ("dev1", "b", 5), ("also1", "b", 4)], "dev1"),
+])  # fmt: skip
+def test_an_operation_runs_where_the_most_bytes_are(operands, target):
+    """On a device, whatever its names; host data count nothing."""
+    assert target == place(operands)

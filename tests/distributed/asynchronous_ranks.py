@@ -1,10 +1,11 @@
 """What each rank does in the tests of asynchronous training: exchange and conserve.
 
 asynchronous_ranks.py conserve RULE   nothing is learned, and ranks begin with other parameters
-asynchronous_ranks.py wait RULE       as `conserve`; a rank waits to be stopped or killed
+asynchronous_ranks.py wait RULE S     a rank waits S seconds to be killed, or stopped and continued
 """
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -23,7 +24,7 @@ from gpumap.training.worker_groups import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 EACH = 16
-mode, rule = sys.argv[1:3]
+mode, rule, *seconds = sys.argv[1:]
 comm = load().COMM_WORLD
 rank, ranks = comm.Get_rank(), comm.Get_size()
 
@@ -74,21 +75,24 @@ def conserve(session):
 
 
 def wait(session):
-    """A rank says who it is in the midst of a training, and sleeps there."""
+    """A rank says who it is in the midst of a training, and waits there."""
     own = training(session)
     own.poison()
-    take = own._step_at
+    take, continued = own._step_at, []
+    signal.signal(signal.SIGCONT, lambda *_: continued.append(True))
     there = Path(os.environ["TMPDIR"]) / comm.bcast(f"there-{os.getpid()}")
 
     def slowly(first):
-        steps, last = own._asynchronous._steps, time.monotonic() + 20.0
-        while rank < ranks - 1 and steps == 20 and not there.exists() and time.monotonic() < last:
-            time.sleep(0.01)  # four ranks on two cores: it may come to its steps late
+        steps = own._asynchronous._steps
+        while rank < ranks - 1 and steps == 20 and not there.exists():
+            time.sleep(0.01)  # however late it comes to its steps: they would take them all
         if rank == ranks - 1 and steps == 3:
             there.touch()
             sys.stdout.write(f"process {os.getpid()}\n")
             sys.stdout.flush()
-            time.sleep(1.0)
+            end = time.monotonic() + float(*seconds)
+            while not continued and time.monotonic() < end:
+                time.sleep(0.01)
         take(first)
 
     own._step_at = slowly

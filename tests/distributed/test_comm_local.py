@@ -15,12 +15,6 @@ def sessions(request):
         yield found
 
 
-def crafted(ranks, length):
-    return [
-        (2.0**rank * (1 + np.arange(length) % 1000)).astype(np.float32) for rank in range(ranks)
-    ]
-
-
 def exchanged(plan, sessions, values, times):
     buffers = [sent(session, each) for session, each in zip(sessions, values, strict=True)]
     exchange = LocalExchange(plan, sessions, buffers)
@@ -36,7 +30,7 @@ def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
     """Also of exchanges that stand in a queue: scratch is used again."""
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
-    values = crafted(ranks, length)
+    values = [(2.0**rank * (1 + np.arange(length) % 1000)).astype("f4") for rank in range(ranks)]
     plan = schedule(name, ranks, length, 1000)
     for times in (1, 3):
         found, routes = exchanged(plan, sessions[:ranks], values, times)

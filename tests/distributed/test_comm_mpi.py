@@ -1,10 +1,9 @@
 """Ranks that are processes: every algorithm gives over MPI what MPI's own calls give."""
 
-import importlib.util
+import importlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpi_jobs import tmpdir
+from commands.ranks import ROOT, needs_mpi
+from mpi_jobs import ended, tmpdir
+from refusals import refusal
 
 from gpumap.distributed.transports import load
 from gpumap.errors import AbsentError
@@ -22,8 +23,6 @@ from gpumap.training.model_class import Recorder
 RANKS = Path(__file__).with_name("mpi_ranks.py")
 LIMIT = 100  # seconds
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-HERE = shutil.which("mpirun") and importlib.util.find_spec("mpi4py")
 
 
 def run(command, **env):
@@ -33,8 +32,7 @@ def run(command, **env):
     )
 
 
-@pytest.mark.skipif(not HERE, reason="no mpirun or no mpi4py: apt-get install openmpi-bin, and "
-                    "pip install mpi4py")  # fmt: skip
+@needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_every_rank_has_what_mpis_own_calls_give(ranks):
     """Allreduce, reduce-scatter and all-gather by every algorithm, of 0 to 1,000,000 elements."""
@@ -48,14 +46,12 @@ def test_every_rank_has_what_mpis_own_calls_give(ranks):
 
 def test_without_mpi4py_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(AbsentError) as raised:
-        load()
-    (said,) = raised.value.diagnostics
+    said = refusal(AbsentError, load)
     assert said.message.startswith("MPI cannot be used: ")
     assert "openmpi-bin" in said.hint
 
 
-@pytest.mark.skipif(not HERE, reason="no mpi4py: pip install mpi4py")
+@needs_mpi
 def test_an_mpi_library_that_cannot_be_loaded_is_said():
     """One line, and no traceback of mpi4py's."""
     code = (
@@ -77,16 +73,10 @@ def together(*arguments):
     )
 
 
-def ended(process):
-    out, err = process.communicate(timeout=LIMIT)
-    return process.returncode, out, err
-
-
-BETWEEN = pytest.mark.skipif(not HERE, reason="no mpirun or no mpi4py")
 RULES = pytest.mark.parametrize("rule", ["easgd", "gosgd"])
 
 
-@BETWEEN
+@needs_mpi
 @RULES
 def test_ranks_of_uneven_pace_conserve_what_the_rule_conserves(rule):
     """A rank that is delayed takes fewer steps; all examples are taken once, and all ends."""
@@ -98,12 +88,12 @@ def test_ranks_of_uneven_pace_conserve_what_the_rule_conserves(rule):
     assert int(re.search(r"(\d+) exchanges", out)[1]) > 10
 
 
-@BETWEEN
+@needs_mpi
 @RULES
 @pytest.mark.parametrize("what", ["delayed", "stopped", "killed"])
 def test_it_ends_on_time_with_a_rank_that_is(rule, what):
     """The others take its steps: it ends with the one that a delayed or stopped rank is in."""
-    process = together("wait", rule)
+    process = together("wait", rule, "1" if what == "delayed" else "60")
     rank = int(process.stdout.readline().split()[-1])
     if what == "killed":
         os.kill(rank, signal.SIGKILL)
@@ -124,13 +114,10 @@ def of_users(ranks, *arguments, launcher=MPIRUN):
     return sorted(done.stdout.splitlines())
 
 
-@BETWEEN
+@needs_mpi
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path, ranks):
-    """On parts of a batch, 30 examples over 4 ranks too, as one worker on the whole, but rounding.
-
-    Each rank begins with other parameters, and finds the same bits in the file of rank 0.
-    """
+    """On parts of a batch, 30 examples over 4 ranks too, as one worker on all, but for rounding."""
     lines = of_users(ranks, str(tmp_path / "parameters.npz"))
     assert [line.partition(":")[0] for line in lines] == [
         f"rank {rank} of {ranks}" for rank in range(ranks)
@@ -144,7 +131,7 @@ def test_a_loop_of_ones_own_is_plain_on_one_rank(tmp_path):
     assert line == "rank 0 of 1: off by 0.0e+00"
 
 
-@BETWEEN
+@needs_mpi
 def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
     kinds = ("shape", "dtype", "count", "none", "nothing", "weight", "file")
     lines = of_users(3, "none", *kinds)
@@ -169,7 +156,7 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
     )
 
 
-@BETWEEN
+@needs_mpi
 def test_weights_count_examples_and_calls_must_match():
     """A rank of no examples has a mean that is no number; large weights have no finite sum."""
     assert of_users(2, "none", "empty", "large", "call") == [
@@ -182,7 +169,7 @@ def test_weights_count_examples_and_calls_must_match():
     ]
 
 
-@BETWEEN
+@needs_mpi
 def test_a_rank_that_ends_with_an_exception_ends_the_others():
     """They wait for it in a call of MPI: without that the job hangs."""
     program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), "none", "raise")
@@ -213,7 +200,7 @@ def session(rule, file):
         return json.loads(done.stdout.partition("wait ")[2]), [saved["arr_0"], saved["arr_1"]]
 
 
-@BETWEEN
+@needs_mpi
 def test_a_model_class_on_two_devices_is_one_on_both_their_batches(tmp_path, monkeypatch):
     """By BSP, with momentum: the parameters of one worker whose batches are twice as large."""
     epochs, found = session("BSP()", tmp_path / "p.npz")
@@ -236,7 +223,7 @@ def test_a_model_class_on_two_devices_is_one_on_both_their_batches(tmp_path, mon
     assert epochs[-1]["val_loss"] == pytest.approx(np.mean(recorder.val, axis=0)[0], rel=1e-5)
 
 
-@BETWEEN
+@needs_mpi
 @pytest.mark.parametrize("rule", ["EASGD(tau=2)", "GOSGD(chance=0.2)"])
 def test_a_model_class_learns_at_its_own_pace(tmp_path, rule):
     """A loss of 0.69 is that of knowing nothing; how much is learned depends on who ran when."""

@@ -51,8 +51,4 @@ def test_one_device_exchanges_for_nothing(name):
 def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     expected = latencies * 2.0**-10 + share * nbytes / 2.0**20
     assert seconds("native", ranks, nbytes, LINK) == pytest.approx(expected)
-
-
-def test_the_bus_bandwidth_has_nccl_tests_factor():
-    """Of eight ranks, as their PERFORMANCE.md has it."""
-    assert bus_factor(8) == 1.75
+    assert bus_factor(8) == 1.75  # as nccl-tests' PERFORMANCE.md has it

@@ -16,19 +16,12 @@ OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()
     ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
     (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
     (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
+    # started alone, by the shell of a job that Slurm runs, or with a variable called RANK
+    ({}, None), ({"RANK": "private"}, None), ({"OMPI_COMM_WORLD_RANK": "0"}, None),
+    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}, None),
 ])  # fmt: skip
-def test_each_launcher_is_understood(env, rank):
+def test_each_launcher_is_understood_and_who_was_started_alone_is_no_rank(env, rank):
     assert launched(env) == rank
-
-
-@pytest.mark.parametrize("env", [
-    {},
-    {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"},
-    {"RANK": "private"}, {"OMPI_COMM_WORLD_RANK": "0"},
-])  # fmt: skip
-def test_who_was_started_alone_is_no_rank(env):
-    """Neither is the shell of a job that Slurm runs, nor a program with a variable called RANK."""
-    assert launched(env) is None
 
 
 @pytest.mark.parametrize("by", VARIABLES)

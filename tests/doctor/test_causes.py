@@ -154,7 +154,6 @@ def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told)
 
 @pytest.mark.parametrize(("failure", "code"), TABLES["no_failure_of_the_probes_passes"])
 def test_no_failure_of_the_probes_passes(failure, code):
-    """Also not one that nobody has thought of."""
     assert codes(known(named(measured=Measured(failure=model.Reason(failure, "x"))))) == [code]
 
 

@@ -1,8 +1,4 @@
-"""Broken set-ups, each planted for real: `gpumap doctor` names what was planted, and first.
-
-Planted by the environment, by files, by scripted devices, by stub drivers (tests/drivers) and by a
-second process. What could not be planted so stands in test_causes.py.
-"""
+"""Broken set-ups, each planted for real: `gpumap doctor` names what was planted, and first."""
 
 import json
 import os

@@ -14,7 +14,7 @@ from surface import commands
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
-from gpumap.commands.bench_train import train as train_command
+from gpumap.commands.measure import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.doctor.diagnose import pages
 from gpumap.errors import Exit
@@ -59,9 +59,6 @@ def strings(trees):
     return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
-# --- codes, as the source has them
-
-
 def _first(node):
     return node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "code")
 
@@ -100,10 +97,7 @@ def codes():
 
 
 def parameters():
-    """Return every kind of memory, mode and pattern of copies, who exchanges, and how it trains.
-
-    Of the words of `comm` there are topics already.
-    """
+    """Return every kind of memory, mode and pattern of copies, who exchanges, and how it trains."""
     dicts = (node for node in ast.walk(TREES["bench/transfer.py"]) if isinstance(node, ast.Dict))
     pairs = (pair for node in dicts for pair in zip(node.keys, node.values, strict=True))
     found = {value.value for key, value in pairs
@@ -121,9 +115,6 @@ def test_every_code_is_a_literal_where_it_is_made():
     """What the table is compared with is all there is: else a code could slip by."""
     others = {ast.unparse(node) for node in given() if not isinstance(node, ast.Constant)}
     assert [text for text in others if not re.fullmatch(r"(.*\.)?code|CODE", text)] == []
-
-
-# --- the lists
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
@@ -161,14 +152,8 @@ def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
     assert {topic.kind for topic in TOPICS} == set(KINDS) - {"diagnosis"}  # tests/doctor has them
 
 
-# --- what they say
-
-
 def test_a_topic_is_a_line_and_sentences():
-    """The line fits into the list; printable ASCII needs no care; what is wrong has a fix.
-
-    A metric says its unit and which is better, a status its exit code.
-    """
+    """The line fits into the list; printable ASCII needs no care; what is wrong has a fix."""
     trouble = ("cause", "flag", "mark", "code")
     assert [topic.name for topic in TOPICS if not well_formed(topic)] == []
     assert [t.name for t in TOPICS if t.kind in trouble and t.fix is None] == []
@@ -197,10 +182,7 @@ def known():
 
 
 def test_a_topic_names_nothing_that_does_not_exist():
-    """Words in backquotes are keys, cases and commands; a topic to look up is there, an option too.
-
-    Docker's is not ours.
-    """
+    """Words in backquotes are keys, cases, commands; topics to look up and options are there."""
     assert {t.name: unknown(t) for t in TOPICS if unknown(t) != ([], [])} == {}
     options = {text for _, command in commands() for param in command.params for text in param.opts}
     texts = " ".join(f"{t.summary} {t.text} {t.fix}" for t in TOPICS).replace("docker --cpus", "")
@@ -213,9 +195,6 @@ def unknown(topic):
     strange = [first for first, *_ in words if first not in known()]
     lost = [r for first, *rest in words if first == "explain" for r in rest if not named(r)]
     return strange, [word for word in lost if word != "TOPIC"]
-
-
-# --- looking one up
 
 
 @pytest.mark.parametrize(("word", "found"), [

@@ -12,7 +12,6 @@ from gpumap.judge.compare import Comparison, Terms, compare, early, pooled, unju
 from gpumap.judge.pairs import LAST, joined
 from gpumap.judge.several_reports import broken, contradiction, machines, surroundings
 from gpumap.model import Estimate, Plan, Reason, Samples, replace
-from gpumap.model import replace as changed
 
 
 def judged(base, new, threshold=0.05):
@@ -71,8 +70,8 @@ def renamed(slower):
 
 
 FEW = ("inconclusive", "few-samples")
-WRONG = [(None, "unverified"), (changed(GOOD, passed=False), "unverified"),
-         (changed(GOOD, method="bytes"), "other-check")]  # fmt: skip
+WRONG = [(None, "unverified"), (replace(GOOD, passed=False), "unverified"),
+         (replace(GOOD, method="bytes"), "other-check")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("base", "new", "expected"), [
@@ -357,7 +356,7 @@ def test_a_broken_report_cannot_be_compared(others, why):
 def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     """Versions may be what changed on purpose; the hash is over both, and no evidence."""
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):
-        new = replace(one(), fingerprint=changed(MACHINE, hash=hash_, **others))
+        new = replace(one(), fingerprint=replace(MACHINE, hash=hash_, **others))
         assert (len(machines(one(), new)), len(surroundings(one(), new))) == (apart, around)
 
 
@@ -420,10 +419,7 @@ def test_a_control_in_no_time_makes_no_relative_verdict(lost):
 
 
 def test_interleaved_blocks_are_compared_one_by_one():
-    """A drift that both felt in the same blocks hides 8 % from two medians, and not from ratios.
-
-    One side ends first; the other's last blocks would be of another time.
-    """
+    """A drift that both felt in the same blocks hides 8 % from two medians, and not from ratios."""
     felt = [1.0 + 0.02 * n for n in range(40)]
     base, new = (report(row("one", noisy(each, machine=felt))) for each in (0.01, 0.0108))
     apart, together = compare(base, new, 0.05), compare(base, new, 0.05, interleaved=True)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report.made_reports import device
 
 from gpumap import model
 from gpumap.bench.estimates import located, ratio
@@ -150,18 +151,6 @@ def test_what_cannot_be_told_says_why_and_never_not_used(why):
     assert text.startswith("dev1 was not used. Cannot tell whether dev0 was used: ")
 
 
-def bindings(**names):
-    return tuple(
-        model.Binding(
-            name,
-            model.Device(
-                f"cuda:{n}", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, n), "GPU", "fake"
-            ),
-        )
-        for name, n in names.items()
-    )
-
-
 def event(device="a", start=0, stop=1, name="dot", nbytes=4, shape=(1,), *, implicit=False):
     kind = "operation" if name == "dot" else "transfer"
     times = [None if t is None else float(t) for t in (start, stop)]
@@ -169,7 +158,8 @@ def event(device="a", start=0, stop=1, name="dot", nbytes=4, shape=(1,), *, impl
 
 
 def trace(*events, names=None):
-    bound = bindings(**(names or {"a": 0, "b": 1}))
+    named = (names or {"a": 0, "b": 1}).items()
+    bound = tuple(model.Binding(name, device(n)) for name, n in named)
     return model.Trace(1, bound, "visible", 0.0, True, events)  # noqa: FBT003 - closed
 
 

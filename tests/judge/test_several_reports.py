@@ -19,10 +19,6 @@ def dot():
     return saved.read(written("dot").path)
 
 
-def copies():
-    return saved.read(written("copies").path)
-
-
 def times(figure, factor):
     return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, figure.unit)
 

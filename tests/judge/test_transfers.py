@@ -269,9 +269,6 @@ def findings(state, **more):
 def test_below_thirty_percent_a_large_copy_is_slow(more, slow):
     assert (told(FINE, **more) is not None) == slow
     assert only([copy("h2d", named(gpu(0)), 1.0)], nowhere) is None
-
-
-def test_the_figures():
     figures = {k: v.value for k, v in told(FINE, share=0.2, seconds=MB / 12e9).figures.items()}
     assert figures == pytest.approx({"bandwidth": 12e9, "ceiling": 60e9, "share": 0.2})
     assert findings(FINE, memory="pageable")["pageable memory"].startswith("checked: it is, and")
@@ -320,8 +317,5 @@ def test_of_several_devices_each_is_looked_at():
     assert text.startswith(f"{HEAD}link width of b: checked: x4 of x16")
     assert text.count("pageable memory") == 1
     assert "link width of a: checked: all of x16" in text
-
-
-def test_a_shared_link_is_the_better_reason():
     row = copy("h2d", BOTH, 2e-3, pattern="together", speedup=1.0, share=0.1)
-    assert only([*ALONE, row], lambda _: {}).cause == "shared-link"
+    assert only([*ALONE, row], lambda _: {}).cause == "shared-link"  # the better reason

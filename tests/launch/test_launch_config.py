@@ -146,21 +146,13 @@ def test_a_shell_reads_the_same(pieces):
         return
     assume(len({each.key for each in found}) == len(found))  # a second one changes element 0
     assume(all(each.key in ("RULE", "DEVICES", "MODELFILE") for each in found))
-    assert by_bash("".join(pieces)) == {each.key: list(each.words) for each in found}
-
-
-def by_bash(text):
     done = subprocess.run(
-        ["bash", "-c", TABLES["bash"]],
-        input=text + "\n",
-        env={},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        ["bash", "-c", TABLES["bash"]], input="".join(pieces) + "\n", env={}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
     assert done.stderr == ""
-    lines, found = iter(done.stdout.splitlines()), {}
+    lines, read_back = iter(done.stdout.splitlines()), {}
     for line in lines:
         key, count = line.split()
-        found[key] = [next(lines) for _ in range(int(count))]
-    return found
+        read_back[key] = [next(lines) for _ in range(int(count))]
+    assert read_back == {each.key: list(each.words) for each in found}

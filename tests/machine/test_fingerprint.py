@@ -5,7 +5,6 @@ import pytest
 from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind, replace
-from gpumap.model import replace as changed
 
 TOPOLOGY = Topology(
     cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
@@ -25,7 +24,7 @@ def test_fingerprint():
         devices=("cpu:0", "cuda:0"), drivers={"cuda:0": "580.65"}, links=("a", "b"),
     )  # fmt: skip
     other = fingerprint(TOPOLOGY, (CPU0, CUDA0), dict(sorted(LIBRARIES.items())), ["a", "b"])
-    assert actual == other == changed(bare, hash=_digest(bare))
+    assert actual == other == replace(bare, hash=_digest(bare))
 
 
 @pytest.mark.parametrize("arguments", [

@@ -92,10 +92,7 @@ def test_a_driver_that_does_not_answer(code, reason, fix):
     assert caught.value.exit_code == Exit.ABSENT
     assert caught.value.diagnostics[0].hint == caught.value.fix
     assert library.calls == ["Init"]
-
-
-def test_shut_down_after_a_failure():
-    library = Library({"DeviceGetCount": NvmlError(999)})
+    library = Library({"DeviceGetCount": NvmlError(999)})  # shut down after a failure
     with pytest.raises(nvml.NvmlUnavailable, match="NVML: code 999"):
         nvml.gpus(library)
     assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
@@ -159,13 +156,14 @@ def test_only_cuda_devices_of_the_map_are_asked():
     assert without.calls == []  # a map of cores costs no look for a driver
 
 
-def test_who_is_on_a_device():
-    """A part of one has processes of its own."""
+@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
+def test_who_is_on_a_device(suffix):
+    """Pynvml and driver may be of any age; a part of a device has processes of its own."""
     unseen = 2**22 + 1  # no process has such a number: it is the host's, of who is in a container
     processes = [process(os.getpid(), 1), process(1, 3 << 30), process(1), process(1, 2**64 - 1),
                  process(unseen, 1)]  # fmt: skip
     answers = FOUND | {
-        "DeviceGetComputeRunningProcesses_v3 h0": processes,
+        f"DeviceGetComputeRunningProcesses{suffix} h0": processes,
         "DeviceGetUtilizationRates h0": SimpleNamespace(gpu=87),
     }
     with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
@@ -181,10 +179,3 @@ def test_who_is_on_a_device():
     with nvml.Gpus([part], Library(answers)) as nvml.gpus:
         assert [use.processes for use in nvml.gpus.uses()] == [()]
         assert nvml.gpus.read()[0].power == 699.5
-
-
-@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
-def test_pynvml_and_driver_may_be_of_any_age(suffix):
-    answers = FOUND | {f"DeviceGetComputeRunningProcesses{suffix} h0": [process(1)]}
-    with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
-        assert [use.processes for use in nvml.gpus.uses()] == [(nvml.GpuProcess(1, None),)]

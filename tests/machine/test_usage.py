@@ -25,9 +25,6 @@ AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
 
 
-# --- files
-
-
 @pytest.mark.parametrize(("text", "device", "engines", "capacity", "memory"), [
     (AMD, ("0000:08:00.0", 217), {b"gfx": (107322799, None)}, {}, 2068 << 10),
     (XE, ("0000:03:00.0", 3), {b"rcs": (28257900, 7655183225), b"ccs": (0, 7655183225)},
@@ -59,9 +56,6 @@ def test_processors_count_what_is_neither_idle_nor_stolen(tmp_path):
     lines = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 1000 0 0\ncpu1 x\nintr 5\n"
     (tmp_path / "proc/stat").write_text(lines)
     assert usage.processors(str(tmp_path)) == {0: 31}
-
-
-# --- cores
 
 
 def test_ticks_of_a_thread_are_of_the_core_it_ran_on(tmp_path):
@@ -226,9 +220,6 @@ def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost,
     assert seen.watch.looks == 81
 
 
-# --- DRM
-
-
 def fdinfo(text, key, value):
     head, _, tail = text.partition(f"{key}:")
     return f"{head}{key}: {value}{tail[tail.index(chr(10)) :]}"
@@ -292,9 +283,6 @@ def test_the_time_of_threads_is_no_gpus(tmp_path):
     assert (inside.verdict, inside.why, inside.busy) == ("unknown", "host-threads", None)
 
 
-# --- NVML
-
-
 class Answer(SimpleNamespace):
     """An answer of NVML's, with every field that anyone looks at."""
 
@@ -354,9 +342,6 @@ def test_bytes_over_pcie_are_differences_of_counters(tmp_path):
     use = seen.uses()["gpu"]
     assert (use.bytes_to_device, use.bytes_to_host) == (4000, 100)
     assert (use.power, use.throttle) == (None, ())
-
-
-# --- a layer inside the program
 
 
 @pytest.mark.parametrize(("counts", "complete", "verdict"), [

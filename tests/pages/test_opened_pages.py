@@ -24,18 +24,6 @@ RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "pr
         "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip
 
 
-def missing():
-    """Return why there is no browser; None: there is one."""
-    for program in ("chromium", "chromedriver"):
-        if shutil.which(program) is None:
-            return f"no {program} (make system installs it)"
-    try:
-        import selenium  # noqa: F401
-    except ImportError:
-        return "no selenium: pip install selenium"
-    return None
-
-
 @dataclass(frozen=True)
 class Browser:
     driver: Any
@@ -83,8 +71,10 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser():
-    if (why := missing()) is not None:
-        pytest.skip(why)
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} (make system installs it)")
+    pytest.importorskip("selenium", reason="no selenium: pip install selenium")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

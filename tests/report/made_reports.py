@@ -1,5 +1,7 @@
 """Reports as runs leave them, made by hand: one for each way in which a run can end."""
 
+from functools import partial
+
 from gpumap import model
 from gpumap.distributed.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
@@ -190,18 +192,11 @@ def absent_skipped(names=("a", "b"), text="x"):
                 errors=errors)  # fmt: skip
 
 
-def time_limit(names=("a", "b"), text="x"):
+def cut_short(names=("a", "b"), text="x", status="timeout", code=124):
     one, many = pair(names, text)
-    errors = (problem("timeout", f"the time limit was reached while {text}", 124, text),)
+    errors = (problem(status, f"{status} while {text}", code, text),)
     rows = (ok(one, 1.0), skipped(many, "stopped", text))
-    return made("timeout", 124, names=names, text=text, measurements=rows, errors=errors)
-
-
-def interrupted(names=("a", "b"), text="x"):
-    one, many = pair(names, text)
-    errors = (problem("interrupted", f"interrupted {text}", 130),)
-    rows = (ok(one, 1.0), skipped(many, "stopped", text))
-    return made("interrupted", 130, names=names, text=text, measurements=rows, errors=errors)
+    return made(status, code, names=names, text=text, measurements=rows, errors=errors)
 
 
 def errors_only(names=("a", "b"), text="x"):
@@ -350,8 +345,8 @@ def diagnosed(names=("a", "b"), text="x"):
 
 ENDS = {
     "trained": trained, "passed": passed, "regression": regression, "limit missed": limit_missed,
-    "wrong data": wrong_data, "skipped": absent_skipped, "time limit": time_limit,
-    "interrupted": interrupted,
+    "wrong data": wrong_data, "skipped": absent_skipped, "time limit": cut_short,
+    "interrupted": partial(cut_short, status="interrupted", code=130),
 }  # fmt: skip
 OTHERS = {
     "errors only": errors_only, "dry run": dry_run, "copies": copies, "selftest": proved,

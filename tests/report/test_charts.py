@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Estimate, replace
-from gpumap.model import replace as changed
 from gpumap.report.charts import reach, speedups, transfers
 
 Figure = pytest.importorskip(
@@ -74,7 +73,7 @@ def test_a_comparison_has_a_forest_plot_with_its_thresholds():
     """The worst first, a line at either threshold, and each ratio with its interval in text."""
     report = made_reports.regression()
     (bad,) = report.verdicts
-    good = changed(bad, verdict="pass", value=1.01, low=0.99, high=1.03)
+    good = replace(bad, verdict="pass", value=1.01, low=0.99, high=1.03)
     (chart,) = speedups.forest(replace(report, verdicts=(good, bad)))
     axes, texts = picture(chart)
     lines = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}

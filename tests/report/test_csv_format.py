@@ -17,12 +17,9 @@ from gpumap.report.csv import number, text
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 
-def lines(report):
-    return list(csv.DictReader(io.StringIO(render("csv", report, Style()), newline="")))
-
-
 def of(report, record):
-    return [line for line in lines(report) if line["record"] == record]
+    lines = csv.DictReader(io.StringIO(render("csv", report, Style()), newline=""))
+    return [line for line in lines if line["record"] == record]
 
 
 @given(st.floats())

@@ -1,7 +1,4 @@
-"""Every format of every end that a run can have: complete, harmless, and what a library reads.
-
-Each format has a reader that is not gpumap's own, and returns every text that it finds.
-"""
+"""Every format of every end that a run can have: complete, harmless, and what a library reads."""
 
 import csv
 import io
@@ -47,10 +44,6 @@ def tame(format_, make):
     return rendered(format_, make())
 
 
-def read_json(text):
-    return list(texts_of(json.loads(text, parse_constant=pytest.fail)))
-
-
 def texts_of(value):
     if isinstance(value, dict):
         value = [*value, *value.values()]
@@ -82,14 +75,6 @@ def read_markdown(text):
     return ["".join(child.content for child in children) for children in inner]
 
 
-def read_rich(text):
-    return Text.from_ansi(text).plain.split("\n")
-
-
-def read_github(text):
-    return [*text.split("\n"), *(command.data for command in commands(text))]
-
-
 def read_html(text):
     """Return what each element shows: the page is XML too, each element closed."""
     page = ET.fromstring(text.replace("<wbr />", ""))  # noqa: S314 - gpumap has made it; no text
@@ -99,8 +84,11 @@ def read_html(text):
 
 
 READERS = {
-    "plain": lambda text: text.split("\n"), "rich": read_rich, "json": read_json, "csv": read_csv,
-    "markdown": read_markdown, "junit": read_junit, "github": read_github, "html": read_html,
+    "plain": lambda text: text.split("\n"),
+    "rich": lambda text: Text.from_ansi(text).plain.split("\n"),
+    "json": lambda text: list(texts_of(json.loads(text, parse_constant=pytest.fail))),
+    "github": lambda text: [*text.split("\n"), *(command.data for command in commands(text))],
+    "csv": read_csv, "markdown": read_markdown, "junit": read_junit, "html": read_html,
 }  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
 from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Samples, replace
-from gpumap.model import replace as changed
 from gpumap.report import Style, beside, html
 from gpumap.report.beside import OverTime, Saved
 
@@ -264,7 +263,7 @@ def over_time(values, *, hashes=None, name="dot.many.speedup"):
         one, many = report.measurements
         figures = many.metrics | {"speedup": made_reports.figure(value or 1.0, "1")}
         rows = (one, replace(many, metrics=figures)) if value else (one,)
-        known = changed(report.fingerprint, hash=(hashes or "x" * len(values))[n])
+        known = replace(report.fingerprint, hash=(hashes or "x" * len(values))[n])
         started = f"2026-11-{n + 1:02}T10:00:00.000Z"
         found = replace(report, measurements=rows, started=started, fingerprint=known)
         runs.append(Saved(f"{n}.json", f"{n}.json", found))
@@ -316,7 +315,7 @@ def test_poor_data_are_amber_and_a_failure_is_red():
     assert color(replace(report, notes=(busy,))) == (
         "banner unclear", ["warning: others use 1.5 cores"]
     )  # fmt: skip
-    for end in (made_reports.wrong_data, made_reports.regression, made_reports.time_limit):
+    for end in (made_reports.wrong_data, made_reports.regression, made_reports.cut_short):
         assert color(end())[0] == "banner bad"
 
 

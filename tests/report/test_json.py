@@ -151,7 +151,7 @@ def test_what_is_no_number_is_never_written_as_one():
     """NaN is no JSON: better no report than one that no reader takes. One of NumPy's is written."""
     for value in (float("nan"), float("inf"), -float("inf")):
         with pytest.raises(ValueError, match="Out of range float values"):
-            "".join(renderer._written({"elapsed_s": [value]}, ""))
+            renderer.written({"elapsed_s": [value]})
     one, _ = measured().measurements  # what a backend has timed may come out of an array
     samples = replace(one.samples, seconds=(np.float64(0.5), np.float64("inf")))
     assert plain(renderer._row(replace(one, samples=samples)))["samples"] == [0.5, None]

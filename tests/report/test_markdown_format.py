@@ -29,10 +29,6 @@ def text(report):
     return render("markdown", report, Style())
 
 
-def inline(report):
-    return [child for token in PARSER.parse(text(report)) for child in token.children or ()]
-
-
 def tables(report):
     found, rows = [], []
     for token in PARSER.parse(text(report)):

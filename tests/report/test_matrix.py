@@ -183,7 +183,6 @@ def said(report, *rows, **keys):
 
 
 def test_what_lacks_its_model_is_named():
-    """With its own reason."""
     report = copies()
     rows = [*swept(report, "h2d"), *swept(report, "d2h", memory="pinned")]
     modes = [row for mode in "pqrs" for row in swept(report, "d2d", mode=mode)]

@@ -40,10 +40,6 @@ HEADS = {  # what people quote first
 }
 
 
-def named(count, form):
-    return tuple(Binding(NAMES[form].format(n), device(n)) for n in range(count))
-
-
 def estimates(metrics, bytes_=400_000):
     sizes = {"s": 0.0491, "FLOP/s": 6.02e14, "B/s": bytes_ / 2e-5, "1": 0.9876, "B": 1.03e5,
              "1/s": 91_234.5}  # fmt: skip
@@ -93,7 +89,7 @@ def copied(bound):
 
 @cache
 def report(key, count, form):
-    bound = named(count, form)
+    bound = tuple(Binding(NAMES[form].format(n), device(n)) for n in range(count))
     rows = tuple(copied(bound) if key == "transfer" else measured(key, bound))
     parts = {"bindings": bound}
     if key == "transfer":

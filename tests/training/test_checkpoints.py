@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
-from gpumap.errors import Exit, QuestionError, SourceError
+from gpumap.errors import QuestionError, SourceError
 from gpumap.training.jobs import _FIX, load_checkpoint, save_checkpoint
 from gpumap.training.network import Layer, Network
 
@@ -42,12 +43,8 @@ def path(tmp_path):
 
 def refused(path, task=TASK):
     """Return what is said of a file that is no checkpoint, without its name, and the fix."""
-    with pytest.raises(QuestionError) as error:
-        load_checkpoint(path, task)
-    (diagnostic,) = error.value.diagnostics
-    assert error.value.exit_code == Exit.QUESTION
-    assert diagnostic.hint
-    return diagnostic.message.replace(str(path), "FILE"), diagnostic.hint
+    found = refusal(QuestionError, load_checkpoint, path, task)
+    return found.message.replace(str(path), "FILE"), found.hint
 
 
 @FIXTURES

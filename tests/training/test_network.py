@@ -123,10 +123,7 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden):
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5), st.integers(0, 20))
 def test_operations_are_those_of_each_product(widths, examples):
-    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product.
-
-    The parameters lie one behind the other, in the order of the layers.
-    """
+    """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product."""
     net, counted, at = network(widths=widths), 0, 0
     slots = zip(net.slots(), pairwise(widths), strict=True)
     for number, ((weights, biases, shape), (inputs, units)) in enumerate(slots):

@@ -14,10 +14,7 @@ OWN = ("input", "transfer", "compute")
 
 @st.composite
 def trainings(draw):
-    """Return the parts of some steps of some workers, and their number.
-
-    Who takes part in an exchange is drawn: all of them, two, or one.
-    """
+    """Return the parts of some steps of some workers, and their number."""
     workers = draw(st.integers(1, 4))
     every = list(range(workers))
     clock, parts = dict.fromkeys(every, BEGAN), []
@@ -40,17 +37,14 @@ def trainings(draw):
     return parts, workers
 
 
-def last(parts):
-    return max(end for _, ends in parts for end in ends.values())
-
-
 @given(trainings())
 def test_phases_add_up_to_the_time_from_the_beginning_to_the_last_end(training):
     """Nothing is left over and nothing counted twice, whatever order the workers' marks come in."""
     parts, workers = training
     found = phases(parts, BEGAN, workers)
     assert tuple(found) == PHASES
-    assert sum(found.values()) == pytest.approx(last(parts) - BEGAN)
+    last = max(end for _, ends in parts for end in ends.values())
+    assert sum(found.values()) == pytest.approx(last - BEGAN)
     assert min(found.values()) >= 0.0
 
 

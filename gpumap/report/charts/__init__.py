@@ -95,8 +95,7 @@ def counted(row: Measurement, figure: Estimate) -> str:
     """Return the remark after a figure without an interval: how few samples it has."""
     if figure.has_interval or row.samples is None:
         return ""
-    count = len(row.samples.seconds)
-    return f" ({count} {'sample' if count == 1 else 'samples'})"
+    return f" ({units.counted(len(row.samples.seconds), 'sample')})"
 
 
 def ends(figure: Estimate) -> tuple[float, float]:
@@ -205,10 +204,7 @@ def _shorten(element: ET.Element, names: dict[str, str]) -> None:
         found["style"] = _COLOR.sub(lambda match: f"var(--{_VARIABLES[match[0]]})", style)
     for key in _WITH_NUMBERS:
         if key in found:
-            found[key] = " ".join(_NUMBER.sub(_rounded, found[key]).split())
+            short = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), found[key])
+            found[key] = " ".join(short.split())
     if _UNTURNED.fullmatch(found.get("transform", "")):
         del found["transform"]
-
-
-def _rounded(match: re.Match[str]) -> str:
-    return f"{float(match[0]):.1f}".removesuffix(".0")

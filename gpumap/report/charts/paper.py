@@ -205,12 +205,8 @@ def _exact(place: float, step: float, unit: str) -> str:
     scale = float(number) / place if place and float(number) else 1.0
     decimals = max(0, -math.floor(math.log10(step * scale) + 1e-9)) if step else 2
     decimals += bool(step) and round(step * scale * 10**decimals, 6) % 1 > 0
-    return f"{place * _power(scale):.{decimals}f}{blank}{rest}"
-
-
-def _power(scale: float) -> float:
-    """Return the power of ten that a prefix stands for: what was rounded away is not in it."""
-    return 10.0 ** round(math.log10(scale))
+    power = 10.0 ** round(math.log10(scale))  # of the prefix: what was rounded away is not in it
+    return f"{place * power:.{decimals}f}{blank}{rest}"
 
 
 def inside(axis: Any, *, last: bool = True) -> None:

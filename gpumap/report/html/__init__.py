@@ -21,6 +21,7 @@ from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import folded, more, place
 from gpumap.report.table import RIGHT, Table
+from gpumap.units import counted
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
     """Yield what tells the machine from another one, and how busy it was."""
     found = report.fingerprint
     if found is not None:
-        yield "processor", f"{found.cpu}, {found.cores} {'core' if found.cores == 1 else 'cores'}"
+        yield "processor", f"{found.cpu}, {counted(found.cores, 'core')}"
         yield "system", found.os
         yield "Python", found.python
         yield "libraries", ", ".join(f"{name} {v}" for name, v in found.libraries.items())
