@@ -69,14 +69,14 @@ class ProbedBackend(Backend):
         """Ask the drivers, in this process; `probe` calls it in the child."""
 
 
-def probe_in_child(name: str, host: Host, install: str, time_limit: float | None = None) -> Probe:
+def probe_in_child(name: str, host: Host, install: str) -> Probe:
     """Return what the backend's `inventory` says in a child process, or why it did not.
 
     A backend is called as the module of its library; `install` says how to get that.
     """
     if find_spec(name) is None:  # spares the child
         return Probe(name, usable=False, reason="not installed", fix=install, lack="no-library")
-    limit = host.patience if time_limit is None else time_limit
+    limit = host.patience
     job = json.dumps(host.opens)
     child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, _Late(limit))
     lines = child.answer.split("\n")[:-1]  # that are whole

@@ -127,9 +127,7 @@ def memory_taken_of(process: int) -> tuple[int, ...] | None:
     match = _POLICY.match(line)
     if match is None:
         return () if line else None  # the process has ended
-    from gpumap.machine.topology import (
-        cpu_list,  # a check of the grammar reads no file of the system
-    )
+    from gpumap.machine.topology import cpu_list  # a check of the grammar reads no file
 
     return cpu_list(match[2]) if match[1] == "bind" else ()
 

@@ -29,7 +29,7 @@ POCL = 'platform 0 "Portable Computing Language"'
 
 def probed(name="pyopencl", time_limit=60.0, **env):
     """Return what a child finds, with those variables beside the process's own."""
-    return probe_in_child(name, Host({**os.environ, **env}, MACHINE), "install it", time_limit)
+    return probe_in_child(name, Host({**os.environ, **env}, MACHINE, time_limit), "install it")
 
 
 @pytest.fixture
