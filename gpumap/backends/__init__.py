@@ -9,7 +9,6 @@ beside PyOpenCL. So a folder in gpumap's cache has the system's files and one fo
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 from importlib import import_module
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.extras import install
-from gpumap.files import cache_folder
+from gpumap.files import cache_folder, others, read_text
 from gpumap.model import Kind
 from gpumap.text import fix
 
@@ -64,7 +63,6 @@ ICD_FOLDER = Path("/etc/OpenCL/vendors")
 INTEL_LIBRARY = "libintelocl.so"
 _BESIDE = ("libimf.so", "libsvml.so")  # of intel-cmplr-lib-rt: without them it cannot be loaded
 _LIMIT = 4096  # bytes of an .icd file, which is a line
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def register(env: Mapping[str, str]) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
@@ -103,8 +101,6 @@ def _prefixes() -> tuple[str, ...]:
 
 def _system() -> dict[str, str]:
     """Return the system's files by their new names, which keep their order; of those readable."""
-    from gpumap.files import read_text
-
     found = {}
     for path in sorted(ICD_FOLDER.glob("*.icd")):
         try:
@@ -129,8 +125,8 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     if (cache := cache_folder(env)) is None:
         raise SourceError("no variable names a folder")
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if cache.stat().st_mode & _OTHERS and not cache.stat().st_mode & stat.S_ISVTX:
-        raise SourceError(f"others may write to {cache}")
+    if why := others(cache.stat()):
+        raise SourceError(f"{cache}: {why}")
     digest = sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()
     place = cache / f"opencl-vendors-{digest[:16]}"
     if _is(place, files):
@@ -151,15 +147,14 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
 
 
 def _is(place: Path, files: Mapping[str, str]) -> bool:
-    """Return whether a folder is ours, ours alone, and has these files."""
+    """Return whether a folder, which no other user can write to, has these files."""
     try:
         found = place.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        if not stat.S_ISDIR(found.st_mode) or others(found):
             return False
-        same = {path.name: path.read_text(encoding="utf-8") for path in place.iterdir()} == files
+        return {path.name: path.read_text(encoding="utf-8") for path in place.iterdir()} == files
     except (OSError, ValueError):
         return False
-    return same and not found.st_mode & _OTHERS
 
 
 def _note(message: str, hint: str) -> Diagnostic:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from gpumap.dtypes import Array, np
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.machine.topology import Topology
 from gpumap.model import LimitOrigin
@@ -23,8 +24,6 @@ from gpumap.model import LimitOrigin
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import ThreadPoolExecutor
-
-    import numpy as np
 
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.kernels import Kernel
@@ -322,8 +321,6 @@ class Backend(ABC):
 
 def staged_copy(source: Buffer, target: Buffer, repeat: int = 1) -> Route:
     """Copy by way of host memory, for two sessions that know no shorter way; blocks."""
-    import numpy as np
-
     bounce = np.empty(source.shape, source.dtype)
     for _ in range(repeat):
         source.session.download(source, bounce)
@@ -349,8 +346,6 @@ def bytes_of(shape: tuple[int, ...], dtype: Any) -> int:
     Raises:
         OutOfMemory: more than an address reaches; libraries would wrap around and take less.
     """
-    import numpy as np
-
     nbytes = prod(map(int, shape)) * int(np.dtype(dtype).itemsize)
     if nbytes > sys.maxsize:
         raise OutOfMemory(f"there is no room for {shape} {dtype} anywhere", "ask for less")
@@ -380,14 +375,12 @@ def kernel_named(name: str, session: Session) -> Kernel:
     return KERNELS[name]
 
 
-def pageable(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def pageable(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return host memory as any program has it, with whatever bytes are there.
 
     Raises:
         OutOfMemory: the host has no room.
     """
-    import numpy as np
-
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as error:
@@ -399,7 +392,7 @@ def has_data(array: Any) -> bool:
     return not getattr(array, "hollow", False)
 
 
-def destination(buffer: Buffer) -> np.ndarray[Any, Any]:
+def destination(buffer: Buffer) -> Array:
     """Return host memory that a buffer can be copied to; without data where that has none.
 
     Raises:

@@ -22,19 +22,16 @@ from gpumap.backends.base import (
 )
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
+from gpumap.dtypes import Array, np
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
     from gpumap.backends.base import Clock, Feature, Mark, Route
     from gpumap.dtypes import Dtype
     from gpumap.machine.cuda import Why
-
-    Array = np.ndarray[Any, Any]
 
 INSTALL = (
     "on Debian 12: apt-get install python3-pygpu libclblast-dev, and a venv with "
@@ -73,8 +70,6 @@ class PygpuSession(Session):
 
     def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory."""
-        import numpy as np
-
         check_copy(source, target)
         if target.nbytes:
             with third_party_errors(self.device):
@@ -150,8 +145,6 @@ class PygpuSession(Session):
 
     def _scale(self, out: NativeBuffer, beta: float) -> None:
         """Multiply a buffer on the host: only a product without terms comes to this."""
-        import numpy as np
-
         scaled = np.zeros(out.shape, out.dtype)
         if beta != 0.0:
             self.download(out, scaled)

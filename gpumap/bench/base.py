@@ -12,11 +12,11 @@ from gpumap.model import Group, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpumap.backends.base import Session
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
     Decided = Callable[[Sequence[Measurement]], bool | None]
     Turn = Callable[[], None]
-    from gpumap.backends.base import Session
 
 # Seconds of a sample that is compared with another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of rounds.

@@ -17,7 +17,7 @@ from gpumap.backends.base import Clock, Session
 from gpumap.bench.base import Round, Settings, wrong
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
 from gpumap.bench.estimates import located
-from gpumap.bench.sampling import Series, calibrate, sample
+from gpumap.bench.sampling import Series, calibrate, in_turns
 from gpumap.bench.transfer import KEY
 from gpumap.bench.verify import is_hollow, one_of_each, played, worse
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
@@ -154,7 +154,7 @@ def _amortised(search: Search, timed: str, points: Sequence[Point]) -> Estimate 
     if not won and any(point.wins for point in points):
         return None
     if not won:
-        return Estimate(math.inf, math.inf, math.inf, "1")
+        return Estimate.exact(math.inf)
     if not search.left > 0.0:
         return None
     timings = next(one for one in search.timings.values() if one.nbytes == won[-1])
@@ -329,7 +329,7 @@ class Search:
         for each in series.values():
             self._proved(each.round)
             calibrate(each, self.world.clock, most=CALLS)
-        times = self._times(series)
+        times = in_turns(series, self.world.clock, _BLOCKS)
         for work in rounds.values():
             self._right(work.check())
         nbytes = int(self.workload.nbytes(rows))
@@ -343,16 +343,6 @@ class Search:
             "resident": DeviceCall(placed, upload=False),
             "compute": DeviceCall(placed, upload=False, download=False),
         }
-
-    def _times(self, series: Mapping[str, Series]) -> dict[str, list[float]]:
-        """Return the seconds of a call, in blocks that hold each once, there and back."""
-        times: dict[str, list[float]] = {name: [] for name in series}
-        order = list(series)
-        for _ in range(_BLOCKS):
-            for name in order:
-                times[name].append(sample(series[name], self.world.clock).seconds)
-            order.reverse()
-        return times
 
     def _proved(self, call: Round) -> None:
         """Run a call once, on wrong destinations, and raise _Wrong unless it is right."""

@@ -29,17 +29,14 @@ from gpumap.dtypes import Array, np
 from gpumap.model import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.backends.base import Clock, Mark, Session
     from gpumap.bench.base import Events
     from gpumap.machine.blas import Cores
-    from gpumap.model import Check, Shares
+    from gpumap.model import Check, Device, Shares
 
     Jobs = Sequence[Callable[[], None]]
-    from collections.abc import Iterable
-
-    from gpumap.model import Device
 
 _TRANSFERS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}  # bits a second of a lane
 _ENCODED = {1: 8 / 10, 2: 8 / 10, 6: 242 / 256}

@@ -205,7 +205,7 @@ class Chain(Benchmark):
             return {}
         seconds, gain = warm
         if gain.low <= 0.0:
-            return {"calls_to_amortise_setup": Estimate(math.inf, math.inf, math.inf, "1")}
+            return {"calls_to_amortise_setup": Estimate.exact(math.inf)}
         value, low, high = (max(t - seconds, 0.0) for t in (cold.value, cold.low, cold.high))
         calls = Estimate(value / gain.value, low / gain.high, high / gain.low, "1")
         return {"calls_to_amortise_setup": calls}

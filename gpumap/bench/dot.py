@@ -265,11 +265,7 @@ def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: s
     if subject.cause == "unequal-devices":
         text = f"{who} ({interval(gain)}): {_unequal(rows, many)}"
         return answer(report, "below", (text, *fetched), subject, end)
-    best = (
-        ""
-        if subject.cause == _SHARED
-        else f"; {value(Estimate(ideal, ideal, ideal, '1'))} is ideal"
-    )
+    best = "" if subject.cause == _SHARED else f"; {value(Estimate.exact(ideal))} is ideal"
     text = f"{who} ({interval(gain)}{best})"
     if gain.value >= ENOUGH * ideal and many.explanation is None:
         return answer(

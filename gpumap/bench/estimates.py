@@ -23,14 +23,11 @@ from gpumap.judge.ceilings import hardware_groups
 from gpumap.model import Case, Estimate, Fit, HeldBack, separate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumap.model import Binding, Group, Samples
+    from gpumap.model import Binding, Group, Measurement, Samples
 
     Times = Mapping[int, float]  # by block
-    from collections.abc import Iterable
-
-    from gpumap.model import Measurement
 
 UNEQUAL = 1.1  # solo times clearly further apart than this make devices unequal
 
@@ -148,13 +145,10 @@ class Figures:
         self._samples = samples
         self._confidence = confidence
         self._blocks = {i: by_block(s) for i, s in samples.items()}
-        self._names = {case.id: case.name for case in group.cases if case.id in self._blocks}
-        self._one = next((c.id for c in group.cases if c.name == one), "")
-        self._solo = {
-            case.bindings[0]: self._blocks[case.id]
-            for case in group.cases
-            if case.name == "solo" and case.id in self._blocks
-        }
+        measured = [case for case in group.cases if case.id in self._blocks]
+        self._called = {case.name: self._blocks[case.id] for case in reversed(measured)}
+        self._one = self._called.get(one, {})
+        self._solo = {c.bindings[0]: self._blocks[c.id] for c in measured if c.name == "solo"}
 
     def of(self, case: Case) -> dict[str, Estimate]:
         """Return the figures of one case."""
@@ -167,11 +161,10 @@ class Figures:
     def _gains(self, case: Case) -> dict[str, Estimate | None]:
         mine = self._blocks[case.id]
         reference = self._blocks.get(case.against or "", {})
-        one = self._blocks.get(self._one, {})
-        whole: Times = one
+        whole: Times = self._one
         solo: Mapping[Binding, Times] = self._solo
         if plain := specified(case).fetch_of:
-            whole, solo = self._fetching(case.work.products, reference, one)
+            whole, solo = self._fetching(case.work.products, reference, self._one)
         busiest = _busiest(case, solo)
         # speed-up over ideal, block by block
         expected = {
@@ -193,14 +186,10 @@ class Figures:
         if self._unequal():
             gains["ideal_balanced"] = self._balanced(case, solo)
         if plain:
-            gains["fetch"] = difference(mine, self._called(plain), self._confidence)
+            gains["fetch"] = difference(mine, self._called.get(plain, {}), self._confidence)
         if case.name == "many+fetch":  # Theano's ratio: with the fetches, against none
-            gains["speedup_over_one"] = ratio(one, mine, self._confidence)
+            gains["speedup_over_one"] = ratio(self._one, mine, self._confidence)
         return gains
-
-    def _called(self, name: str) -> Times:
-        """Return the times of the case of a name."""
-        return next((self._blocks[i] for i, n in self._names.items() if n == name), {})
 
     def _fetching(
         self, products: int, with_: Times, without: Times

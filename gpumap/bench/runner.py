@@ -354,7 +354,7 @@ class Runner:
             metrics[id_] |= {new: found[old] for old, new in pairs.items() if old in found}
             if ran := every[id_].ran:
                 kept = sum(share >= UNDISTURBED for share in ran) / len(ran)
-                metrics[id_]["undisturbed"] = Estimate(kept, kept, kept, "1")
+                metrics[id_]["undisturbed"] = Estimate.exact(kept)
         return metrics
 
     def _every(self) -> dict[str, Samples]:

@@ -163,13 +163,15 @@ class Train(Benchmark):
         metrics |= _phases(samples, time, PER / batch, confidence)
         if case.name == "step":
             each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
-            metrics["moved"] = _exactly(each * PER / batch, "B")
+            metrics["moved"] = Estimate.exact(each * PER / batch, "B")
         if (account := self._accounts.get(case.id)) is not None and account.runs:
             stale = account.stale / max(account.exchanges, 1)
-            metrics["staleness"] = _exactly(stale, "1")
-            metrics["in_flight"] = _exactly(account.under_way / account.runs, "1")
+            metrics["staleness"] = Estimate.exact(stale)
+            metrics["in_flight"] = Estimate.exact(account.under_way / account.runs)
         learned = self._learned.get(case.id, {})
-        return metrics | {name: _exactly(x, "1") for name, x in learned.items() if x is not None}
+        return metrics | {
+            name: Estimate.exact(x, "1") for name, x in learned.items() if x is not None
+        }
 
 
 def moved(job: Job, comm: str = "local") -> float:
@@ -187,7 +189,7 @@ def moved(job: Job, comm: str = "local") -> float:
         return 2.0 * through * nbytes / rule.tau
     if rule.kind == "gosgd":
         return rule.chance * n * nbytes
-    name = "ring" if job.algorithm == "native" else job.algorithm
+    name = "ring" if job.params.algorithm == "native" else job.params.algorithm
     steps = schedule(name, n, job.config.network.parameters).steps
     return float(_ITEM * sum(t.length for step in steps for t in step.transfers))
 
@@ -321,10 +323,6 @@ def _phases(
         known = Estimate(value, low, high, "s")
         phases[phase] = known if time.has_interval else Estimate.without_interval(value, "s")
     return phases
-
-
-def _exactly(value: float, unit: str) -> Estimate:
-    return Estimate(value, value, value, unit)
 
 
 def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:

@@ -333,7 +333,7 @@ def bus_factor(ranks: int, operation: str = "allreduce") -> float:
 
 def given_link(latency: float, bandwidth: float) -> LinkCost:
     """Return a link of seconds and bytes per second that someone named: without an interval."""
-    costs = model.Estimate(latency, latency, latency, "s"), model.Estimate(*(bandwidth,) * 3, "B/s")
+    costs = model.Estimate.exact(latency, "s"), model.Estimate.exact(bandwidth, "B/s")
     return model.LinkCost("given", *costs, (model.Line(latency, 1.0 / bandwidth),))
 
 

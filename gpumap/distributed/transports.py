@@ -29,16 +29,13 @@ from gpumap.errors import AbsentError
 from gpumap.extras import install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.backends.base import Route, Session
-    from gpumap.distributed.algorithms import Schedule, Step, Transfer
+    from gpumap.distributed.algorithms import Schedule, Step, Transfer, Turn
     from gpumap.dtypes import Dtype
 
     Mark = Any
-    from collections.abc import Callable, Iterable
-
-    from gpumap.distributed.algorithms import Turn
 
 
 class Exchange(Protocol):

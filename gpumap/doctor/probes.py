@@ -28,7 +28,7 @@ from gpumap.bench.chain_work import Data, HostRound, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.runner import Runner
-from gpumap.bench.sampling import Series, calibrate, fastest, sample
+from gpumap.bench.sampling import Series, calibrate, fastest, in_turns
 from gpumap.doctor.evidence import Gain, Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.fit import seen
@@ -192,13 +192,7 @@ class Probes:
         series = {name: Series(work) for name, work in rounds.items()}
         for each in series.values():
             calibrate(each, self.clock, most=CALLS)
-        times: dict[str, list[float]] = {name: [] for name in series}
-        order = list(series)
-        for _ in range(_BLOCKS):
-            for name in order:
-                times[name].append(sample(series[name], self.clock).seconds)
-            order.reverse()
-        return times
+        return in_turns(series, self.clock, _BLOCKS)
 
     def _timed(self, job: Callable[[], Any], repeats: int = _REPEATS) -> Estimate:
         """Return the seconds of a job that waits for its own end; its first run does not count."""

@@ -173,9 +173,9 @@ def drops_children(root: str, pid: int) -> bool:
     return bool(rest) and bool(int(rest.split(None, 1)[0], 16) >> (signal.SIGCHLD - 1) & 1)
 
 
-def children(root: str, pid: int | str) -> set[int]:
-    """Return the children of a process, by all of its threads."""
-    folder = f"{root}/proc/{pid}/task"
+def children(root: str) -> set[int]:
+    """Return the children of this process, by all of its threads."""
+    folder = f"{root}/proc/self/task"
     every = (read(f"{folder}/{thread}/children") for thread in _names(folder))
     return {int(word) for text in every for word in text.split() if word.isdigit()}
 

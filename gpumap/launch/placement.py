@@ -10,7 +10,6 @@ MPI, MPICH and Intel MPI for that have little in common.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 

@@ -25,11 +25,12 @@ from gpumap.launch.process import CHUNK, LIMITS, Started, Stream, ended_child, r
 from gpumap.machine.process_control import adopt_orphans
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from gpumap.launch.process import Order, Sink
     from gpumap.launch.watching import Watch
 
     Output = tuple[Sink, bytes | None]  # where lines go, and with which prefix
-    from collections.abc import Collection, Iterator
 
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -143,7 +143,7 @@ class Watch:
 
     def begin(self) -> None:
         """Begin now: the processes that this one has started are none of the program's."""
-        self._own = usage.children(self._root, "self")
+        self._own = usage.children(self._root)
         self._processors = usage.processors(self._root)
         self._own_began = self._spent()
         self._began = self._last = self.due = self._clock()
@@ -321,7 +321,7 @@ class Watch:
         """Return the processes that live, below those that were added."""
         waiting = [(pid, pid) for pid in self._roots]
         if not self._kept.noted:
-            orphans = usage.children(self._root, "self") - self._own - set(self._roots)
+            orphans = usage.children(self._root) - self._own - set(self._roots)
             waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
         waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
         found: dict[int, usage.Seen] = {}

@@ -144,13 +144,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: configuration, optimizer and exchange algorithm."""
+    """A training job: its key, configuration and parameters."""
 
     spec: Spec
     config: Config
     params: Params
-    optimizer: str
-    algorithm: str
     most: int  # examples of a worker, in any job of its group
 
     @property
@@ -166,7 +164,7 @@ class Job:
     def worker(self, name: str, session: Session) -> Worker:
         """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
         network = self.config.network
-        optimizer = Optimizer(self.optimizer, session, network.parameters)
+        optimizer = Optimizer(self.params.optimizer, session, network.parameters)
         return Worker(name, network.model(session, self.most), optimizer)
 
 
@@ -179,8 +177,6 @@ def job_of(params: Params, spec: Spec) -> Job:
         spec,
         params.config(network, rule, len(spec.names), whole=spec.whole),
         params,
-        params.optimizer,
-        params.algorithm,
         params.most(max(spec.all, len(spec.names))),
     )
 
@@ -241,9 +237,9 @@ class LocalWorkers:
 
         def join(buffers: Sequence[Buffer]) -> Exchange:
             sessions = [worker.session for worker in workers]
-            if job.algorithm == "native" and self._library is not None:
+            if job.params.algorithm == "native" and self._library is not None:
                 return self._library(sessions).exchange(buffers)
-            return exchange(job.algorithm, sessions, buffers)
+            return exchange(job.params.algorithm, sessions, buffers)
 
         hollow, config = self._is_hollow(job), job.config
         if hollow:

@@ -65,7 +65,7 @@ class RankTraining:
     def __init__(self, job: Job, comm: Any, worker: Worker | None) -> None:
         self._job, self._config, self._comm, self._worker = job, job.config, comm, worker
         self._rank = int(comm.Get_rank())
-        self._group = None if worker is None else MpiGroup(comm, worker, job.algorithm)
+        self._group = None if worker is None else MpiGroup(comm, worker, job.params.algorithm)
         if self._group is not None and job.spec.whole:
             self._group.prepare(steps.config_exchanges(job.config))
         self._asynchronous: AsynchronousRank | None = None

@@ -17,6 +17,7 @@ the worker's device.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -114,10 +115,8 @@ class UserNetwork:
 
     def made(self) -> Any:
         """Return a new object of the class."""
-        try:
+        with _running(self.name, "cannot be made"):
             return self._class()
-        except _FAILING as error:
-            raise _refused(self.name, f"cannot be made: {_error_text(error)}") from error
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
         """Return the parameters of a new object.
@@ -178,10 +177,8 @@ class UserNetwork:
         if not callable(getattr(other, method, None)):
             return None
         _put(self.name, other, parameters)
-        try:
+        with _running(self.name, f"{method} failed"):
             return float(getattr(other, method)(x, y))
-        except _FAILING as error:
-            raise _refused(self.name, f"{method} failed: {_error_text(error)}") from error
 
 
 class UserData(Order):
@@ -193,11 +190,9 @@ class UserData(Order):
 
     def batch(self, numbers: Array) -> tuple[Any, Any]:
         """Return examples by their numbers."""
-        try:
+        with _running(self._name, "batch failed"):
             x, y = self._net.batch(numbers)
             count = len(x)
-        except _FAILING as error:
-            raise _refused(self._name, f"batch failed: {_error_text(error)}") from error
         if count != len(numbers):
             message = f"batch made {count} examples, and {len(numbers)} were requested"
             raise _refused(self._name, message)
@@ -256,10 +251,8 @@ def _loaded(text: str) -> Any:
 
 
 def _arrays(name: str, net: Any) -> list[Array]:
-    try:
+    with _running(name, "parameters failed"):
         arrays = getattr(net, "parameters", None)
-    except _FAILING as error:
-        raise _refused(name, f"parameters failed: {_error_text(error)}") from error
     if not isinstance(arrays, list) or not arrays:
         raise _refused(name, "has no list of arrays that is called parameters")
     for number, array in enumerate(arrays):
@@ -281,10 +274,8 @@ def _no_parameters(array: Any) -> str | None:
 
 def _gradients(name: str, net: Any, x: Any, y: Any, share: float) -> Array:
     shapes = [array.shape for array in _arrays(name, net)]
-    try:
+    with _running(name, "gradients failed"):
         gradients = [np.asarray(array) for array in net.gradients(x, y, share)]
-    except _FAILING as error:
-        raise _refused(name, f"gradients failed: {_error_text(error)}") from error
     given = [array.shape for array in gradients]
     if given != shapes:
         raise _refused(name, f"gradients are of shapes {given}, and its parameters of {shapes}")
@@ -307,6 +298,15 @@ def _put(name: str, net: Any, flat: Array) -> None:
         stop = start + array.size
         array[...] = flat[start:stop].reshape(array.shape)
         start = stop
+
+
+@contextmanager
+def _running(name: str, failed: str) -> Iterator[None]:
+    """Refuse the user's class where its code, run inside the `with`, fails."""
+    try:
+        yield
+    except _FAILING as error:
+        raise _refused(name, f"{failed}: {_error_text(error)}") from error
 
 
 def _error_text(error: BaseException) -> str:

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
-    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.dtypes import Arithmetic, Array, Dtype
     from gpumap.model import Device
-
-    Array = np.ndarray[Any, Any]
 
 
 _REBASE = 1.0  # seconds: the device's clock and the host's drift apart

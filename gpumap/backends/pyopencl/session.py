@@ -54,14 +54,10 @@ from gpumap.machine.process_control import worth_asking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import numpy as np
-
     from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
     from gpumap.backends.pyopencl.launch import Launch
-    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.dtypes import Arithmetic, Array, Dtype
     from gpumap.model import Device
-
-    Array = np.ndarray[Any, Any]
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
