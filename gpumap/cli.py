@@ -45,7 +45,7 @@ COMMANDS = {
                "Say for each name whether its device is used, and if not, why."),
     "env": ("Map", "gpumap.commands.map:env",
             "Print a block for an issue: versions, devices, topology, the map and variables."),
-    "bench": ("Measure", "gpumap.commands.measure:bench",
+    "bench": ("Measure", "gpumap.commands.bench:bench",
               "Measure a benchmark on the devices of a map."),
     "transfer-cost": ("Measure", "gpumap.commands.measure:transfer_cost",
                       "Measure copies between the host and the devices, and model what they cost."),

@@ -14,7 +14,7 @@ from surface import commands
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer
-from gpumap.commands.measure import train as train_command
+from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.doctor.diagnose import pages
 from gpumap.errors import Exit

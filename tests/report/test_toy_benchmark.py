@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from unittest.mock import patch
 
 import click
@@ -13,7 +16,7 @@ import gpumap
 from gpumap import explain as lookup
 from gpumap.bench import registry
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.commands.measure import bench
+from gpumap.commands.bench import bench
 from gpumap.completion import _words
 from gpumap.errors import QuestionError
 from gpumap.judge.ceilings import possible
@@ -106,8 +109,15 @@ def test_its_words_have_topics_and_its_speed_ups_charts():
     assert [row.flags for row in map(possible, rows(3.0))] == [("impossible",)] * 2
 
 
-def test_its_command_is_a_function_of_bench():
-    """`gpumap bench` has the command that each benchmark of the registry names, and no other."""
-    named = {spec.command[1] for spec in registry.every() if spec.command[:1] == ("bench",)}
-    assert named - bench.commands.keys() == {"toy"}  # it has no function yet
-    assert bench.commands.keys() - named == set()
+def test_its_command_is_its_file(monkeypatch):
+    """`gpumap bench` takes each benchmark of the registry that has a file bench_NAME.py."""
+    without = set(bench.list_commands(click.Context(bench)))
+    module = ModuleType("gpumap.commands.bench_toy")
+    module.__spec__, module.toy = ModuleSpec(module.__name__, None), click.Command("toy")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    assert set(bench.list_commands(click.Context(bench))) == without | {"toy"}
+    assert bench.get_command(click.Context(bench), "toy") is module.toy
+
+    with patch.dict(registry.BENCHMARKS, clear=True):  # which keeps their order
+        assert bench.list_commands(click.Context(bench)) == []

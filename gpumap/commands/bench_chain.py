@@ -1,0 +1,35 @@
+"""`gpumap bench chain`: measure a chain of elementwise operations, fused and separate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpumap.commands.options import benchmark_options, reference_option, setting
+
+if TYPE_CHECKING:
+    from gpumap.app.benchmark import Request
+
+
+@click.command()
+@setting(
+    "--rows",
+    default="10000",
+    help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
+)
+@setting("--dtype", default="float32", help="The type of the elements: float32 or float64.")
+@setting(
+    "--cases", metavar="NAMES", help="Only these: separate, fused, host, solo, many, op, cold."
+)
+@reference_option
+@benchmark_options(20.0, "chain", "control")
+def chain(request: Request, **options: Any) -> None:
+    """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
+
+    x is on the device already. Every result is verified. Without a map: every CUDA device, else
+    every OpenCL GPU, else one name for each of two cores.
+    """
+    from gpumap.app.local_benchmarks import measure_chains
+
+    measure_chains(request, **options)

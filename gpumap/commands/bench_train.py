@@ -1,0 +1,132 @@
+"""`gpumap bench train`: measure how training a network grows with the devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpumap.commands.option_types import FileType, NewFileType
+from gpumap.commands.options import benchmark_options, comm_option, setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpumap.app.benchmark import Request
+
+_MOST = 1 << 24  # examples of a batch
+_STEPS = 10_000_000
+
+
+@click.command()
+@setting(
+    "--preset",
+    default="mlp-small",
+    help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer block.",
+)
+@setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
+@setting(
+    "--sweep",
+    metavar="width[=SIZES]",
+    help="Networks of several widths, in place of a preset: find the smallest that a "
+    "second device speeds up; width=64,256 or width=64:1024:x4 lists them.",
+)
+@setting(
+    "--rule",
+    metavar="NAMES",
+    default="bsp",
+    help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
+    "several are compared.",
+)
+@setting(
+    "--average",
+    type=click.Choice(["gradients", "parameters"]),
+    default="gradients",
+    help="BSP: average the gradients or the parameters.",
+)
+@setting(
+    "--alpha",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    help="EASGD: moving rate alpha between a worker and the center.",
+)
+@setting(
+    "--tau",
+    type=click.IntRange(1, _STEPS),
+    default=10,
+    help="EASGD: communication period in steps.",
+)
+@setting(
+    "--chance",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    help="GOSGD: probability per step that a worker pushes its parameters to another.",
+)
+@setting(
+    "--batch",
+    type=click.IntRange(1, _MOST),
+    help="Strong scaling: so many examples a step, split over the devices.",
+)
+@setting(
+    "--batch-per-device",
+    type=click.IntRange(1, _MOST),
+    help="Weak scaling: so many examples a step for each device.  [default: the preset's]",
+)
+@setting(
+    "--split",
+    type=click.Choice(["balanced", "weighted", "keras", "drop"]),
+    default="balanced",
+    help="How a batch is split: evenly; by measured rates; the remainder to the last device, or "
+    "dropped.",
+)
+@setting("--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the preset's]")
+@setting(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    help="The learning rate.  [default: sgd 0.1, momentum 0.01, adam 0.0001]",
+)
+@setting(
+    "--warmup",
+    type=click.IntRange(0, _STEPS),
+    metavar="STEPS",
+    help="Let the rate grow with the devices, from that of one to that of all in so many steps.",
+)
+@setting(
+    "--algorithm",
+    metavar="NAME",
+    help="How bsp exchanges: native, host, ring, alltoall or tree.  [default: ring; native with "
+    "MPI and NCCL]",
+)
+@setting("--cases", metavar="NAMES", help="Only these: compute, step.")
+@setting(
+    "--input",
+    "input_",
+    type=click.Choice(["made", "kept"]),
+    default="made",
+    help="Make the examples of each step anew, or keep one batch in the host's memory.",
+)
+@setting(
+    "--learn",
+    type=click.IntRange(1, 1 << 40),
+    metavar="EXAMPLES",
+    help="Train so many examples before measuring, and tell the loss.",
+)
+@click.option("--start", type=FileType(), metavar="FILE", help="Begin with this checkpoint.")
+@click.option(
+    "--checkpoint",
+    type=NewFileType(),
+    metavar="FILE",
+    help="Write what was learned, by the last rule on all devices; takes --learn.",
+)
+@comm_option
+@benchmark_options(60.0, "train")
+def train(request: Request, *, comm: str | None, checkpoint: Path | None, **options: Any) -> None:
+    """Measure training on 1, 2, 4 ... devices: examples per second, and where the time goes.
+
+    Each name is a worker: a device of this process, or a process of its own that MPI has started.
+    Every worker's gradient is verified. A step makes a batch, copies it, computes the gradient,
+    exchanges it and updates the parameters; the table has each of them.
+    """
+    from gpumap.app.trainings import TrainingOptions, measure_training
+
+    measure_training(request, TrainingOptions(**options), comm, checkpoint)
