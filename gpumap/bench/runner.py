@@ -173,6 +173,8 @@ class Runner:
             if self._checks[case.id].passed:
                 self._series[case.id] = series
                 calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
+                # the verified one may have compiled, which no later case of the kind does
+                self._pace.saw(case, series.lasting / series.iterations_per_sample)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported, WrongDataError) as error:

@@ -142,6 +142,14 @@ def test_what_was_asked_for_is_measured_before_the_model():
     assert here.clock.now() <= 1.15 * 2.0
 
 
+def test_what_compiles_at_first_leaves_no_later_case_out():
+    """What a case is expected to take is of calls after the first, which compiles."""
+    params = replace(PARAMS, sizes=(32, 64), cases=("one",))
+    rows, spent = measured(4.0, gpu(0, slow_first=0.5), params=params, controls=False)
+    assert {row.status for row in rows} == {"ok"}
+    assert spent <= 1.15 * 4.0
+
+
 def test_a_group_that_insists_is_measured():
     params = replace(PARAMS, sizes=(64, 32))
     more = {"check": 1.0, "params": params, "controls": False, "insists": True}
