@@ -193,7 +193,7 @@ def _count(change: int) -> None:
     global _adopting
     with _lock:
         _adopting += change
-        if _adopting == max(0, change):  # the first one, or nobody any more
+        if _adopting == max(0, change):  # the first one, or none is left
             adopt_orphans(orphans=change > 0)
 
 
