@@ -6,7 +6,7 @@
 It takes the first and the last name of the map. With a map of one name both products run there,
 one after the other, and not a line changes; without any map gpumap finds a default one.
 
-The original stands in Theano's tutorial "Using multiple GPUs", as "A simple graph on two GPUs".
+The original is in Theano's tutorial "Using multiple GPUs", as "A simple graph on two GPUs".
 """
 
 import sys

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 DRIVERS = ("libcuda.so.1", "libnvidia-ml.so.1")
 needs_standin = pytest.mark.skipif(
     find_spec("cupy") is None or shutil.which("g++") is None,
-    reason="the stand-in for CuPy needs the CuPy that it is held against, and g++",
+    reason="the stand-in for CuPy needs the CuPy that it is compared with, and g++",
 )
 
 

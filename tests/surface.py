@@ -24,7 +24,7 @@ from gpumap.report.csv import FIGURE, RECORD
 
 HEAD = """\
 The public surface of gpumap, one line for each thing that a script, a report or a program can name.
-A line may be added freely. A line that is removed or changed breaks somebody: its reason must be in
+A line may be added freely. A line that is removed or changed breaks a user: its reason must be in
 the commit that does it and in CHANGELOG.md. `make expected` writes this file.
 """
 

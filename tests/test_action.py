@@ -113,7 +113,7 @@ def test_limits_one_a_line(job):
 
 
 def test_a_base(job):
-    """A saved report that the result is held against; one that is not there is no pass."""
+    """A saved report as the baseline; one that is missing is no pass."""
     dot = {"command": "bench dot", "map": TWO, "args": "--size 64 --cases many"}
     base = job.step(**dot).outputs["report"]
     step, lost = job.step(**dot, base=base), job.step(**dot, base="nowhere.json")

@@ -38,11 +38,11 @@ def test_the_tree_in_the_docstring_is_the_tree():
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_message_becomes_a_diagnostic(kind):
     """The class gives the code, which is its own; a hint goes with it; a note may be added."""
-    error = kind((Diagnostic(kind.code, "it broke", hint="mend it"),))
+    error = kind((Diagnostic(kind.code, "it broke", hint="fix it"),))
     error.add_note("while reading a file")
     assert (Diagnostic("question", "no", hint="do"),) == QuestionError("no", "do").diagnostics
     assert (Diagnostic(kind.code, "it broke"),) == kind("it broke").diagnostics
-    assert (str(error), error.__notes__) == ("it broke", ["fix: mend it", "while reading a file"])
+    assert (str(error), error.__notes__) == ("it broke", ["fix: fix it", "while reading a file"])
     assert len(CLASSES) == len({c.code for c in CLASSES})
 
 

@@ -83,7 +83,7 @@ def test_no_text_of_gpumaps_has_a_line_of_its_own():
 
 
 def test_every_library_that_a_fix_names_is_known():
-    """None is a stranger's, and none is gpumap: nobody may upload what we tell to install."""
+    """None is a stranger's, and none is gpumap: no one else may upload what a fix installs."""
     words = {word.value for file, args in calls("pip") if file != "gpumap/extras.py"
              for word in args if isinstance(word, ast.Constant)}  # fmt: skip
     assert {word for word in words if word[0] != "-"} <= LIBRARIES | {"install", "uninstall"}

@@ -110,7 +110,7 @@ def test_a_device_in_other_words(device, hint):
 
 @pytest.mark.parametrize(("entry", "hint"), TABLE["entries"])
 def test_an_entry_without_an_arrow(entry, hint):
-    """Whatever stands there instead of the arrow, the hint holds the whole entry, mended."""
+    """Whatever is there instead of the arrow, the hint has the whole entry, corrected."""
     found = problem(entry)
     assert (found.code, found.span, found.hint) == ("no-arrow", Span(0, len(entry)), hint)
 
@@ -171,7 +171,7 @@ def test_a_message_has_60_characters_of_what_was_written(length, shown):
 
 
 def test_every_problem_is_reported_in_the_order_of_the_entries():
-    """One run tells all there is to mend, also two problems of one entry."""
+    """One run reports everything to fix, also two problems of one entry."""
     found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu;->cpu;->cpu")
     assert [(p.entry, p.code) for p in found] == [
         (1, "reserved-name"), (1, "unknown-device"), (2, "no-arrow"), (3, "empty-entry"),

@@ -114,7 +114,7 @@ def test_an_identity_of_another_kind_is_not_it(fake):
 
 
 def test_a_core_that_this_process_may_not_use():
-    """A launcher may have bound it: that is said, or nobody looks for it."""
+    """A launcher may have bound it: the message says so."""
     machine = replace(topology((0,)), online=2)
     (found,) = absent("b->cpu1", Inventory(Host({}, machine), "numpy"))
     assert found.message.endswith("this process may run on 1 of 2 processors")

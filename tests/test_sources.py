@@ -102,7 +102,7 @@ def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
 
 @pytest.mark.parametrize(("flags", "text", "code", "fix"), TABLE["dropped"])
 def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
-    """The text is what Theano would see; the note says what it lost, and how to mend it."""
+    """The text is what Theano would read; the note says what it lost, and the fix."""
     found = find(tmp_path, {"THEANO_FLAGS": flags})
     (note,) = found.notes
     assert (found.text, found.origin, note.code) == (text, "THEANO_FLAGS", code)

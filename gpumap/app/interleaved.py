@@ -71,7 +71,7 @@ _ERRORS: dict[int, type[GpumapError]] = {
 _LEAST, _BUDGETS = 60.0, 10.0  # the default time limit of what measures, as its help has it
 _REGRESSION = "the notes list what differs between A and B"
 _MAYBE = "raise --budget on both sides, and keep the machine idle"
-_END = 5.0  # seconds for a process to end by itself
+_END = 5.0  # seconds that a process has to end
 
 
 @dataclass(frozen=True, slots=True)

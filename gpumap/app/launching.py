@@ -47,7 +47,7 @@ _PATIENCE = 20.0  # seconds for mpirun to say its version
 _NO_READER = "it is a FIFO without a reader"
 _SCRIPT = "a script begins with #! and its interpreter, which must be there"
 _UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
-_UNWRITTEN = {  # what else mends it than another folder
+_UNWRITTEN = {  # the fix, where it is not another folder
     errno.EMFILE: LIMITS,
     errno.ENFILE: LIMITS,
     errno.ENAMETOOLONG: "shorten the name in the map",

@@ -203,7 +203,7 @@ def _format(asked: str, program: Program) -> str:
 
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
-_NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is told
+_NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is shown
 _NAMED = 4  # devices whose shares a line has room for
 _BEAT = 30.0  # seconds from one line of a log to the next, and to the first
 

@@ -211,7 +211,7 @@ _ALGORITHMS = {"ar": "host", "asa32": "alltoall", "asa16": "alltoall", "copper":
 _HALVES = ("nccl16", "asa16", "copper16")
 _NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
 _ITS_OWN = "the session file names the devices: DEVICES"
-_REFUSED = {  # by the option's name in the program: how it is written, why, and what mends it
+_REFUSED = {  # by the option's name in the program: how it is written, why, and the fix
     "argument": ("MAP", _ITS_OWN, "omit one of them"),
     "option": ("--map", _ITS_OWN, "omit one of them"),
     "map_file": ("--map-file", _ITS_OWN, "omit one of them"),

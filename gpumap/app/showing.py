@@ -199,7 +199,7 @@ def _unknown(word: str) -> Diagnostic:
 _INDENT = "  "
 _GAP = 2  # columns between a name and its line
 _READABLE = 30  # columns below which a line beside its name is hard to read
-# nothing to mend: a hint, no fix
+# nothing to fix: a hint
 _NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")
 _MORE = "`gpumap explain TOPIC` says more of each, and what to do"
 

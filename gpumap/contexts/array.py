@@ -285,7 +285,7 @@ class Array:
             raise TypeError(f"an array of shape {self.shape} is neither true nor false: {fix}")
         return bool(self._context.fetched(self, implicit=True).item())
 
-    __hash__ = object.__hash__  # by identity: it is immutable, but nobody compares it
+    __hash__ = object.__hash__  # by identity: `==` raises
 
     def __eq__(self, other: object) -> NoReturn:
         raise TypeError("arrays are not compared on a device: compare their .numpy()")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SUMS = 12  # registers 0 to 11 are summed into, 12 and 13 are the factors
 _UNROLLED = 8  # multiply-adds of each sum in a turn of the loop: counting costs little
 _TURNS = 2000
-_LOOKS = 200  # the quickest is the one in which nobody else had the core
+_LOOKS = 200  # the quickest is the one in which no other process had the core
 _WARM = 5
 _lock = threading.Lock()
 _holders = 0

@@ -75,12 +75,12 @@ def table(fits: Sequence[Fit]) -> Table:
 
 def lacking(report: Report) -> Iterator[str]:
     """Yield of what there is no model, and why, where other sizes were asked for."""
-    ladder = [row for row in report.measurements if in_sweep(row.case)]
-    if len(ladder) == len(report.measurements):
-        return  # the ladder itself was asked for: its rows say what they lack
-    place = placed(row.case for row in ladder)
+    sweep = [row for row in report.measurements if in_sweep(row.case)]
+    if len(sweep) == len(report.measurements):
+        return  # the sweep itself was requested: its rows say what they lack
+    place = placed(row.case for row in sweep)
     found: dict[tuple[str, ...], list[Measurement]] = {}
-    for row in ladder:
+    for row in sweep:
         found.setdefault(_which(row.case, place), []).append(row)
     known = {_which(fit.case, place) for fit in report.fits}
     without: dict[str, list[str]] = {}

@@ -42,7 +42,7 @@ def devices(gpumap, stubs):
 @needs_cupy
 @pytest.mark.parametrize(("there", "env", "reason", "fix"), table(__file__)["silent"])
 def test_a_driver_that_shows_no_device(devices, there, env, reason, fix):
-    """The user reads what is true, and what mends it."""
+    """The user reads what is wrong, and the fix."""
     found = devices("cupy", *(WHOLE if there else ()), **stub(), **(env or {}))
     assert (found["usable"], found["reason"], found["fix"]) == (False, reason, fix)
 

@@ -1,4 +1,4 @@
-"""The table of foreign exceptions: held against the real libraries, in both directions."""
+"""The table of third-party exceptions, compared with the real libraries in both directions."""
 
 import ctypes
 import json
@@ -121,7 +121,7 @@ def test_a_number_decides(name, key, number, expected):
 
 @pytest.mark.parametrize(("name", "text", "expected"), TABLES["worded"])
 def test_a_word_decides(name, text, expected):
-    """What nobody knows is a failure; libgpuarray's are bytes."""
+    """An unknown exception is a failure; libgpuarray's are bytes."""
     said = text.encode() if name.startswith("pygpu") else text
     assert type(turned(made(name, said))).__name__ == expected
     assert type(turned(made("cupy_backends.cuda.api.runtime.CUDARuntimeError"))) is DeviceError

@@ -109,7 +109,7 @@ def test_a_set_up_that_no_clear_win_repays_is_not_told():
 
 @pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
 def test_under_six_samples_of_copies_predict_nothing(n, told):
-    """A size with fewer is no part of the ladder, and without it there are too few sizes."""
+    """A size with fewer is no part of the sweep, and without it there are too few sizes."""
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "x", "fake")
     keys = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
     rows = []

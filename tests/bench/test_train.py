@@ -107,7 +107,7 @@ def test_fewer_examples_than_devices_are_refused(names, batch):
 
 
 def test_sessions_without_kernels_are_skipped():
-    """As pygpu's are: every case of theirs says so, and no case is held against them."""
+    """As pygpu's are: each of their cases says so, and none is compared with them."""
     here = world(gpu(0), gpu(1, features=("float64",)))
     found = plan(here.bindings, LocalWorkers(here.sessions, here.clock), asked(*ALL))
     reasons = {case.names: case.skip for case in found.cases}
@@ -234,7 +234,7 @@ def test_the_last_training_is_what_is_kept():
     ("weighted", (682, 341), 0), ("keras", (511, 512), 0), ("drop", (511, 511), 1),
 ])  # fmt: skip
 def test_a_batch_is_split_as_is_said(split, parts, dropped):
-    """Weighted: measured first, so that nobody waits; the remainder is said."""
+    """Weighted: measured first, so that no worker waits; the remainder is reported."""
     scaling = Scaling("strong", 1023)
     row, _ = paced(RuleSpec("bsp"), bandwidth=1e15, scaling=scaling, split=split)
     assert row.case.params["split"] == split

@@ -94,7 +94,7 @@ def test_halves_of_an_allreduce_between_processes(gpumap, operation):
     (2, CORES, {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}, 3, r"mpi4py has no MPI library: "),
 ])  # fmt: skip
 def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
-    """Once, by rank 0; nobody waits for anybody."""
+    """Once, by rank 0; no rank waits for another."""
     found, _, err = ended(ranks(gpumap, count, map_=map_, **env))
     assert found == code
     assert len(re.findall(said, err)) == 1

@@ -103,7 +103,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_pipe_that_nobody_reads(gpumap, name):
+def test_a_pipe_without_a_reader(gpumap, name):
     """Exit 141 without a word, also where the output fits into a buffer."""
     reader, writer = os.pipe()
     os.close(reader)

@@ -58,10 +58,10 @@ def test_a_busy_machine_is_not_measured(gpumap, tmp_path, command):
 
 @pytest.mark.parametrize(("script_", "words"), [
     (None, ("--map", "a->cpu0", "--cases", "one", "--budget", "1s")),
-    (script(), ("--map", "a->cuda0", "--require-idle")),  # nobody else's
+    (script(), ("--map", "a->cuda0", "--require-idle")),  # no other process's
     (None, ("--map", "a->cpu0", "--require-idle", "--dry-run")),  # at any time
 ], ids=["not asked", "scripted", "dry run"])  # fmt: skip
-def test_where_nobody_looks_a_busy_machine_is_no_error(gpumap, script_, words):
+def test_without_require_idle_a_busy_machine_is_no_error(gpumap, script_, words):
     """Without the option, of scripted devices, and where nothing is measured."""
     fake = gpumap.fake(script_) if script_ else gpumap
     with spinning(sys.executable):
@@ -98,7 +98,7 @@ UNSEEN = "processes that cannot be seen from here"
      ["cannot tell whether cuda0 is busy: NVML does not answer"]),
 ])  # fmt: skip
 def test_who_uses_the_machine_is_named(cores, uses, said):
-    """All in one message for each device, most of it first; what nobody tells is not idle."""
+    """All in one message for each device, most of it first; unknown is not idle."""
     with pytest.raises(BusyError) as caught:
         check_idle(cores, uses, {9: "python", 8: "", 7: ""}.get)
     assert caught.value.exit_code == Exit.ABSENT

@@ -66,7 +66,7 @@ def test_what_a_rank_lacks_is_said_once_by_the_first(gpumap, text, code, said, n
 
 @needs_mpi
 def test_a_rank_whose_device_hangs_is_named_when_the_time_is_over(gpumap):
-    """By itself or by rank 0, whose time is over as soon; nobody waits for it in MPI."""
+    """Alone or by rank 0, whose time limit is the same; no rank waits for it in MPI."""
     gpumap.fake(script({}, {"fault": "hang"}))
     given = ("check", "a->cuda0;b->cuda1", "--timeout", "20s")
     code, _, err = ended(by_mpirun(gpumap, 2, *given))

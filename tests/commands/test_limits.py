@@ -52,7 +52,7 @@ QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}
     ("selftest", {}),
 ])  # fmt: skip
 def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, device):
-    """What a report has and the table of selectors has not, nobody could set a limit on."""
+    """A metric of a report that the table of selectors lacks could have no limit."""
     fake = gpumap.fake(f"[host]\nrate = 1e8\n{script(**device)}")
     found = report(fake(*command.split(), "--map", TWO, "--format", "json"))
     families = ((spec.key, family) for spec in every() for family in spec.families)

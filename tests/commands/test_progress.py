@@ -87,7 +87,7 @@ def test_a_terminal_hears_at_once_what_is_done(argv, command):
 @pytest.mark.parametrize(
     ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
 )
-def test_nobody_is_told_who_does_not_want_to_be(stderr, output, settings):
+def test_progress_is_shown_only_where_it_is_wanted(stderr, output, settings):
     stream, clock = stderr(), Clock(1000)
     with watched(clock, stream, output, settings) as progress, progress.bar():
         progress.planned(Plan((GROUP,)))

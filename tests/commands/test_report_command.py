@@ -117,7 +117,7 @@ def test_the_same_name_twice_is_told_apart(reports):
 
 
 def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
-    """Of ten thousand rows nobody reads more than some; the other formats have all of them."""
+    """Of ten thousand rows the terminal shows some; the other formats have all of them."""
     tree = written("dot").tree
     row = tree["measurements"][0]
     tree["measurements"] += [

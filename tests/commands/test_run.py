@@ -202,8 +202,8 @@ def test_a_file_for_each_stream(gpumap):
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 
-def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
-    """To open it would take until somebody does, beyond every time limit."""
+def test_a_fifo_without_a_reader_is_no_file_to_write_to(gpumap):
+    """To open it would block until a reader comes, beyond every time limit."""
     (gpumap.folder / "logs").mkdir()
     os.mkfifo(gpumap.folder / "logs" / "b.out")
     assert gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true").code == 2
@@ -214,7 +214,7 @@ def test_a_fifo_that_nobody_reads_is_no_file_to_write_to(gpumap):
     (6, (TWO,), "cannot start a run: "),
 ])  # fmt: skip
 def test_more_files_than_may_be_open(gpumap, files, given, said):
-    """It is said, with what mends it: for the outputs, or for what looks after the run."""
+    """The message has the fix: for the outputs, or for the reaper."""
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, "
     limited += f"{files})); os.execv(sys.argv[1], sys.argv[1:])"

@@ -76,7 +76,7 @@ CALLS = [  # text, words, what mpirun says that it is, the call
 
 @pytest.mark.parametrize(("text", "words", "said", "call"), CALLS, ids=range(len(CALLS)))
 def test_the_call_that_a_dry_run_prints(gpumap, session, text, words, said, call):
-    """A context for each host, though nobody has asked for mpirun; this machine needs none."""
+    """A context for each host, though mpirun was not requested; this machine needs none."""
     script = mpirun(gpumap, said)
     answer = session(text, "--dry-run", "--quiet", *words)
     shown = answer.out.replace(str(script), "MPIRUN")
@@ -152,7 +152,7 @@ def test_a_session_trains(session, text, words, shown):
 
 @two_cores
 def test_a_session_trains_a_class_of_its_folder(gpumap, session):
-    """MODELFILE is a module beside it, as in Theano-MPI; what it is called harms nobody else."""
+    """MODELFILE is a module beside it, as in Theano-MPI; its name disturbs no other module."""
     shutil.copy(OWN, gpumap.folder / "modelfile.py")
     (gpumap.folder / "click.py").write_text("raise SystemExit('not me')")
     text = f"{TWO}MODELFILE=modelfile\nMODELCLASS=Logistic\nBSP_EXCH_STRATEGY=ar"

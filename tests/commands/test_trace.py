@@ -82,7 +82,7 @@ def test_hostile_names_are_harmless(run):
     ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
     (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
 ])  # fmt: skip
-def test_a_map_that_nobody_gave_is_named(run, gpumap, options, text, count):
+def test_a_default_map_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
     gpumap.fake(devices())
     answer = run(text, *options, "--backend", "fake", "--output", "report.json")
@@ -145,7 +145,7 @@ def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
-    """It was there and failed, also where nobody waits for its work: no mistake of the script's."""
+    """It was there and failed, also if its work is never waited for: no mistake of the script."""
     gpumap.fake(devices({"fault": "lost", "fault_after": 2}))
     text = """
     context = gpumap.open("a->cuda0", backend="fake")

@@ -195,7 +195,7 @@ def line_here():
 
 
 def test_an_event_tells_the_line_that_caused_it(context, tmp_path):
-    """Not one of gpumap's own: of an operator, of a transfer that nobody asked for, of the host."""
+    """Not one of gpumap's own: of an operator, of an implicit transfer, of the host."""
     lines = [line_here()]
     a, b = context.shared(numbers(4, 4), target="dev0"), context.shared(numbers(4, 4), "dev1")
     lines += [line_here()]

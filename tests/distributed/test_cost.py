@@ -1,4 +1,4 @@
-"""The cost models are what the schedules cost, and 0 where there is nobody to exchange with."""
+"""The cost models are what the schedules cost, and 0 for a single rank."""
 
 import pytest
 from hypothesis import given

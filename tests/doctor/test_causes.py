@@ -247,7 +247,7 @@ def test_hostile_words_stay_words():
 
 
 def test_a_cause_is_found_by_its_code_and_its_word():
-    """Or by a part of the code, with others; nothing stands beside its page: no template."""
+    """Or by a part of the code, with others; nothing is beside its page: no template."""
     words = {word: c.code for c in table().values() for word in (c.code, c.code.lower(), c.key)}
     assert [w for w, code in words.items() if code not in {p.name for p in pages(w)}] == []
     assert [len(pages(word)) for word in ("GM", "GM9", "", "M1")] == [len(table()), 0, 0, 0]

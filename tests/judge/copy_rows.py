@@ -57,7 +57,7 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
 
 
 def nowhere(devices):
-    """Say that nobody may look: what is known without the system must do."""
+    """Fail where the system is read: what is known without it must do."""
     raise AssertionError([device.id for device in devices])
 
 

@@ -1,4 +1,4 @@
-"""A figure is held against what physics allows: what is above is refused, or flagged."""
+"""A metric above what physics allows is refused, or flagged."""
 
 from itertools import permutations
 

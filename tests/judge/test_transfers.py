@@ -1,4 +1,4 @@
-"""What copies at once gain, held against each by itself: one cause where it is too little."""
+"""Speed-up of concurrent copies over each alone: one cause where it is too little."""
 
 from itertools import product
 
@@ -76,7 +76,7 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     (at_once(0.5, TWO), "synchronisation", {"time": 4 * T, "copy": 2 * T}),
     (at_once(1.0, TWO, queue=T), "serialised", {}),
     (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
-    # nobody can tell how slow its device is by itself
+    # how slow its device is alone is unknown
     ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
     # cards copy by themselves; a little foreign work is not half of what is missing
     (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
@@ -197,7 +197,7 @@ def odd(rows):
 
 
 @pytest.mark.parametrize(("rates", "expected"), [
-    ((20, 5), {}),  # nobody can tell which
+    ((20, 5), {}),  # which is unknown
     ((20, 20, 5), {"a->d": "a->d: 5.00 GB/s, its group 20.0 GB/s"}),
     ((24.8, 24.7, 6.1, 24.9, 24.8), {"a->d": "a->d: 6.10 GB/s, its group 24.8 GB/s"}),
     ((20, 20, 20, 25), {"a->e": "a->e: 25.0 GB/s, its group 20.0 GB/s"}),

@@ -160,7 +160,7 @@ def test_who_took_how_much():
     assert [p.cores for p in found.processes] == [pytest.approx(c) for c in (0.4, 0.3, 0.2)]
 
 
-def test_nobody_is_nobody():
+def test_no_other_process_is_none():
     """Processes that rest, that may not be asked, and this one with those that it has started."""
     look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
     assert looked(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
@@ -190,7 +190,7 @@ def test_only_what_a_user_can_end_is_named():
     (("kthreadd",), "kthreadd"), (("", ""), ""), ((), ""),
 ])  # fmt: skip
 def test_a_name_without_secrets(line, name):
-    """The program, and a script that it runs; other arguments are nobody's business."""
+    """The program, and a script that it runs; other arguments are private."""
     assert name_of(1, System(p1=line)) == name
     assert name_of(2, System(p1=line)) == ""
 

@@ -319,7 +319,7 @@ def test_nvml_tells_by_process(tmp_path, library, verdict, busy):
 
 
 def test_memory_that_grows_without_a_process_is_of_hidden_processes(tmp_path):
-    """In a container NVML lists nobody: then nothing is said of the device."""
+    """In a container NVML lists no process: then nothing is reported of the device."""
     library = nvml()
     seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
     seen.look()
@@ -419,7 +419,7 @@ def test_a_program_and_others_have_at_most_all_of_the_cores_time(tmp_path):
 
 @pytest.mark.parametrize(("pci", "busy"), [("0000:08:00.0", 1.0), ("0000:99:00.0", None)])
 def test_a_timed_run_is_of_devices_by_how_busy_they_were(tmp_path, pci, busy):
-    """Of one that cannot be seen it is not known; nobody knows what others did there."""
+    """Of a device that cannot be read it is unknown, and so is what others did there."""
     card(tmp_path, "0000:08:00.0", vendor="0x1002")
     seen = Seen(tmp_path, [gpu(pci)])
     for spent in (0, SECOND // 2, SECOND):

@@ -1,4 +1,4 @@
-"""Pages in a browser: whole and readable on a desk and on a phone, and they ask nobody."""
+"""Pages in a browser: whole and readable on a desk and on a phone, and self-contained."""
 
 import json
 import shutil
@@ -161,7 +161,7 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     ("slower", "h1, figure svg, td.bad, .stack td"), ("dot", "h1, figure svg, figcaption li"),
 ])  # fmt: skip
 def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
-    """The figure and the verdict stand within the window: nobody scrolls sideways for them."""
+    """The metric and the verdict are within the window, without scrolling sideways."""
     browser.open(pages(name), PHONE)
     edges = browser.evaluate(
         "return [...document.querySelectorAll(arguments[0])].map(one => {"

@@ -218,7 +218,7 @@ def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
 
 
 @pytest.mark.parametrize("name", [*MEASURED, "lost", "doctor", "bad map"])
-def test_a_page_asks_nobody_for_anything(name):
+def test_a_page_loads_nothing_from_elsewhere(name):
     """No address but what is in it, no script, and a policy that forbids the rest."""
     report = saved.read(written(name).path)
     text, tree = page(report)

@@ -159,7 +159,7 @@ def test_slow_links_of_the_ladder_are_said_once():
 
 
 def test_slow_links_that_stand_in_a_table_are_not_said_again():
-    """With --sizes sweep the ladder is shown, and its reasons stand under its tables."""
+    """With --sizes sweep the sweep is shown, and its reasons are under its tables."""
     slow = [ladder("h2d", "a"), ladder("h2d", "b")]
     assert list(models.slow_links(slow, slow)) == []
     assert list(models.slow_links([ladder("h2d", "a", cause="odd-pair")], [])) == []  # odd above
@@ -202,7 +202,7 @@ def test_what_lacks_its_model_is_named():
 
 
 def test_what_goes_without_saying():
-    """A model that there is, a run that was stopped, a ladder that was asked for: not a word."""
+    """A model that there is, a run that was stopped, a sweep that was requested: not a word."""
     report = copies()
     late = swept(report, "d2h")
     assert said(report, *swept(report, "h2d")) == []

@@ -72,7 +72,7 @@ def test_what_a_rule_conserves_is_conserved_at_rest(place, rule, workers):
 def test_one_worker_ends(rule):
     with opened("fake") as (session,):
         made = training([session], rule)
-        assert not isinstance(made, AsynchronousTraining)  # there is nobody to exchange with
+        assert not isinstance(made, AsynchronousTraining)  # there is no one to exchange with
         alone = AsynchronousTraining(made._config, made._group, made._initial, session.clock)
         for each in (made, alone):
             each.poison()

@@ -22,7 +22,7 @@ from gpumap.training.worker_groups import (
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 SEED, COUNT, BATCH, RATE = 1, 512, 64, 0.5
-STEPS = 6  # where workers are held against one, by rounding
+STEPS = 6  # where workers are compared with one, within rounding
 EPS = 2.0**-23
 CUTS = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
 UNEVEN = {1: (24,), 2: (19, 5), 3: (1, 15, 8), 4: (11, 0, 4, 9)}

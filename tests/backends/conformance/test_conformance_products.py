@@ -122,7 +122,7 @@ BUFFERS, SIZE = 40, 33
 @FLOATS
 @pytest.mark.parametrize("kernel", EVEN)
 def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
-    """On slices at odd offsets, over `size` elements; what stands behind them stays."""
+    """On slices at odd offsets, over `size` elements; what follows them stays."""
     featured(session, dtype, "kernels")
     kinds = KERNELS[kernel].arguments
     made = {
@@ -177,7 +177,7 @@ def test_a_kernel_that_does_not_fit_is_refused(session):
 @pytest.mark.parametrize(("ours", "theirs"), [(7, 105), (105, 7), (1, 100_003), (105, 105)])
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.endswith("_cyclic")])
 def test_the_shorter_operand_is_repeated(session, rng, kernel, ours, theirs, dtype):
-    """From its own place on, by its own number of elements; what stands behind the result stays."""
+    """From its own place on, by its own number of elements; what follows the result stays."""
     featured(session, dtype, "kernels")
     size = max(ours, theirs)
     a, b = (random(rng, (count + 5,), dtype) for count in (ours, theirs))

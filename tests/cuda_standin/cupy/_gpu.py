@@ -1,7 +1,7 @@
 """Devices, memory, streams and events that are not there, as strict as CUDA's rules.
 
-A stream runs nothing before somebody waits for it: what was not waited for is seen as wrong data.
-What CUDA leaves undefined (memory that was freed, a stream of another device, a pointer of nobody)
+A stream runs nothing before it is waited for: without a wait, data are wrong.
+What CUDA leaves undefined (memory that was freed, a stream of another device, a pointer to nothing)
 is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give a figure.
 
     GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
@@ -212,7 +212,7 @@ class Memory:
 
 
 class PinnedMemory:
-    """Memory of the host that stays in its place; nobody may use it once it is freed."""
+    """Memory of the host that stays in its place; an error once it is freed."""
 
     def __init__(self, size, flags=0):
         if size > TOTAL or fault("memory"):
