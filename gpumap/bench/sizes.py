@@ -98,12 +98,13 @@ def size_text(params: Mapping[str, Param]) -> str:
 
 
 def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:
-    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; `option` and `key` are what a fix names.
+    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; messages name `option`, a fix also `key`.
 
     Raises:
         QuestionError: it is none of them, with the fix.
     """
-    return _series(text, partial(_whole, MOST, f"write {option} {key}1024"), "256:4096:x2")
+    read = partial(_whole, MOST, f"write {option} {key}1024")
+    return _series(option, text, read, "256:4096:x2")
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -112,8 +113,8 @@ def counts(text: str) -> tuple[int, ...]:
     Raises:
         QuestionError: it is none of them, with the fix.
     """
-    fix = "write 2, or 2,4,8, or 2:1024:x2"
-    return tuple(sorted(_series(text, partial(_whole, _DEVICES, fix), "2:1024:x2")))
+    read = partial(_whole, _DEVICES, "write 2, or 2,4,8, or 2:1024:x2")
+    return tuple(sorted(_series("--devices", text, read, "2:1024:x2")))
 
 
 def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
@@ -123,31 +124,36 @@ def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
         QuestionError: it is none of them, with the fix.
     """
     words = {named[part]: part for part in map(str.strip, text.split(",")) if part in named}
-    found = _series(text, partial(_bytes, named), "64B:1GiB:x2")
+    found = _series("--sizes", text, partial(_bytes, named), "64B:1GiB:x2")
     return tuple(Size(nbytes, words.get(nbytes)) for nbytes in found)
 
 
-def _series(text: str, read: Callable[[str], int], example: str) -> tuple[int, ...]:
+def _series(option: str, text: str, read: Callable[[str], int], example: str) -> tuple[int, ...]:
     """Parse numbers and ranges ``first:last:xfactor``; `read` parses one number."""
     found: list[int] = []
-    for part in map(str.strip, text.split(",")):
-        ends = part.split(":")
-        if len(ends) == 1:
-            found.append(read(part))
-            continue
-        if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
-            fix = f"write first:last:xfactor, such as {example}"
-            raise QuestionError(f"{part[:_SHOWN]!r} is not a range", fix)
-        size, last, factor = read(ends[0]), read(ends[1]), int(ends[2][1:])
-        if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
-            fix = "first <= last, and a factor of 2 or more"
-            raise QuestionError(f"{part[:_SHOWN]!r} goes nowhere", fix)
-        while size <= last:
-            found.append(size)
-            size *= factor
+    try:
+        for part in map(str.strip, text.split(",")):
+            found += _range(part, read, example) if ":" in part else [read(part)]
+    except QuestionError as error:
+        (wrong,) = error.diagnostics
+        raise QuestionError(f"{option}: {wrong.message}", wrong.hint) from None
     if len(set(found)) < len(found):
-        raise QuestionError(f"{text!r} has a number twice", "name each once")
+        raise QuestionError(f"{option}: {text!r} has a number twice", "name each once")
     return tuple(found)
+
+
+def _range(part: str, read: Callable[[str], int], example: str) -> Iterator[int]:
+    ends = part.split(":")
+    if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
+        fix = f"write first:last:xfactor, such as {example}"
+        raise QuestionError(f"{part[:_SHOWN]!r} is not a range", fix)
+    size, last, factor = read(ends[0]), read(ends[1]), int(ends[2][1:])
+    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
+        fix = "first <= last, and a factor of 2 or more"
+        raise QuestionError(f"{part[:_SHOWN]!r} goes nowhere", fix)
+    while size <= last:
+        yield size
+        size *= factor
 
 
 def _whole(most: int, fix: str, text: str) -> int:

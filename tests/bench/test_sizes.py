@@ -12,6 +12,7 @@ from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
 
 TABLES = table(__file__)
 READ = {"squares": squares, "transfers": transfers, "counts": counts}
+OPTION = {"squares": "--size: ", "transfers": "--sizes: ", "counts": "--devices: "}
 
 
 @pytest.mark.parametrize(("read", "text", "sizes"), TABLES["right"])
@@ -25,8 +26,10 @@ def test_sizes_as_they_are_written(read, text, sizes):
     ("read", "text", "said"), [*TABLES["wrong"], ("counts", "9" * 5000, f"'{'9' * 40}' ")]
 )
 def test_what_is_no_size(read, text, said):
+    """The message names the option, what is wrong with which part, and the fix."""
     with pytest.raises(QuestionError, match=re.escape(said)) as error:
         READ[read](text)
+    assert str(error.value).startswith(OPTION[read])
     assert all(each.hint for each in error.value.diagnostics)
     assert len(str(error.value)) < 200  # a message is no place for thousands of digits
 
