@@ -128,8 +128,9 @@ def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
     share = row.metrics.get("undisturbed") if row else None
     if row is None or share is None or share.value >= 1.0:
         return plain
-    by = "CPU time" if "cpu" in row.flags else f"the undisturbed {percent(share.value)} of samples"
-    text = f"{plain.text} By {by}."
+    text = f"{plain.text} Excludes {percent(1.0 - share.value)} of samples, disturbed by others."
+    if "cpu" in row.flags:
+        text = f"{plain.text} Measured by CPU time."
     return plain._replace(text=text) if len(text) <= LIMIT else plain
 
 

@@ -250,7 +250,7 @@ def test_a_terminal_shows_the_level_as_a_colour(end, colour):
 
 
 def test_cpu_contention_is_no_conclusion():
-    """Cores that others keep busy: nothing is told of a row that needs them."""
+    """Cores that others keep busy: no verdict on a row that needs them."""
     host = bindings()
     devices = [
         replace(b, device=replace(b.device, kind=Kind.CPU, cores=(n,))) for n, b in enumerate(host)
@@ -259,6 +259,19 @@ def test_cpu_contention_is_no_conclusion():
     busy = replace(row, around=Around(1.0, 0.0, 0.0, 2))
     found = headline(made(measurements=(product("one", "ok"), busy), notes=()))
     assert (found.level, "Other processes used 1.00 cores" in found.text) == ("untrusted", True)
+
+
+@pytest.mark.parametrize(("share", "flags", "note"), [
+    (0.97, (), "Excludes 3 % of samples, disturbed by others."), (1.0, (), ""),
+    (0.5, ("cpu",), "Measured by CPU time."),
+])  # fmt: skip
+def test_a_headline_tells_which_samples_it_is_of(share, flags, note):
+    row = product("many", "ok", 1.9, 0.01)
+    figures = {**row.metrics, "undisturbed": Estimate.exact(share)}
+    rows = (product("one", "ok"), replace(row, metrics=figures, flags=flags))
+    plain = headline(made(measurements=(rows[0], row), notes=())).text
+    found = headline(made(measurements=rows, notes=()))
+    assert found.text == f"{plain} {note}".rstrip()
 
 
 def test_a_machine_without_a_gpu_is_below():
