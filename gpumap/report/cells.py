@@ -207,7 +207,7 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:
         what = f": {summaries[flag]}" if flag in summaries else ""
-        flagged = [_called(row) for row in rows if flag in row.flags]
+        flagged = [*dict.fromkeys(_called(row) for row in rows if flag in row.flags)]
         yield f"{listed(flagged, _FLAGGED)}: {flag}{what}"
 
 
