@@ -38,21 +38,39 @@ def training(session):
 
 
 def conserve(session):
-    """The sum of all parameters, by weight, is before and after; ranks take uneven steps."""
+    """The sum of all parameters, by weight, is before and after; ranks take uneven steps.
+
+    However busy the machine is: rank 0 waits until each rank has begun, and then each rank until
+    rank 0 has taken three times as many steps, or has no more.
+    """
     own = training(session)
     own.poison()
     given = np.random.default_rng(rank).integers(-(2**10), 2**10, NET.parameters)
     own._worker.model.put(given.astype(np.float32))
     own._worker.session.synchronize()
     own._asynchronous.begin()
-    taken, take = [], own._step_at
+    taken, take, request = [], own._step_at, own._asynchronous._request_steps
+    where = Path(os.environ["TMPDIR"]) / comm.bcast(f"steps-{os.getpid()}")
+    if rank == 0:
+        where.write_bytes(bytes(8 * ranks))
+    comm.Barrier()
+    begun = np.memmap(where, np.int64, "r+")
 
     def slowly(first):
         time.sleep(0.004 * rank)
         taken.append(first)
+        begun[rank] = len(taken)
+        while not begun.all() if rank == 0 else 0 <= begun[0] < 3 * len(taken):
+            time.sleep(0.001)
         take(first)
 
-    own._step_at = slowly
+    def requested(steps):
+        found = request(steps)
+        if rank == 0:
+            begun[0] = len(taken) if found[1] else -1
+        return found
+
+    own._step_at, own._asynchronous._request_steps = slowly, requested
     weighted = 1.0 if rule == "easgd" else 1 / ranks
     before = comm.allreduce(given * weighted)
     if rank == 0 and rule == "easgd":
