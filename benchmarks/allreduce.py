@@ -50,15 +50,15 @@ def _ones(length: int) -> Any:
 class Bare(Member):
     """A rank that also runs a loop of its own, as a program would."""
 
-    def _bare(self, length: int, rounds: int) -> Any:
+    def _bare(self, length: int, iterations: int) -> Any:
         from mpi4py import MPI
 
         array = _ones(length)
         self.comm.Barrier()
         start = time.perf_counter()
-        for _ in range(rounds):
+        for _ in range(iterations):
             self.comm.Allreduce(MPI.IN_PLACE, array)
-        return self.comm.gather((time.perf_counter() - start) / rounds)
+        return self.comm.gather((time.perf_counter() - start) / iterations)
 
 
 def main() -> int:
@@ -91,10 +91,10 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
     ranks.begin()
     length = nbytes // ITEM
     series = [_ready(ranks, Job(name, length), clock) for name in ("native", "ring")]
-    rounds = series[0].iterations_per_sample
+    iterations = series[0].iterations_per_sample
 
     def bare() -> float:
-        return float(max(ranks.call("bare", length, rounds)))
+        return float(max(ranks.call("bare", length, iterations)))
 
     ways = [bare, *(lambda each=each: sample(each, clock).seconds for each in series)]
     for _ in range(_WARM):
@@ -110,9 +110,10 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
     native, ring = (
         contest.ratio((row[a], row[b]) for row in times) for a, b in pairwise(range(len(ways)))
     )
-    right = all(each.round.check().passed for each in series)
+    right = all(each.iteration.check().passed for each in series)
     middle = [1e6 * stats.location([row[n] for row in times]).value for n in range(len(ways))]
-    print(f"{nbytes} bytes, {blocks} blocks, {rounds} rounds, {'right' if right else 'WRONG'}")
+    verdict = "right" if right else "WRONG"
+    print(f"{nbytes} bytes, {blocks} blocks, {iterations} iterations, {verdict}")
     print("  bare {:.1f} us, native {:.1f} us, ring {:.1f} us".format(*middle))
     print(f"  bare / native  {_words(native)}, of CPU time {_words(cpu)}, target {NATIVE}")
     wanted = f", target {RING}" if nbytes == SIZES[-1] else ""
@@ -122,13 +123,13 @@ def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
 
 
 def _timed(way: Callable[[], float]) -> tuple[float, float]:
-    """Return the seconds of a round, and the CPU time of this process that all rounds took."""
+    """Return the seconds of an iteration, and this process's CPU time for all of them."""
     start = time.process_time()
     return way(), time.process_time() - start
 
 
 def _ready(ranks: MpiRanks, job: Job, clock: Clock) -> Series:
-    work = ranks.round(job)
+    work = ranks.iteration(job)
     work.poison()
     work.queue()
     if not work.check().passed:

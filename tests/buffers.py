@@ -19,7 +19,7 @@ def got(buffer):
 
 
 def verified(work):
-    """Do a round once, from wrong to right, and return its check."""
+    """Do an iteration once, from wrong to right, and return its check."""
     work.poison()
     work.queue()
     work.finish()

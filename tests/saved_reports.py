@@ -18,12 +18,12 @@ from tables import table
 from gpumap import stats
 from gpumap.model.trees import digest
 
-SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few rounds make a sample
+SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few iterations make a sample
 ODD = (
     {}, {"rate": 2**31, "noise": 0.02, "spikes": 0.05}, {"fault": "flip"},
     {"fault": "lost", "fault_after": 40}, {"fault": "hang"},
 )  # fmt: skip
-HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few rounds make a sample, as above
+HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few iterations make a sample, as above
 DEVICES = HOST + "\n".join(
     f'[[device]]\nref = "cuda{number}"\n'
     + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())

@@ -23,8 +23,8 @@ from benchmarks.contest import Contest, looped, sampled
 from gpumap import stats
 from gpumap.backends.base import Clock
 from gpumap.bench import stopping
-from gpumap.bench.chain_work import Data, DeviceRound, Job, Placed
-from gpumap.bench.products import DotRound, Pair, Product
+from gpumap.bench.chain_work import Data, DeviceIteration, Job, Placed
+from gpumap.bench.products import DotIteration, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 
@@ -84,7 +84,7 @@ def _ran(*command: str) -> Callable[[], float]:
 def measuring(session: Session) -> Iterator[Contest]:
     """Yield what measuring costs: a product on a core, beside a plain loop on the same core."""
     pair, clock = Pair((1, 0), SIZE, "float32"), Clock()
-    series = Series(DotRound([Product("dev0", session, pair)], None, fetched=False))
+    series = Series(DotIteration([Product("dev0", session, pair)], None, fetched=False))
     calibrate(series, clock)
     a, b = (np.concatenate([rows for _, rows in m.blocks()]) for m in (pair.left, pair.right))
     out = np.empty(pair.shape, pair.dtype)
@@ -242,7 +242,7 @@ def chain(session: Session) -> Iterator[Contest]:
 
 def _checked(placed: Placed, way: Any) -> Callable[[], float]:
     """Return what times a call that is waited for, once its result was compared with float64's."""
-    work = DeviceRound([Job.of(placed, way)])
+    work = DeviceIteration([Job.of(placed, way)])
     work.poison()
     work.queue()
     work.finish()

@@ -36,7 +36,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.bench.exchanges import LocalRanks
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.model import Headline, Measurement, Param, Report, Samples
@@ -111,9 +111,9 @@ class AllReduce(Benchmark):
         """Release the buffers of the group before."""
         self._ranks.begin()
 
-    def round(self, case: Case) -> Round:
+    def iteration(self, case: Case) -> Iteration:
         """Return a case's exchange."""
-        return self._ranks.round(job_of(case))
+        return self._ranks.iteration(job_of(case))
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Turn = Callable[[], None]
 
 # Seconds of a sample that is compared with another run's: even a slow wait takes less than a
-# hundredth of it. So runs whose waits differ take samples of the same number of rounds.
+# hundredth of it. So runs whose waits differ take samples of the same number of iterations.
 COMPARABLE = 1e-2
 
 
@@ -106,7 +106,7 @@ class Settings:
     turn: Turn | None = None  # returns when it is this process's turn to measure
 
 
-class Round:
+class Iteration:
     """An iteration: the work of a case, once."""
 
     route: str | None = None  # of its copies, as far as that shows only when they are done
@@ -120,8 +120,8 @@ class Round:
     def renew(self) -> None:
         """Let go of what the iteration before has made; it is not timed."""
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
-        """Queue the work `rounds` times, with `events` around each device's part where they are."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Queue the work `iterations` times, with `events`, if any, around each device's part."""
 
     def finish(self) -> None:
         """Wait for what is queued; where `queue` waits, there is nothing to do."""
@@ -160,8 +160,8 @@ class Benchmark:
     def begin(self, group: Group) -> None:
         """Let go of what the group before has allocated."""
 
-    def round(self, case: Case) -> Round:
-        """Allocate what a case needs and return its round; raises DeviceError, Unsupported."""
+    def iteration(self, case: Case) -> Iteration:
+        """Allocate what a case needs and return its iteration; raises DeviceError, Unsupported."""
         raise NotImplementedError
 
     def metrics(

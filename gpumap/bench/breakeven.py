@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Round, Settings, wrong
+from gpumap.bench.base import Iteration, Settings, wrong
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
 from gpumap.bench.estimates import located
 from gpumap.bench.sampling import Series, calibrate, in_turns
@@ -318,19 +318,19 @@ class Search:
         hollow = is_hollow(self._session, int(self.workload.nbytes(rows)))
         return Problem(self.workload, rows, self.world.settings.seed, hollow=hollow)
 
-    def _played(self, call: DeviceCall | HostCall) -> Round:
+    def _played(self, call: DeviceCall | HostCall) -> Iteration:
         return played(call, self._session, int(self.workload.nbytes(call.problem.size)))
 
     def _time_calls(self, rows: int) -> None:
         """Time the call of a size on the host and on the device, in turn."""
         calls = self._calls(self.problem(rows))
-        rounds = {name: self._played(call) for name, call in calls.items()}
-        series = {name: Series(work) for name, work in rounds.items()}
+        iterations = {name: self._played(call) for name, call in calls.items()}
+        series = {name: Series(work) for name, work in iterations.items()}
         for each in series.values():
-            self._proved(each.round)
+            self._proved(each.iteration)
             calibrate(each, self.world.clock, most=CALLS)
         times = in_turns(series, self.world.clock, _BLOCKS)
-        for work in rounds.values():
+        for work in iterations.values():
             self._right(work.check())
         nbytes = int(self.workload.nbytes(rows))
         self.timings[rows] = Timings(rows, nbytes, times)
@@ -344,7 +344,7 @@ class Search:
             "compute": DeviceCall(placed, upload=False, download=False),
         }
 
-    def _proved(self, call: Round) -> None:
+    def _proved(self, call: Iteration) -> None:
         """Run a call once, on wrong destinations, and raise _Wrong unless it is right."""
         call.poison()
         call.queue()

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.verify import (
     METHOD,
     Expected,
@@ -69,7 +69,7 @@ def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
     return Limit("bandwidth", whole, "B/s", source, "reported")
 
 
-class Call(Round):
+class Call(Iteration):
     """Calls that are waited for one by one, each writing y to one destination in host memory."""
 
     def __init__(self, problem: Problem) -> None:
@@ -95,10 +95,10 @@ class HostCall(Call):
         self._operations = problem.workload.operations(problem.size)
         self._compute = partial(problem.compute, self.destination)
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
-        """Call `rounds` times."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no device
+        """Call `iterations` times."""
         with self._cores.all():
-            for _ in range(rounds):
+            for _ in range(iterations):
                 self._clock.compute(self._compute, self._operations)
 
 
@@ -152,10 +152,10 @@ class DeviceCall(Call):
         self._upload = upload
         self._download = download
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Call `rounds` times."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Call `iterations` times."""
         placed = self._placed
-        for _ in range(rounds):
+        for _ in range(iterations):
             if self._upload:
                 placed.upload()
             placed.compute()
@@ -201,7 +201,7 @@ def shares(placed: Placed, host: HostCall, calls: int, clock: Clock) -> Shares:
         for number, seconds in enumerate(timed(jobs, placed.session, clock)):
             parts[number] += seconds
     total = clock.now() - start
-    host.queue(rounds=calls)
+    host.queue(iterations=calls)
     on_host = clock.now() - start - total
     whole = max(total, sum(parts)) or 1.0
     upload, compute, download = (part / whole for part in parts)

@@ -27,11 +27,11 @@ from gpumap.bench.chain_work import (
     COLUMNS,
     INNER,
     OPS,
-    ColdRound,
+    ColdIteration,
     Data,
-    DeviceRound,
+    DeviceIteration,
     Dtype,
-    HostRound,
+    HostIteration,
     Job,
     Placed,
     operations,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.bench.breakeven import World
     from gpumap.model import Headline, Measurement, Param, Report, Samples
 
@@ -153,22 +153,23 @@ class Chain(Benchmark):
         """Let go of what the group before had on its devices."""
         self._placed = {}
 
-    def round(self, case: Case) -> Round:
+    def iteration(self, case: Case) -> Iteration:
         """Put a case's rows where they are needed."""
         rows = int(case.params["rows"])
         if self._data is None or self._data.rows != rows:
             self._data = Data(rows, self._params.dtype, self._params.seed, self._session)
-        return played(self._round(case, self._data), self._session, self._data.nbytes)
+        return played(self._iteration(case, self._data), self._session, self._data.nbytes)
 
-    def _round(self, case: Case, data: Data) -> Round:
+    def _iteration(self, case: Case, data: Data) -> Iteration:
         op = str(case.params.get("op", "chain"))
         if case.name == "host" or case.params.get("place") == HOST:
-            return HostRound(data, op, self._world.clock, self._world.cores)
+            return HostIteration(data, op, self._world.clock, self._world.cores)
         if case.name == "cold":
-            return ColdRound(case.names[0], data, self._world.again)
+            return ColdIteration(case.names[0], data, self._world.again)
         split = case.name in ("solo", "many")
         what = "separate" if case.name == "separate" else op
-        return DeviceRound([Job.of(self._place(b, data, split=split), what) for b in case.bindings])
+        placed = [self._place(binding, data, split=split) for binding in case.bindings]
+        return DeviceIteration([Job.of(each, what) for each in placed])
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float

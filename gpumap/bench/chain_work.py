@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.verify import METHOD, hollow_array, is_hollow, judged, largest, moved, worse
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 
@@ -203,7 +203,7 @@ def _each(jobs: Sequence[Callable[[], None]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one device does in a round, and where its result is."""
+    """What one device does in an iteration, and where its result is."""
 
     placed: Placed
     op: str
@@ -236,8 +236,8 @@ class Job:
         return self.placed.data.destination[: self.placed.count]
 
 
-class DeviceRound(Round):
-    """One round of a case on its devices, queued from one thread."""
+class DeviceIteration(Iteration):
+    """One iteration of a case on its devices, queued from one thread."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
@@ -247,9 +247,9 @@ class DeviceRound(Round):
         for job in self._jobs:
             job.poison()
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Queue each device's part, between two marks where its span is wanted."""
-        for _ in range(rounds):
+        for _ in range(iterations):
             for job in self._jobs:
                 placed = job.placed
                 if events is not None:
@@ -268,7 +268,7 @@ class DeviceRound(Round):
         return reduce(worse, (job.check() for job in self._jobs))
 
 
-class HostRound(Round):
+class HostIteration(Iteration):
     """The same by NumPy, whose products use all cores; its elementwise functions use one."""
 
     def __init__(self, data: Data, op: str, clock: Clock, cores: Cores) -> None:
@@ -279,12 +279,12 @@ class HostRound(Round):
         """Make the result wrong."""
         self._out.fill(float("nan"))
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no device
-        """Compute it `rounds` times."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no device
+        """Compute it `iterations` times."""
         job = partial(self._data.compute, self._op, self._out)
         work = self._data.rows * operations(self._op)
         with self._cores.all():
-            for _ in range(rounds):
+            for _ in range(iterations):
                 self._clock.compute(job, work)
 
     def check(self) -> Check:
@@ -292,7 +292,7 @@ class HostRound(Round):
         return self._data.check(self._op, self._out, slice(0, self._data.rows))
 
 
-class ColdRound(Round):
+class ColdIteration(Iteration):
     """A first call: a session is opened, w, b and x go there, the kernel is built and run."""
 
     def __init__(self, name: str, data: Data, again: Callable[[str], Session]) -> None:
@@ -310,12 +310,12 @@ class ColdRound(Round):
             self._job.poison()
             self._close()
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - no span
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no span
         """Make so many first calls; the last session stays open, to be looked at.
 
         Only where one call is too short to be timed alone, closing the others is timed with them.
         """
-        for _ in range(rounds):
+        for _ in range(iterations):
             self._close()
             self._open().queue()
 
@@ -326,7 +326,7 @@ class ColdRound(Round):
 
     def check(self) -> Check:
         """Return whether the result of the last call is right."""
-        assert self._job is not None  # a round was queued before
+        assert self._job is not None  # an iteration was queued before
         return self._job.check()
 
     def _close(self) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from gpumap.bench.base import COMPARABLE, Benchmark, Round, ordered
+from gpumap.bench.base import COMPARABLE, Benchmark, Iteration, ordered
 from gpumap.bench.estimates import Figures
 from gpumap.bench.keys import ProductKey
 from gpumap.bench.products import Pair, Product, multiplied
@@ -126,7 +126,7 @@ class Dot(Benchmark):
                     peak = self._sessions[binding.name].peak(self._params.dtype)
                     self._peaks[binding.device.id] = peak
 
-    def round(self, case: Case) -> Round:
+    def iteration(self, case: Case) -> Iteration:
         """Put a case's matrices where they are needed."""
         size = int(case.params["size"])
         whose = case.bindings if case.name == "solo" else self._bindings

@@ -46,18 +46,18 @@ def located(
 
 
 def time_of(samples: Samples, confidence: float) -> Estimate:
-    """Return the median time of one round, in seconds; its interval is for this run."""
+    """Return the median time of one iteration, in seconds; its interval is for this run."""
     return located(samples.seconds, "s", confidence, slow=False)
 
 
 def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
-    """Return the time of one round, and the rate of its operations that follows from it."""
+    """Return the time of one iteration, and the rate of its operations that follows from it."""
     time = time_of(samples, confidence)
     return {"time": time, "rate": per_time(case.work.operations, time, "FLOP/s")}
 
 
 def device_time(samples: Samples, confidence: float) -> Estimate | None:
-    """Return the median of a device's own span for one round, if it has a clock."""
+    """Return the median of a device's own span for one iteration, if it has a clock."""
     lengths = [stop - start for spans in samples.intervals.values() for start, stop in spans]
     return located(lengths, "s", confidence, slow=False) if lengths else None
 
@@ -71,7 +71,7 @@ def per_time(amount: float, time: Estimate, unit: str) -> Estimate:
 
 
 def by_block(samples: Samples) -> dict[int, float]:
-    """Return the time of one round for each block."""
+    """Return the time of one iteration for each block."""
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
 

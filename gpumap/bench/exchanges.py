@@ -1,4 +1,4 @@
-"""Exchanges of `bench allreduce` between devices of one process: jobs, data, rounds and checks.
+"""Exchanges of `bench allreduce` between devices of one process: jobs, data, iterations and checks.
 
 Each ends as its operation says (`gpumap.distributed.algorithms`), and what a rank owns is compared.
 Rank r gives 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, not
@@ -18,7 +18,7 @@ from functools import cache, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
 from gpumap.distributed.transports import exchange
@@ -159,13 +159,13 @@ class LocalRanks:
         return None
 
     def begin(self) -> None:
-        """Release the pools: all else belongs to a round."""
+        """Release the pools: all else belongs to an iteration."""
         self._pools.clear()
 
-    def round(self, job: Job) -> Round:
-        """Return a job's round."""
+    def iteration(self, job: Job) -> Iteration:
+        """Return a job's iteration."""
         turns = self._turns(job) if job.cold else []
-        work = LocalRound(job, self._sessions, partial(self._exchange, job), turns)
+        work = LocalIteration(job, self._sessions, partial(self._exchange, job), turns)
         return played(work, self._sessions[0], job.nbytes)
 
     def _turns(self, job: Job) -> list[_Turn]:
@@ -212,7 +212,7 @@ class LibraryRanks(LocalRanks):
         return self._library.exchange(buffers)
 
 
-class LocalRound(Round):
+class LocalIteration(Iteration):
     """An exchange between the devices of a process, queued from one thread."""
 
     def __init__(
@@ -249,16 +249,16 @@ class LocalRound(Round):
             session.synchronize()
         self._since = 0
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Queue the exchange `rounds` times."""
-        for _ in range(rounds):
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Queue the exchange `iterations` times."""
+        for _ in range(iterations):
             if self._turns:
                 self._exchanges = [self._turns[self._turn][1]]
                 self._turn = (self._turn + 1) % len(self._turns)
             self._fuse(lambda session, tensor, place: session.copy(tensor, place))
             routes = {route for one in self._exchanges for route in one.queue()}
             self._fuse(lambda session, tensor, place: session.copy(place, tensor))
-        self._since += rounds
+        self._since += iterations
         self.route = "+".join(sorted(routes)) or None
 
     def finish(self) -> None:

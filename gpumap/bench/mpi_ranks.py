@@ -1,7 +1,7 @@
 """Processes as the ranks of `bench allreduce`: rank 0 measures, the others do as it says.
 
-Rank 0 runs gpumap's own runner, whose rounds are commands here: each is sent to every rank (MPI's
-Bcast), and every rank does the same. What a command costs is in the first exchange of a sample; a
+Rank 0 runs gpumap's own runner, whose iterations are commands here: each is sent to every rank
+(Bcast), and every rank does the same. What a command costs is in the first exchange of a sample; a
 sample is long enough for that to be a small share.
 
 A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
@@ -14,7 +14,7 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
 from gpumap.bench.verify import worse
 from gpumap.distributed.transports import mpi_exchange
@@ -82,11 +82,11 @@ class RankExchange:
         ]
         # without anything around it an exchange of microseconds is one call, as in any program
         plain = on_host and self._whole is None and len(self._exchanges) == 1
-        self._round = self._exchanges[0].run if plain else self._whole_round
+        self._iteration = self._exchanges[0].run if plain else self._whole_iteration
         self._turns = [self._exchanges[0].at(array).run for array in pool]
         self._turn = 0
         if pool:
-            self._round = self._next
+            self._iteration = self._next
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
@@ -98,11 +98,11 @@ class RankExchange:
             tensor[:] = given[part]
         self._move("upload")
 
-    def run(self, rounds: int) -> None:
-        """Exchange `rounds` times."""
+    def run(self, iterations: int) -> None:
+        """Exchange `iterations` times."""
         with np.errstate(all="ignore"):  # sums of sums run over
-            once = self._round
-            for _ in range(rounds):
+            once = self._iteration
+            for _ in range(iterations):
                 once()
 
     def check(self) -> Check:
@@ -119,7 +119,7 @@ class RankExchange:
         self._turn = (self._turn + 1) % len(self._turns)
         turn()
 
-    def _whole_round(self) -> None:
+    def _whole_iteration(self) -> None:
         self._move("download")
         whole, tensors = self._whole, self._tensors
         places = [] if whole is None else [whole[part] for part in parts(self._job)]
@@ -205,8 +205,8 @@ class Member:
     def _poison(self, number: int) -> None:
         self._works[number].poison()
 
-    def _run(self, number: int, rounds: int) -> None:
-        self._works[number].run(rounds)
+    def _run(self, number: int, iterations: int) -> None:
+        self._works[number].run(iterations)
 
     def _check(self, number: int) -> Any:
         return self.comm.gather(self._works[number].check())
@@ -262,9 +262,9 @@ class MpiRanks:
         """Release the buffers of every rank."""
         self.call("begin")
 
-    def round(self, job: Job) -> MpiRound:
+    def iteration(self, job: Job) -> MpiIteration:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
-        return MpiRound(self, self.make(job))
+        return MpiIteration(self, self.make(job))
 
     def make(self, job: Any) -> int:
         """Take memory for a job on every rank, and return its number; raises OutOfMemory."""
@@ -304,7 +304,7 @@ class MpiRanks:
                 raise kind(f"{info.label}: {problem}")
 
 
-class MpiRound(Round):
+class MpiIteration(Iteration):
     """An exchange on all ranks."""
 
     def __init__(self, ranks: MpiRanks, number: int) -> None:
@@ -316,10 +316,10 @@ class MpiRound(Round):
         self._ranks.call("poison", self._number)
         self._since = 0
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Exchange `rounds` times."""
-        self._ranks.call("run", self._number, rounds)
-        self._since += rounds
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Exchange `iterations` times."""
+        self._ranks.call("run", self._number, iterations)
+        self._since += iterations
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks, of one exchange."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Benchmark, Round
+from gpumap.bench.base import Benchmark, Iteration
 from gpumap.bench.estimates import by_block, ratio, time_and_rate
 from gpumap.bench.keys import ControlKey, ProductKey
 from gpumap.bench.registry import CONTROL, BenchmarkSpec, CaseSpec, Column, Family, is_control
@@ -120,8 +120,8 @@ class Product:
         return self.pair.expected.check(self.destination if fetched else self.out)
 
 
-class DotRound(Round):
-    """One round of a case: its products, fetched or not, from one thread or from several."""
+class DotIteration(Iteration):
+    """One iteration of a case: its products, fetched or not, from one thread or from several."""
 
     def __init__(self, products: list[Product], threads: Clock | None, *, fetched: bool) -> None:
         self._products = products
@@ -138,14 +138,14 @@ class DotRound(Round):
             if self._fetched:
                 product.destination.fill(float("nan"))
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Queue the products; where results are fetched, all are queued before the first fetch."""
         if self._threads is None and not self._fetched:
-            for start in range(0, rounds, _AT_ONCE):
+            for start in range(0, iterations, _AT_ONCE):
                 for product in self._products:
-                    product.queue(events, min(_AT_ONCE, rounds - start))
+                    product.queue(events, min(_AT_ONCE, iterations - start))
             return
-        for _ in range(rounds):
+        for _ in range(iterations):
             if self._threads is not None:
                 self._threads.together([partial(_alone, p, events) for p in self._products])
                 continue
@@ -164,9 +164,9 @@ class DotRound(Round):
         return reduce(worse, (p.check(fetched=self._fetched) for p in self._products))
 
 
-def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool) -> Round:
-    """Return the round of some products; of hollow ones it is scripted what comes of them."""
-    work = DotRound(products, threads, fetched=fetched)
+def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool) -> Iteration:
+    """Return the iteration of some products; of hollow ones it is scripted what comes of them."""
+    work = DotIteration(products, threads, fetched=fetched)
     return played(work, products[0].session, products[0].pair.nbytes)
 
 
@@ -214,21 +214,21 @@ class Controlled(Benchmark):
         self._inner = inner
         self._sessions = sessions
         self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed
-        self._rounds: dict[str, Round] = {}
+        self._iterations: dict[str, Iteration] = {}
 
     def begin(self, group: Group) -> None:
         """Let the benchmark let go; the control's matrices stay."""
         self._inner.begin(_without(group))
 
-    def round(self, case: Case) -> Round:
-        """Return the benchmark's round of a case, or the control's."""
+    def iteration(self, case: Case) -> Iteration:
+        """Return the benchmark's iteration of a case, or the control's."""
         if not is_control(case):
-            return self._inner.round(case)
+            return self._inner.iteration(case)
         name = case.names[0]
-        if name not in self._rounds:
+        if name not in self._iterations:
             product = Product(name, self._sessions[name], self._pair)
-            self._rounds[name] = multiplied([product], None, fetched=False)
-        return self._rounds[name]
+            self._iterations[name] = multiplied([product], None, fetched=False)
+        return self._iterations[name]
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -345,20 +345,20 @@ class SelfTest(Benchmark):
         self.plan = selftest_plan(bindings, sizes)
         self._sessions = sessions
         self._seed = seed
-        self._rounds: dict[str, Round] = {}
+        self._iterations: dict[str, Iteration] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of the matrices of the device before."""
-        self._rounds = {}
+        self._iterations = {}
 
-    def round(self, case: Case) -> Round:
-        """Return the round of a device: the same one for A and for B."""
+    def iteration(self, case: Case) -> Iteration:
+        """Return the iteration of a device: the same one for A and for B."""
         name = case.names[0]
-        if name not in self._rounds:
+        if name not in self._iterations:
             pair = Pair((self._seed, 0), int(case.params["size"]), _DTYPE)
             product = Product(name, self._sessions[name], pair)
-            self._rounds[name] = multiplied([product], None, fetched=False)
-        return self._rounds[name]
+            self._iterations[name] = multiplied([product], None, fetched=False)
+        return self._iterations[name]
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float

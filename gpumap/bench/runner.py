@@ -165,7 +165,7 @@ class Runner:
 
     def _ready(self, case: Case, shortest: float) -> None:
         try:
-            work = self._benchmark.round(case)
+            work = self._benchmark.iteration(case)
             parts = [part for binding in case.bindings for part in binding.device.hardware]
             # one iteration is done: the verified
             series = Series(work, warmup=1, shared=len(parts) > len({*parts}))
@@ -182,12 +182,12 @@ class Runner:
 
     def _verified(self, case: Case, series: Series) -> Check:
         """Do a case once on wrong destinations; return whether it made them right."""
-        series.round.poison()
+        series.iteration.poison()
         start = self._clock.now()
-        series.round.queue()
-        series.round.finish()
+        series.iteration.queue()
+        series.iteration.finish()
         done = self._clock.now()
-        check = series.round.check()
+        check = series.iteration.check()
         series.checking = self._clock.now() - done
         self._pace.saw(case, done - start)
         return check
@@ -279,7 +279,7 @@ class Runner:
             if not self._running(id_):
                 continue
             try:
-                check = series.round.check()
+                check = series.iteration.check()
             except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
             else:
@@ -406,7 +406,7 @@ class Runner:
             check,
             metrics,
             around,
-            route=self._series[case.id].round.route,
+            route=self._series[case.id].iteration.route,
         )
 
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
@@ -418,7 +418,7 @@ class Runner:
             "unstable": stopping.unstable(standing, odd, len(self._series)),
             "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
-            "launch-bound": series.round.launched
+            "launch-bound": series.iteration.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": series.power_capped,
             "cpu": self._benchmark.computes and samples.by_cpu,

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import stats
-from gpumap.bench.base import Events, Round, Sample
+from gpumap.bench.base import Events, Iteration, Sample
 from gpumap.bench.estimates import UNEQUAL
 from gpumap.bench.registry import specified
 from gpumap.bench.verify import one_of_each
@@ -43,10 +43,10 @@ _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks
 class Series:
     """The samples of one case, as they come."""
 
-    round: Round
+    iteration: Iteration
     iterations_per_sample: int = 1
-    led: bool = False  # its single round follows one that does not count, as several do
-    lasting: float = 0.0  # seconds of a sample, with the round before it that does not count
+    led: bool = False  # its single iteration follows one that does not count, as several do
+    lasting: float = 0.0  # seconds of a sample, with the iteration before it that does not count
     checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
     capped: bool = False
@@ -67,25 +67,25 @@ class Series:
 
 
 def sample(series: Series, clock: Clock) -> Sample:
-    """Take one sample. The marks of its first round tell when each device worked.
+    """Take one sample. The marks of its first iteration tell when each device worked.
 
     The first, because all devices are idle before it: later ones run apart by what has delayed one.
     Calls that wait are timed one by one, and their median is the sample: one that was delayed is no
     longer than the others in it.
-    A sample of several rounds follows one that does not count: else what was measured before it
-    would be in it, as cold caches, and more of it the fewer rounds there are.
+    A sample of several iterations follows one that does not count: else what was measured before it
+    would be in it, as cold caches, and more of it the fewer iterations there are.
     """
-    work, rounds, events = series.round, series.iterations_per_sample, Events()
-    if rounds > 1 or series.led:
+    work, iterations, events = series.iteration, series.iterations_per_sample, Events()
+    if iterations > 1 or series.led:
         work.queue()
         work.finish()
     work.renew()
     cpu, start = clock.cpu(), clock.now()
     work.queue(events)
     calls = [clock.now() - start]
-    if rounds > 1 and not work.waits:
-        work.queue(rounds=rounds - 1)
-    while work.waits and len(calls) < rounds:
+    if iterations > 1 and not work.waits:
+        work.queue(iterations=iterations - 1)
+    while work.waits and len(calls) < iterations:
         before = clock.now()
         work.queue()
         calls.append(clock.now() - before)
@@ -95,11 +95,11 @@ def sample(series: Series, clock: Clock) -> Sample:
     spent = clock.cpu()
     typical = median(calls) if work.waits else None
     return Sample(
-        (stop - start) / rounds if typical is None else typical,
-        (queued - start) / rounds if typical is None else typical,
-        None if cpu is None or spent is None else (spent - cpu) / rounds,
+        (stop - start) / iterations if typical is None else typical,
+        (queued - start) / iterations if typical is None else typical,
+        None if cpu is None or spent is None else (spent - cpu) / iterations,
         events.intervals(),
-        {name: s / rounds for name, s in work.phases().items()},
+        {name: s / iterations for name, s in work.phases().items()},
     )
 
 
@@ -111,26 +111,26 @@ def calibrate(
     *,
     computes: bool = False,
 ) -> None:
-    """Raise the rounds of a sample, to `most`, until launch and timer are a small share of it.
+    """Raise the iterations of a sample, to `most`, until launch and timer are a small share of it.
 
-    A computing round of SHORTEST whose threads tell when they ran is a sample: the shorter samples
-    are, the fewer are preempted.
+    A computing iteration of SHORTEST whose threads tell when they ran is a sample: the shorter
+    samples are, the fewer are preempted.
 
     Args:
         series: what is to be sampled.
         clock: the clock that samples are taken on.
         shortest: seconds of a sample, at least.
-        most: rounds of a sample, at most.
+        most: iterations of a sample, at most.
         computes: its threads wait for nothing (`gpumap.bench.base.Benchmark`).
     """
-    waits = _empty_syncs(series.round, clock)
+    waits = _empty_syncs(series.iteration, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others
     while series.iterations_per_sample < most:
-        taken, rounds = _looked(series, clock), series.iterations_per_sample
-        single = computes and rounds == 1 and taken.traced  # one round may be enough
+        taken, iterations = _looked(series, clock), series.iterations_per_sample
+        single = computes and iterations == 1 and taken.traced  # one iteration may be enough
         seconds, least = taken.seconds, SHORTEST if single else enough
-        if least <= seconds * rounds < _DISTURBED * enough:
+        if least <= seconds * iterations < _DISTURBED * enough:
             seconds = min(seconds, _looked(series, clock).seconds)  # or a busy moment would decide
         if single and seconds >= SHORTEST:
             series.led = seconds < enough
@@ -146,19 +146,19 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def in_turns(rounds: Mapping[str, Series], clock: Clock, blocks: int) -> dict[str, list[float]]:
+def in_turns(iterations: Mapping[str, Series], clock: Clock, blocks: int) -> dict[str, list[float]]:
     """Return the seconds of each series, in blocks with each once, in alternating order."""
-    times: dict[str, list[float]] = {name: [] for name in rounds}
-    order = list(rounds)
+    times: dict[str, list[float]] = {name: [] for name in iterations}
+    order = list(iterations)
     for _ in range(blocks):
         for name in order:
-            times[name].append(sample(rounds[name], clock).seconds)
+            times[name].append(sample(iterations[name], clock).seconds)
         order.reverse()
     return times
 
 
 def _looked(series: Series, clock: Clock) -> Sample:
-    """Take a sample that does not count; note the seconds of all its rounds."""
+    """Take a sample that does not count; note the seconds of all its iterations."""
     start = clock.now()
     taken = sample(series, clock)
     series.lasting = clock.now() - start
@@ -194,7 +194,7 @@ def _steady(taken: list[float], window: int) -> bool:
     return median(taken[-window:]) >= STEADY * median(taken[-2 * window : -window])
 
 
-def _empty_syncs(work: Round, clock: Clock) -> list[float]:
+def _empty_syncs(work: Iteration, clock: Clock) -> list[float]:
     """Return what waiting costs when there is nothing to wait for, look by look."""
     looks = []
     for _ in range(_SYNC_LOOKS):

@@ -49,7 +49,7 @@ FEWEST = 6  # blocks, the fewest of which there is an interval
 _FIRST = 0.25  # of the time that the others leave, for the cases that matter most
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
-_VERIFIED = 3  # rounds: one to be verified, what that takes, and once more at the end
+_VERIFIED = 3  # iterations: one to be verified, what that takes, and once more at the end
 FIRST_LOOK = 0.1  # a share too, of a run without verdicts: at nothing but the precision
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples: of a row that is done, and of one that is not `unstable`
@@ -182,13 +182,13 @@ class Pace:
         self._operations = self._bytes = 0.0  # the most in a second
 
     def saw(self, case: Case, seconds: float) -> None:
-        """Take what a round of a case took."""
+        """Take what an iteration of a case took."""
         if seconds > 0.0:
             self._operations = max(self._operations, case.work.operations / seconds)
             self._bytes = max(self._bytes, _bytes(case) / seconds)
 
     def expected(self, case: Case) -> float:
-        """Return the least seconds that a round of a case may take; 0 where nothing is known."""
+        """Return the least seconds of an iteration of a case; 0 where nothing is known."""
         rates = ((case.work.operations, self._operations), (_bytes(case), self._bytes))
         return sum(work / rate for work, rate in rates if rate > 0.0)
 

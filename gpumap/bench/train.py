@@ -34,7 +34,7 @@ from gpumap.training.worker_groups import STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.dtypes import Array
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
@@ -87,7 +87,7 @@ class Train(Benchmark):
         """Release the buffers of the group before."""
         self._workers.begin()
 
-    def round(self, case: Case) -> Round:
+    def iteration(self, case: Case) -> Iteration:
         """Take memory for a case's training, and let it learn, if that is requested."""
         job = self._job(case)
         training = self._workers.training(job)
@@ -195,7 +195,7 @@ def moved(job: Job, comm: str = "local") -> float:
 
 
 def _examples(case: Case) -> int:
-    """Return the examples of a round: those of a batch, in each of its steps."""
+    """Return the examples of an iteration: those of a batch, in each of its steps."""
     return int(case.params["batch"]) * int(case.params["steps"])
 
 
@@ -302,7 +302,7 @@ def _requested_cases(
             more |= {"algorithm": params.algorithm, "average": rule.average}
         elif rule.kind == "easgd" and count > 1:
             exchanges = ceil(_ASYNCHRONOUS_STEPS / rule.tau) if rule.asynchronous else 1
-            more["steps"] = rule.tau * exchanges  # a round holds whole ones
+            more["steps"] = rule.tau * exchanges  # an iteration holds whole ones
         elif rule.asynchronous and count > 1:
             more["steps"] = _ASYNCHRONOUS_STEPS
         yield "step", {**keys, **more}

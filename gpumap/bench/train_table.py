@@ -129,7 +129,7 @@ def _moves(row: Measurement) -> str:
 
 
 def _of_step(row: Measurement) -> str:
-    """Return the time of one step: a round may hold several."""
+    """Return the time of one step: an iteration may hold several."""
     time, steps = row.metrics.get("time"), StepKey.of(row.case).steps
     if time is None or steps == 1:
         return spread(time)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.bench.registry import Look
     from gpumap.model import Estimate, Limit, Measurement, Param, Samples
 
@@ -137,13 +137,13 @@ class Transfer(Benchmark):
         self._largest = max(int(case.params["bytes"]) for case in group.cases)
         self._buffers = {}
 
-    def round(self, case: Case) -> Round:
+    def iteration(self, case: Case) -> Iteration:
         """Return a case's copies; the group's buffers are allocated when first needed."""
         session, nbytes = self._sessions[case.names[0]], int(case.params["bytes"])
         whole = 1 + self._whole(str(case.params["memory"]), nbytes)
         return played(self._copies(case), session, whole, nbytes)
 
-    def _copies(self, case: Case) -> Round:
+    def _copies(self, case: Case) -> Iteration:
         sync, memory = case.params["mode"] == "sync", str(case.params["memory"])
         nbytes = int(case.params["bytes"])
         if case.name == "d2d":

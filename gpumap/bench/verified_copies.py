@@ -37,7 +37,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.verify import compared, is_hollow
 from gpumap.dtypes import np
 from gpumap.errors import NoHostMemory, OutOfMemory
@@ -79,8 +79,8 @@ class Caller:
             self._before = set()
 
 
-class Copies(Round):
-    """Rounds of copies: waited for one by one (`sync`), or queued one behind the other.
+class Copies(Iteration):
+    """Iterations of copies: waited for one by one (`sync`), or queued one behind the other.
 
     `targets` are the slices whose `place`, buffer or destination, is written.
     """
@@ -93,7 +93,7 @@ class Copies(Round):
         self._place = place
         self._sync = self.waits = sync
         self._caller = Caller(sessions)
-        self._mark = object()  # and not the round: it has the buffers, which would have it
+        self._mark = object()  # and not the iteration: it has the buffers, which would have it
 
     def _wait(self) -> None:
         """Wait for every device."""
@@ -105,13 +105,13 @@ class Copies(Round):
         """Bind the calling thread."""
         self._caller.bind()
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
-        """Copy `rounds` times."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Copy `iterations` times."""
         self._claim()
         if not self._sync:
-            self._copy(events, rounds)
+            self._copy(events, iterations)
             return
-        for _ in range(rounds):
+        for _ in range(iterations):
             self._copy(events, 1)
             self._wait()
 
@@ -128,7 +128,7 @@ class Copies(Round):
             part.buffers.last_writers[self._place] = self._mark
 
     def _copied_last(self) -> None:
-        """Copy once more if another round has moved something to the same place since."""
+        """Copy once more if another iteration has moved something to the same place since."""
         if any(
             part.buffers.last_writers.get(self._place) is not self._mark for part in self._targets
         ):
@@ -175,13 +175,13 @@ class HostCopy(Copies):
                 events.end(each.name, each.session)
 
 
-class BothWays(Round):
+class BothWays(Iteration):
     """An upload on one queue of a device, and a download on another, at the same time."""
 
     waits = True
 
     def __init__(self, there: BufferSlice, back: BufferSlice) -> None:
-        self._rounds = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
+        self._ways = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
         self._caller = Caller([there.session])
 
     def renew(self) -> None:
@@ -194,20 +194,20 @@ class BothWays(Round):
 
     def poison(self) -> None:
         """Make both destinations wrong."""
-        for each in self._rounds:
+        for each in self._ways:
             each.poison()
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - two queues, one name
-        """Copy both ways and wait, `rounds` times."""
-        for _ in range(rounds):
-            for each in self._rounds:
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - two queues, one name
+        """Copy both ways and wait, `iterations` times."""
+        for _ in range(iterations):
+            for each in self._ways:
                 each.queue()
-            for each in self._rounds:
+            for each in self._ways:
                 each.finish()
 
     def check(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
-        return _all([each.check() for each in self._rounds])
+        return _all([each.check() for each in self._ways])
 
 
 class PairCopy(Copies):

@@ -45,7 +45,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.dtypes import ROUNDING, Arithmetic, np, numpy_dtype, storage
 from gpumap.errors import WrongDataError
 
@@ -212,8 +212,8 @@ def _fetched(out: Any) -> Iterator[tuple[int, Any]]:
 # --- operands on devices: copies that are proved, and scripted devices, which hold no large data
 #
 # A scripted session `holds` no array above HOLDS. Whoever prepares a case for it gives it hollow
-# arrays in the place of data, so that nothing is drawn, moved or multiplied; and the round asks the
-# session which command was due to go wrong, in the place of comparing results.
+# arrays in the place of data, so that nothing is drawn, moved or multiplied; and the iteration asks
+# the session which command was due to go wrong, instead of comparing results.
 
 HOLDS = 1 << 14  # bytes of an array: products of no more are quick, and take one thread
 _PART = 1 << 24  # bytes that are compared at a time
@@ -282,11 +282,11 @@ def prove(right: Any, buffer: Any) -> None:
             raise WrongDataError(f"{where}: an operand of {right.nbytes} bytes arrived wrong")
 
 
-def played(work: Round, session: Session, nbytes: int, checked: int | None = None) -> Round:
-    """Return a round; on scripted devices one that does nothing twice, or for nothing.
+def played(work: Iteration, session: Session, nbytes: int, checked: int | None = None) -> Iteration:
+    """Return an iteration; on scripted devices one that does nothing twice, or for nothing.
 
     Args:
-        work: the round.
+        work: the iteration.
         session: one of its devices.
         nbytes: of its largest array.
         checked: bytes that are right or wrong, where those are others.
@@ -297,10 +297,10 @@ def played(work: Round, session: Session, nbytes: int, checked: int | None = Non
     return Played(work, session, told, hollow=is_hollow(session, nbytes))
 
 
-class Played(Round):
-    """A round on scripted devices: what makes no difference is not done again."""
+class Played(Iteration):
+    """An iteration on scripted devices: what makes no difference is not done again."""
 
-    def __init__(self, work: Round, session: Any, nbytes: int, *, hollow: bool) -> None:
+    def __init__(self, work: Iteration, session: Any, nbytes: int, *, hollow: bool) -> None:
         self._work, self._clock, self._nbytes = work, session.clock, nbytes
         self._hollow = hollow
         self._wrong: int | None = None
@@ -316,16 +316,16 @@ class Played(Round):
             self._work.poison()
 
     def renew(self) -> None:
-        """Let go of what the round before has made."""
+        """Let go of what the iteration before has made."""
         self._work.renew()
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
-        """Queue the work `rounds` times, and ask what of it went wrong."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Queue the work `iterations` times, and ask what of it went wrong."""
         self._clock.spoilt = None
-        if rounds == 1 or self._work.phased:  # which counts what each of them took
-            self._work.queue(events, rounds)
+        if iterations == 1 or self._work.phased:  # which counts what each of them took
+            self._work.queue(events, iterations)
         else:
-            self._clock.repeat(self._work.queue, rounds)
+            self._clock.repeat(self._work.queue, iterations)
         self._wrong = self._clock.spoilt
 
     def finish(self) -> None:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
-from gpumap.bench.base import Round, Settings
+from gpumap.bench.base import Iteration, Settings
 from gpumap.bench.breakeven import CALLS, Search, World
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
-from gpumap.bench.chain_work import Data, HostRound, Job
+from gpumap.bench.chain_work import Data, HostIteration, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.runner import Runner
@@ -179,7 +179,7 @@ class Probes:
         except Unsupported as error:
             self.missing = str(error)
             return
-        host = HostRound(data, "chain", self.clock, self.cores)
+        host = HostIteration(data, "chain", self.clock, self.cores)
         times = self._turns({"chain": chain, "host": host})
         text = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
         device, host_ = (_interval(times[side]) for side in ("chain", "host"))
@@ -187,9 +187,9 @@ class Probes:
         self.figures["elementwise"] = self._timed(chain.elementwise, _BLOCKS)
         self.figures["one_pass"] = self._timed(chain.one_pass, _BLOCKS)
 
-    def _turns(self, rounds: Mapping[str, Round]) -> dict[str, list[float]]:
+    def _turns(self, iterations: Mapping[str, Iteration]) -> dict[str, list[float]]:
         """Return the seconds of each, in blocks with each once, in alternating order."""
-        series = {name: Series(work) for name, work in rounds.items()}
+        series = {name: Series(work) for name, work in iterations.items()}
         for each in series.values():
             calibrate(each, self.clock, most=CALLS)
         return in_turns(series, self.clock, _BLOCKS)
@@ -205,7 +205,7 @@ class Probes:
         return _interval(seconds)
 
 
-class ChainCall(Round):
+class ChainCall(Iteration):
     """Calls of the chain on a device, one kernel for each operation, each call waited for."""
 
     def __init__(self, data: Data, session: Session) -> None:
@@ -223,9 +223,9 @@ class ChainCall(Round):
         self._job.poison()
         self._staging.fill(float("nan"))
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Call `rounds` times."""
-        for _ in range(rounds):
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Call `iterations` times."""
+        for _ in range(iterations):
             self._placed.upload()
             self._job.queue()
             self._session.download(self._job.out, self._staging)
@@ -299,7 +299,7 @@ class _Copy:
             raise _Wrong("bytes did not come back as they were sent")
 
 
-def _right(call: Round, what: str) -> None:
+def _right(call: Iteration, what: str) -> None:
     """Verify a call: on poisoned destinations it must give the right result."""
     call.poison()
     call.queue()
@@ -344,7 +344,7 @@ def concurrent_gain(
     size = _SIZE if scripted else _size(max(times.values()))
     params = Params((size,), cases=("solo", "one", "many"))
     benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
-    if scripted:  # a scripted clock is exact: a round is a sample
+    if scripted:  # a scripted clock is exact: an iteration is a sample
         groups = tuple(replace(group, shortest=0.0) for group in benchmark.plan.groups)
         benchmark.plan = replace(benchmark.plan, groups=groups)
     around = Around if scripted else Neighbours().read

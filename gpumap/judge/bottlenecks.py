@@ -363,8 +363,8 @@ def _waiting(evidence: Evidence) -> Finding | None:
 
 def _little(evidence: Evidence) -> Finding | None:
     """An iteration is too short for its overheads."""
-    rounds = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
-    if rounds == 1:
+    iterations = evidence.row.samples.iterations_per_sample if evidence.row.samples else 1
+    if iterations == 1:
         return None  # it is long enough to be a sample of its own
     text = f"an iteration takes only {time_of(evidence.time)}: give each device more to do"
     return text, {"time": seconds(evidence.time)}

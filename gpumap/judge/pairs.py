@@ -153,8 +153,8 @@ class Pair:
         for what, base, new in self._parts():
             one, other = base.samples or Samples(), new.samples or Samples()
             if _otherwise(one, other):
-                rounds = f"{one.iterations_per_sample} and {other.iterations_per_sample} rounds"
-                return f"{what} was sampled otherwise: {rounds} at a time"
+                numbers = f"{one.iterations_per_sample} and {other.iterations_per_sample}"
+                return f"{what} was sampled otherwise: {numbers} iterations at a time"
         return None
 
     def _parts(self) -> Iterator[tuple[str, Measurement, Measurement]]:
@@ -274,11 +274,11 @@ def _otherwise(one: Samples, other: Samples) -> bool:
     single iteration instead of several in as much time is what a change looks like: another length
     shows that the sampling differs.
     """
-    rounds = one.iterations_per_sample, other.iterations_per_sample
-    both = rounds[0] == rounds[1] or 1 not in rounds
+    iterations = one.iterations_per_sample, other.iterations_per_sample
+    both = iterations[0] == iterations[1] or 1 not in iterations
     if both or not (one.seconds and other.seconds):
         return False
-    lengths = (n * median(samples.seconds) for n, samples in zip(rounds, (one, other), strict=True))
+    lengths = (n * median(s.seconds) for n, s in zip(iterations, (one, other), strict=True))
     short, long = sorted(lengths)
     return long > _LONGER * short
 

@@ -144,7 +144,7 @@ SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 
 
 class Work(Struct, frozen=True):
-    """What one round of a case does."""
+    """What one iteration of a case does."""
 
     products: int = 0
     operations: int = 0
@@ -176,7 +176,7 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         names: The names that it ran on.
         devices: Their devices' ids.
         backend: The backends, joined by +.
-        work: What one round does.
+        work: What one iteration does.
         against: The id of the reference.
         skip: Why it cannot be measured here.
         route: How a copy went.

@@ -29,7 +29,7 @@ Cause = Literal[
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
-_WAKING = 2e-4  # seconds in which threads hand a round to each other
+_WAKING = 2e-4  # seconds in which threads hand an iteration to each other
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
@@ -49,21 +49,21 @@ class Samples(
     """The times of a case, raw.
 
     Attributes:
-        seconds: Seconds of one round, in time order, none dropped; null with a mark for one that is
-            no number.
+        seconds: Seconds of one iteration, in time order, none dropped; null with a mark for one
+            that is no number.
         blocks: The block of each sample.
         iterations_per_sample: How often a sample repeated the work.
         clock: Whose clock the samples are of.
-        queue: Seconds of each sample in which the host queued one round.
-        cpu: CPU seconds of the process, all threads, for one round of each sample; none where the
-            clock is scripted.
+        queue: Seconds of each sample in which the host queued one iteration.
+        cpu: CPU seconds of the process, all threads, for one iteration of each sample; none where
+            the clock is scripted.
         empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
         worked: Name to the CPU seconds of its device's own thread within each span; only devices
             that have one.
-        intervals: Name to when its device worked, in the first round of each sample.
+        intervals: Name to when its device worked, in the first iteration of each sample.
         sample_notes: What is odd about single samples.
-        phases: What one round of each sample went into, in seconds by phase; only benchmarks that
-            tell their phases apart.
+        phases: What one iteration of each sample went into, in seconds by phase; only benchmarks
+            that tell their phases apart.
         control: Seconds of the control product on the first of its devices, just before each
             sample; CPU seconds where its thread tells them. Empty: there was none.
     """
@@ -179,7 +179,7 @@ class Stop(Struct, frozen=True):
     Attributes:
         why: What ended it.
         n: Samples, or ratios.
-        warmup: Rounds before the first sample.
+        warmup: Iterations before the first sample.
         autocorrelation: Of neighbouring samples.
         effective_n: What n is worth.
     """

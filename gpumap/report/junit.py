@@ -178,7 +178,7 @@ def _told(row: Measurement) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(row: Measurement) -> float:
-    """Return how long the samples of a row took, all of their rounds."""
+    """Return how long the samples of a row took, all of their iterations."""
     if row.samples is None:
         return 0.0
     known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))

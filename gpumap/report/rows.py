@@ -317,7 +317,7 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool
 
 
 def _fetched(figure: Estimate, time: Estimate) -> str:
-    """Return what a fetch costs; of noise around nothing at most its upper end, or the round's."""
+    """Return what a fetch costs; of noise around 0 at most its upper end, or the iteration's."""
     if figure.low > 0.0:
         return f"the fetch costs {estimate(figure)} per iteration"
     most = units.time_of(min(figure.high, time.high))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.bench.exchanges import Library
     from gpumap.distributed.transports import Exchange
     from gpumap.model import Binding
@@ -126,8 +126,8 @@ class Workers(Protocol):
     def training(self, job: Job) -> Training:
         """Take memory for a job on every worker."""
 
-    def played(self, work: Round, job: Job) -> Round:
-        """Return the round of a job; where results are scripted, one that does not compute them."""
+    def played(self, work: Iteration, job: Job) -> Iteration:
+        """Return a job's iteration; where results are scripted, one that computes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +250,8 @@ class LocalWorkers:
             return AsynchronousTraining(config, group, initial, self._clock)
         return LocalTraining(config, group, initial, self._clock, whole=job.spec.whole)
 
-    def played(self, work: Round, job: Job) -> Round:
-        """Return the round of a job; where results are scripted, one that does not compute them."""
+    def played(self, work: Iteration, job: Job) -> Iteration:
+        """Return a job's iteration; where results are scripted, one that computes none."""
         nbytes = ITEM * job.config.network.parameters
         first = self._sessions[job.spec.names[0]]
         return played(work, first, nbytes) if self._is_hollow(job) else work

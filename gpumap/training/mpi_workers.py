@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Round
+    from gpumap.bench.base import Iteration
     from gpumap.bench.mpi_ranks import MpiRanks
     from gpumap.distributed.transports import MpiExchange, NativeExchange
     from gpumap.model import Binding, Check, Reason
@@ -96,14 +96,14 @@ class RankTraining:
         account = None if self._asynchronous is None else self._asynchronous.account
         return None if self._worker is None else (dict(self._spent), account)
 
-    def run(self, rounds: int) -> None:
+    def run(self, iterations: int) -> None:
         """Take steps; the last one ends when all have taken it."""
         if self._worker is None:
             return
         self._since = time.perf_counter()
         if self._asynchronous is not None:
-            self._asynchronous.run(rounds, self._step_at, self._spend)
-        for _ in range(0 if self._asynchronous is not None else rounds):
+            self._asynchronous.run(iterations, self._step_at, self._spend)
+        for _ in range(0 if self._asynchronous is not None else iterations):
             self._take()
             self._step += 1
         self._comm.Barrier()
@@ -301,8 +301,8 @@ class MpiWorkers:
         account = steps.Account() if job.asynchronous else None
         return MpiTraining(self._ranks, self._ranks.make(job.spec), account)
 
-    def played(self, work: Round, job: Job) -> Round:  # noqa: ARG002 - the contract's
-        """Return the round: what ranks exchange is on the host, and real."""
+    def played(self, work: Iteration, job: Job) -> Iteration:  # noqa: ARG002 - the contract's
+        """Return the iteration: what ranks exchange is on the host, and real."""
         return work
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Round
+from gpumap.bench.base import Iteration
 from gpumap.bench.verify import judged, worse
 from gpumap.dtypes import Array, np
 from gpumap.errors import Diverged
@@ -43,7 +43,7 @@ def phases(
     """Return the mean seconds of a worker in each phase.
 
     An exchange begins when the last of those who take part comes: until then the others wait. A
-    round ends with the last worker, for whom all others wait.
+    iteration ends with the last worker, for whom all others wait.
 
     Args:
         parts: phases and exchanges, in the order in which each worker did its own, and when
@@ -247,18 +247,18 @@ class Account:
         self.under_way = sum(part.under_way for part in parts)
 
 
-class Training(Round):
+class Training(Iteration):
     """Workers that take training steps; an iteration is `steps` of them."""
 
     phased = True
     steps = 1
     account: Account | None = None  # of one that is asynchronous
 
-    def queue(self, events: Events | None = None, rounds: int = 1) -> None:
-        """Take the steps of `rounds`; with `events` a new account of the phases begins."""
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Take the steps of `iterations`; with `events` a new account of the phases begins."""
         if events is not None:
             self.record()
-        self.run(rounds * self.steps)
+        self.run(iterations * self.steps)
 
     def run(self, steps: int) -> None:
         """Queue steps, or take them."""

@@ -15,8 +15,8 @@ from gpumap.bench.exchanges import (
     ITEM,
     Job,
     LibraryRanks,
+    LocalIteration,
     LocalRanks,
-    LocalRound,
     crafted,
     exact,
     exact_sum,
@@ -99,7 +99,7 @@ def test_bandwidths_follow_from_the_time(operation, factor):
 def test_half_an_exchange_is_verified(operation, name, length):
     """Also where a rank's slice is empty; one that was not exchanged is found."""
     sessions = list(world(gpu(0), gpu(1), gpu(2)).sessions.values())
-    work = LocalRanks(sessions).round(Job(name, length, operation=operation))
+    work = LocalRanks(sessions).iteration(Job(name, length, operation=operation))
     assert verified(work).passed
     work.poison()
     work._exchanges = []
@@ -107,13 +107,13 @@ def test_half_an_exchange_is_verified(operation, name, length):
     assert not work.check().passed
 
 
-def test_what_is_left_after_many_rounds_is_proved_once_more():
+def test_what_is_left_after_many_iterations_is_proved_once_more():
     """Sums of sums tell nothing: a check after them exchanges anew."""
     here = world(gpu(0), gpu(1))
-    work = LocalRanks(list(here.sessions.values())).round(Job("ring", 10))
-    work.queue(rounds=300)
+    work = LocalRanks(list(here.sessions.values())).iteration(Job("ring", 10))
+    work.queue(iterations=300)
     assert verified(work).passed
-    work.queue(rounds=300)
+    work.queue(iterations=300)
     work.finish()
     assert work.check().passed
 
@@ -171,9 +171,9 @@ def test_cold_buffers_are_taken_in_turn(monkeypatch, name):
     monkeypatch.setattr("gpumap.bench.exchanges.pooled", lambda _: 3)
     sessions = list(world(gpu(0), gpu(1)).sessions.values())
     ranks, job = LocalRanks(sessions), Job(name, 10, cold=True)
-    work = LocalRound(job, sessions, None, ranks._turns(job))
-    for rounds, expected in ((2, [2, 2, 1]), (2, [4, 2, 2])):
-        work.queue(rounds=rounds)
+    work = LocalIteration(job, sessions, None, ranks._turns(job))
+    for iterations, expected in ((2, [2, 2, 1]), (2, [4, 2, 2])):
+        work.queue(iterations=iterations)
         work.finish()
         for buffers, value in zip(ranks._pool(10), expected, strict=True):
             for session, buffer in zip(sessions, buffers, strict=True):

@@ -20,9 +20,9 @@ class _Checked(Dot):
 
     seconds = 0.0
 
-    def round(self, case):
+    def iteration(self, case):
         seconds = self.seconds * case.work.products
-        return hooked(super().round(case), "check", lambda: self._clock.sleep(seconds))
+        return hooked(super().iteration(case), "check", lambda: self._clock.sleep(seconds))
 
 
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=False):

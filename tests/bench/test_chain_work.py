@@ -10,10 +10,10 @@ from worlds import gpu, world
 from gpumap.bench.chain_work import (
     BLOCK,
     OPS,
-    ColdRound,
+    ColdIteration,
     Data,
-    DeviceRound,
-    HostRound,
+    DeviceIteration,
+    HostIteration,
     Job,
     Placed,
     operations,
@@ -73,7 +73,7 @@ def test_a_few_units_in_the_last_place_are_rounding(data):
 def test_a_job_is_right_only_when_it_was_done(op):
     session = world(gpu()).sessions["a"]
     placed = Placed("a", session, Data(100, "float32", 1), slice(0, 100))
-    work, beside = (DeviceRound([Job.of(placed, op)]) for _ in range(2))
+    work, beside = (DeviceIteration([Job.of(placed, op)]) for _ in range(2))
     beside.poison()
     assert verified(work).passed
     assert not beside.check().passed
@@ -81,11 +81,11 @@ def test_a_job_is_right_only_when_it_was_done(op):
 
 def test_the_host_has_all_cores_and_its_clock():
     found, cores, data = world(gpu()), _Cores(), Data(1000, "float32", 1)
-    work = HostRound(data, "chain", found.clock, cores)
+    work = HostIteration(data, "chain", found.clock, cores)
     work.poison()
     assert not work.check().passed
     before = found.clock.now()
-    work.queue(rounds=3)
+    work.queue(iterations=3)
     assert found.clock.now() - before == pytest.approx(3 * 1000 * operations("chain") / 1e11)
     assert (cores.entered, work.check().passed) == (1, True)
 
@@ -99,7 +99,7 @@ def test_a_cold_round_is_a_new_session_each_time():
         return session
 
     session.close = lambda: closed.append(len(opened))
-    work = ColdRound("a", Data(100, "float32", 1), again)
+    work = ColdIteration("a", Data(100, "float32", 1), again)
     work.poison()
     assert (opened, closed) == (["a"], [1])
     for _ in range(2):

@@ -57,8 +57,8 @@ def test_a_control_stands_just_before_each_sample(size, each):
     here, queued = world(gpu(0), gpu(1)), []
 
     class Noting(Controlled):
-        def round(self, case):
-            work, queue = super().round(case), super().round(case).queue
+        def iteration(self, case):
+            work, queue = super().iteration(case), super().iteration(case).queue
             work.queue = lambda *given, **other: (queued.append(case), queue(*given, **other))
             return work
 
@@ -84,7 +84,7 @@ def test_the_numbers_are_the_same_in_every_run(params):
 
 @pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
 def test_a_control_on_a_lost_device_is_skipped(after):
-    """The rows that it stands beside say what is wrong: one error is enough. Others go on."""
+    """The rows of its group say what is wrong: one error is enough. Others go on."""
     _, rows, controls = measured(gpu(0), gpu(1, fault="lost", fault_after=after))
     lost = Reason("device-lost", "cuda1 no longer answers")
     found = [(row.status, row.reason) for row in rows if row.case.names == ("b",)]

@@ -90,7 +90,7 @@ def test_both_ways_checks_both(command):
     fault = {"fault": "nothing", "fault_in": command, "fault_after": 4} if command else {}
     here, back = world(gpu(0, **fault), gpu(0)), world(gpu(0, **fault))
     work = BothWays(part(here, "a", 1), part(back, "a", 2))
-    work.queue(rounds=8)
+    work.queue(iterations=8)
     check = verified(work)
     assert check.passed == (command is None)
     assert check.nbytes == 2 * N or command
@@ -100,11 +100,11 @@ def test_sync_waits_after_each_round_and_queued_after_all():
     here = world(gpu(0, latency=1.0), gpu(1))
     a = part(here, "a", 1)
     start = here.clock.now()
-    HostCopy([a], "h2d", sync=False).queue(rounds=3)
+    HostCopy([a], "h2d", sync=False).queue(iterations=3)
     assert here.clock.now() == start
     here.sessions["a"].synchronize()
     queued = here.clock.now() - start
-    HostCopy([a], "h2d", sync=True).queue(rounds=3)
+    HostCopy([a], "h2d", sync=True).queue(iterations=3)
     assert here.clock.now() - start == pytest.approx(2 * queued)
 
 

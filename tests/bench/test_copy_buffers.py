@@ -70,7 +70,7 @@ def d2h(buffers):
 
 
 def spoilt(work, buffers, kernels=None, **copies):
-    """Do a round from wrong to right with copies and kernels that are broken; return its check."""
+    """Do an iteration from wrong to right with broken copies and kernels; return its check."""
     work.poison()
     buffers.session.copies = copies
     if kernels:

@@ -22,9 +22,9 @@ def planned(*scripts, **params):
     return plan(bindings, Params(**{"sizes": (64,)} | params), bindings[0])
 
 
-def rounds(*names, sizes=(64,)):
+def iterations(*names, sizes=(64,)):
     benchmark = dot_on(world(gpu(0), gpu(1)), Params(sizes))
-    return [benchmark.round(case_of(benchmark, name)) for name in names]
+    return [benchmark.iteration(case_of(benchmark, name)) for name in names]
 
 
 @pytest.mark.parametrize(("launch", "bound"), [(10.0, True), (1e-6, False)])
@@ -185,7 +185,7 @@ def test_the_host_has_room_for_what_is_fetched(cases, landings):
 
 
 def test_each_name_has_matrices_of_its_own():
-    one, many, fetched = rounds("one", "many", "one+fetch")
+    one, many, fetched = iterations("one", "many", "one+fetch")
     assert [p.session for p in fetched._products] == [p.session for p in one._products]
     for work in (one, many):
         work.queue()
@@ -197,7 +197,7 @@ def test_each_name_has_matrices_of_its_own():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_poisoned_round_is_wrong_until_it_is_done(name):
-    (work,) = rounds(name, sizes=(300,))
+    (work,) = iterations(name, sizes=(300,))
     work.queue()
     work.finish()
     work.poison()
@@ -208,7 +208,7 @@ def test_a_poisoned_round_is_wrong_until_it_is_done(name):
 
 @pytest.mark.parametrize("name", ["many", "many+fetch", "one"])
 def test_every_product_of_a_round_is_checked(name):
-    (work,) = rounds(name)
+    (work,) = iterations(name)
     work.poison()
     work.queue()
     second = work._products[1]
@@ -243,7 +243,7 @@ def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited
     """As a program does that uses its results: devices work while the first one is fetched."""
     kind, heard = noting("gemm", "download", "synchronize")
     benchmark = dot_on(world(gpu(0), gpu(1), kind=kind))
-    work = benchmark.round(case_of(benchmark, name))
+    work = benchmark.iteration(case_of(benchmark, name))
     heard.clear()
     work.queue()
     assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2

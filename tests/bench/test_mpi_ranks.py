@@ -40,7 +40,7 @@ def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     ranks.open()
     session.empty = lost
     with pytest.raises(OutOfMemory) as made:
-        ranks.round(Job("ring", 10))
+        ranks.iteration(Job("ring", 10))
     assert [str(e.value) for e in (opened, made)] == ["x/a (rank 0, process 100): gone"] * 2
     assert ranks.skip(Job("native", 10, "float16")).text == "MPI has no sum of float16"
     assert ranks.skip(Job("ring", 10, "float16")) is None
@@ -50,7 +50,7 @@ def test_no_command_follows_one_that_was_broken_off():
     """The other ranks are still in it: they would take the next one for a part of it."""
     ranks, comm, session = lead()
     ranks.open()
-    work = ranks.round(Job("ring", 10))
+    work = ranks.iteration(Job("ring", 10))
     work.poison()
     session.download = lost
     with pytest.raises(DeviceLost):

@@ -26,14 +26,14 @@ class _Ordered(Dot):
         super().__init__(*args)
         self.queued = []
 
-    def round(self, case):
-        work = super().round(case)
+    def iteration(self, case):
+        work = super().iteration(case)
         queue = work.queue
 
-        def queue_and_note(events=None, rounds=1):
-            for _ in range(rounds):
+        def queue_and_note(events=None, iterations=1):
+            for _ in range(iterations):
                 self.queued.append(case.id)
-            queue(events, rounds)
+            queue(events, iterations)
 
         work.queue = queue_and_note
         return work
@@ -112,8 +112,8 @@ def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
 class _Noisy(_Ordered):
     """A device whose time swings by a half from call to call."""
 
-    def round(self, case):
-        return hooked(super().round(case), "queue", self._swing)
+    def iteration(self, case):
+        return hooked(super().iteration(case), "queue", self._swing)
 
     def _swing(self):
         self._clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
@@ -275,8 +275,8 @@ class _Noted(Dot):
         super().__init__(*args)
         self.done = defaultdict(list)
 
-    def round(self, case):
-        work = super().round(case)
+    def iteration(self, case):
+        work = super().iteration(case)
         for name in ("poison", "queue", "finish", "check"):
             hooked(work, name, partial(self.done[case.id].append, name))
         return work
@@ -303,8 +303,8 @@ def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
 class _Spoilt(Dot):
     """Products whose reference is right before it is timed, and wrong behind it."""
 
-    def round(self, case):
-        work = super().round(case)
+    def iteration(self, case):
+        work = super().iteration(case)
         if case.name == "one":
             check, answers = work.check, iter((True, False))
             work.check = lambda: replace(check(), passed=next(answers))
@@ -341,10 +341,10 @@ def test_a_case_that_cannot_be_measured_says_why():
 
 
 class _Uneven(Dot):
-    def round(self, case):
+    def iteration(self, case):
         noise = Random(1)  # noqa: S311 - no secret
         return hooked(
-            super().round(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
+            super().iteration(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
         )
 
 

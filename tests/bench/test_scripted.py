@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 def opened(*scripts, light=True):
     """Open scripted devices; light ones hold no data to speak of, as those of a command."""
-    here = world(*scripts, host=FakeHost(latency=2.0**-10))  # few rounds, as data are slow
+    here = world(*scripts, host=FakeHost(latency=2.0**-10))  # few iterations, as data are slow
     for session in here.sessions.values() if light else ():
         lighten(session)
     return here

@@ -9,23 +9,23 @@ from tables import table
 from worlds import gpu, world
 
 from gpumap.backends.fake.script import FakeClock
-from gpumap.bench.base import DeviceInterval, Events, Round, Sample
-from gpumap.bench.products import DotRound, Pair, Product
+from gpumap.bench.base import DeviceInterval, Events, Iteration, Sample
+from gpumap.bench.products import DotIteration, Pair, Product
 from gpumap.bench.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
 TABLES = table(__file__)
 
 
-class _Work(Round):
-    """A round that takes the times it is given, in turn, and then the last one for ever."""
+class _Work(Iteration):
+    """An iteration that takes the times it is given, in turn, and then the last one for ever."""
 
     def __init__(self, clock, *times, idle=0.0):
         self.clock, self.times, self.idle = clock, list(times), idle
         self.spanned = []
 
-    def queue(self, events=None, rounds=1):
-        for _ in range(rounds):
+    def queue(self, events=None, iterations=1):
+        for _ in range(iterations):
             self.spanned.append(events is not None)
             self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
 
@@ -43,23 +43,23 @@ def clock():
     return FakeClock()
 
 
-@pytest.mark.parametrize(("seconds", "idle", "most", "rounds"), [
+@pytest.mark.parametrize(("seconds", "idle", "most", "iterations"), [
     (SHORTEST, 0.0, 1 << 20, 1), (1.0, 0.0, 1 << 20, 1), (2.0**-11, 0.0, 1 << 20, 3),
     (2.0**-20, 0.0, 1 << 20, 1153), (2.0**-10, 2.0**-10, 1 << 20, 108),
     (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
     (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
 ])  # fmt: skip
-def test_a_sample_is_as_many_rounds_as_it_takes(clock, seconds, idle, most, rounds):
+def test_a_sample_is_as_many_iterations_as_it_takes(clock, seconds, idle, most, iterations):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
     series = Series(_Work(clock, seconds, idle=idle))
     calibrate(series, clock, most=most)
-    assert (rounds, idle) == (series.iterations_per_sample, series.empty_sync)
-    assert rounds == most or rounds * seconds + idle >= max(SHORTEST, 100 * idle)
+    assert (iterations, idle) == (series.iterations_per_sample, series.empty_sync)
+    assert iterations == most or iterations * seconds + idle >= max(SHORTEST, 100 * idle)
 
 
 @pytest.mark.parametrize("kind", [FakeClock, _BusyClock])
-def test_a_sample_is_the_time_of_one_round(kind):
-    """The whole time over the rounds, of it what queueing took, and the CPU time if it is known."""
+def test_a_sample_is_the_time_of_one_iteration(kind):
+    """The whole time over the iterations, what queueing took, and the CPU time if it is known."""
     clock = kind()
     clock.sleep(3.0)
     series = Series(_Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
@@ -78,9 +78,9 @@ def test_only_the_first_round_of_a_sample_is_marked(clock):
     """It pays for what was measured before; later ones begin on devices that are not idle."""
     series = Series(_Work(clock, 0.25), iterations_per_sample=4)
     sample(series, clock)
-    assert series.round.spanned == [False, True, False, False, False]
-    for rounds, seconds in ((2, 0.25), (1, 0.5)):
-        cold = Series(_Work(clock, 0.5, 0.25), iterations_per_sample=rounds)
+    assert series.iteration.spanned == [False, True, False, False, False]
+    for iterations, seconds in ((2, 0.25), (1, 0.5)):
+        cold = Series(_Work(clock, 0.5, 0.25), iterations_per_sample=iterations)
         assert sample(cold, clock).seconds == seconds
 
 
@@ -88,9 +88,9 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
-    series = Series(DotRound(products, None, fetched=False), iterations_per_sample=3)
+    series = Series(DotIteration(products, None, fetched=False), iterations_per_sample=3)
     first, second = 2.0**-12, 2.0**-11
-    start = here.clock.now() + second  # the round that does not count
+    start = here.clock.now() + second  # the iteration that does not count
     taken = sample(series, here.clock)
     assert taken.intervals == {
         "a": DeviceInterval(start, start + first, None),
@@ -100,10 +100,10 @@ def test_the_parts_of_the_devices_are_those_of_the_first_round():
 
 
 class _Slowing(_Work):
-    """Work that takes less from round to round, as in a warm-up that does not end."""
+    """Work that takes less from iteration to iteration, as in a warm-up that does not end."""
 
-    def queue(self, events=None, rounds=1):
-        super().queue(events, rounds)
+    def queue(self, events=None, iterations=1):
+        super().queue(events, iterations)
         self.times[0] *= 0.9
 
 
@@ -141,7 +141,7 @@ def test_one_disturbed_wait_makes_no_sample_longer(clock):
 
 
 def test_one_long_look_is_looked_at_twice(clock):
-    """A disturbed round looks long enough to be a sample by itself: the shorter of both counts."""
+    """A disturbed iteration looks long enough to be a sample: the shorter of both counts."""
     series = Series(_Work(clock, 2.0**-9, 2.0**-12))
     calibrate(series, clock)
     assert series.iterations_per_sample * 2.0**-12 >= SHORTEST
@@ -154,40 +154,40 @@ class _Traced(_Work):
         super().__init__(clock, *times, idle=2.0**-14)
         self.spent = spent
 
-    def queue(self, events=None, rounds=1):
+    def queue(self, events=None, iterations=1):
         if events is not None:
             session = _Session([0.0, 1.0], self.spent)
             events.begin("a", session)
             events.end("a", session)
-        super().queue(events, rounds)
+        super().queue(events, iterations)
 
 
-@pytest.mark.parametrize(("seconds", "spent", "computes", "rounds", "led"), [
+@pytest.mark.parametrize(("seconds", "spent", "computes", "iterations", "led"), [
     (SHORTEST, 1.0, True, 1, True), (2.0**-8, 1.0, True, 1, True), (2.0**-6, 1.0, True, 1, False),
     (2.0**-11, 1.0, True, 22, False),  # CPU time tells too little of it
     (2.0**-8, None, True, 3, False), (2.0**-8, 1.0, False, 3, False),
 ])  # fmt: skip
-def test_one_round_is_a_sample_where_its_thread_tells_that_it_ran(
-    seconds, spent, computes, rounds, led
+def test_one_iteration_is_a_sample_where_its_thread_tells_that_it_ran(
+    seconds, spent, computes, iterations, led
 ):
-    """Of a millisecond and more; as warm as several rounds are, which follow one."""
+    """Of a millisecond and more; as warm as several iterations are, which follow one."""
     clock = _BusyClock()
     series = Series(_Traced(clock, seconds, spent=spent))
     calibrate(series, clock, 1e-2, computes=computes)
-    assert (series.iterations_per_sample, series.led) == (rounds, led)
-    before = len(series.round.spanned)
+    assert (series.iterations_per_sample, series.led) == (iterations, led)
+    before = len(series.iteration.spanned)
     start = clock.now()
     sample(series, clock)
-    assert len(series.round.spanned) - before == rounds + (led or rounds > 1)
+    assert len(series.iteration.spanned) - before == iterations + (led or iterations > 1)
     assert clock.now() - start == pytest.approx(series.lasting, rel=0.1)
 
 
-def test_a_sample_lasts_as_long_as_all_of_its_rounds(clock):
+def test_a_sample_lasts_as_long_as_all_of_its_iterations(clock):
     series = Series(_Work(clock, 2.0**-12, idle=2.0**-20))
     calibrate(series, clock)
-    rounds = series.iterations_per_sample
-    assert rounds > 1
-    assert series.lasting == pytest.approx((rounds + 1) * 2.0**-12 + 2 * 2.0**-20)
+    iterations = series.iterations_per_sample
+    assert iterations > 1
+    assert series.lasting == pytest.approx((iterations + 1) * 2.0**-12 + 2 * 2.0**-20)
 
 
 class _Renewing(_Work):
@@ -203,7 +203,7 @@ class _Renewing(_Work):
 def test_to_begin_anew_is_no_part_of_a_sample(clock):
     series = Series(_Renewing(clock, 0.25))
     assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
-    assert series.round.renewed == 3
+    assert series.iteration.renewed == 3
 
 
 class Mark(NamedTuple):

@@ -168,8 +168,8 @@ def test_each_way_of_each_name_has_bytes_and_a_queue_of_its_own():
     cuts = [benchmark._slice(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
     assert len({bytes(cut.source) for cut in cuts}) == len(cuts)
     # copies both ways have a queue for each: on one they would follow each other
-    rounds = benchmark.round(case_of(benchmark, "bidir"))._rounds
-    there, back = (each._slices[0].session for each in rounds)
+    ways = benchmark.iteration(case_of(benchmark, "bidir"))._ways
+    there, back = (each._slices[0].session for each in ways)
     assert there is not back
     assert there.device == back.device
 

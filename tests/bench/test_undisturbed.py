@@ -77,7 +77,7 @@ def test_of_too_few_the_cpu_times_of_all_count(clean):
     "unknown", [{"cpu": (0.0009,) * 9}, {"worked": {}}, {"cpu": ()}, {"intervals": {}}]
 )
 def test_without_evidence_nothing_is_left_out(unknown):
-    """Short rounds, scripted devices, GPUs, all cores at once: no thread tells whether it ran."""
+    """Short iterations, scripted devices, GPUs, all cores: no thread tells whether it ran."""
     found = replace(taken(*[0.005] * 9), **unknown)
     assert (found.ran, found.by_cpu) == ((), False)
     assert found.undisturbed is found

@@ -88,7 +88,7 @@ def noting(*names):
 
 
 def hooked(work, name, before):
-    """Return a round of which something else happens before each call of a method."""
+    """Return an iteration of which something else happens before each call of a method."""
     call = getattr(work, name)
 
     def noted(*arguments, **others):

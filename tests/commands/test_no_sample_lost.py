@@ -6,7 +6,7 @@ import pytest
 from scripts import report, script
 
 RATE = 2**31
-SIZE = 256  # a product takes 2**-6 s: a sample is one round
+SIZE = 256  # a product takes 2**-6 s: a sample is one iteration
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
 HANG = 120  # commands that go well: the next is in a block
@@ -33,11 +33,11 @@ def dot(gpumap, *arguments, size=SIZE, **device):
     return answer, report(answer), products
 
 
-def rounds(row):
+def iterations(row):
     """Return how often the work of a row was done, before its samples and in them.
 
-    The first round is verified, and the second tells how many rounds make a sample. Before a sample
-    of several there is one that does not count.
+    The first iteration is verified, and the second tells how many make a sample. Before a sample of
+    several there is one that does not count.
     """
     if row["stop"] is None:
         return 0
@@ -51,7 +51,7 @@ def accounted(found):
     for row in found["measurements"]:
         places = row["devices"] * (row["work"]["products"] // len(row["devices"]))
         for place in places:
-            total[place] += rounds(row)
+            total[place] += iterations(row)
     return total
 
 
@@ -75,10 +75,10 @@ def test_every_product_is_accounted_for(gpumap, uneven):
 @pytest.mark.parametrize(("arguments", "more"), [
     (("--cases", "many", "--budget", "4s"), {"size": 64}), (("--budget", "6s"), {"noise": 0.1}),
 ])  # fmt: skip
-def test_many_rounds_of_a_sample_and_the_end_of_the_budget_lose_nothing(gpumap, arguments, more):
+def test_many_iterations_and_the_end_of_the_budget_lose_nothing(gpumap, arguments, more):
     _, found, products = dot(gpumap, *arguments, **more)
-    rounds = max(row["iterations_per_sample"] for row in found["measurements"])
-    assert (rounds > 10) is ("size" in more)
+    iterations = max(row["iterations_per_sample"] for row in found["measurements"])
+    assert (iterations > 10) is ("size" in more)
     assert "size" in more or {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 

@@ -29,15 +29,15 @@ def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
     return model.Measurement(case, "ok", None, (), samples, metrics=metrics)
 
 
-def samples(time, *spans, rounds=1, **others):
+def samples(time, *spans, iterations=1, **others):
     """Return equal samples: one (start, stop) for each device, in seconds from their begin."""
     found = {name: tuple((n + a, n + b) for n in range(N))
              for name, (a, b) in zip("ab", spans, strict=False)}  # fmt: skip
-    return model.Samples((time,) * N, tuple(range(N)), rounds, intervals=found, **others)
+    return model.Samples((time,) * N, tuple(range(N)), iterations, intervals=found, **others)
 
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
-          around=None, cost=None, overlap=1.0, control=RATE, rounds=(None, None)):  # fmt: skip
+          around=None, cost=None, overlap=1.0, control=RATE, iterations=(None, None)):  # fmt: skip
     devices = devices or (device(0), device(1))
     both = [model.Binding(name, found) for name, found in zip("ab", devices, strict=True)]
     gain = 2 * SOLO / time
@@ -46,7 +46,7 @@ def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.
     figures = {"fetch": cost} if cost else {}
     if max(solo) > 1.1 * min(solo):
         figures["ideal_balanced"] = exactly(1.5)
-    alone, large = (n and samples(SOLO, rounds=n) for n in rounds)
+    alone, large = (n and samples(SOLO, iterations=n) for n in iterations)
     rows = [row("solo", [b], t, samples=alone) for b, t in zip(both, solo, strict=True)]
     rows += [
         row("product", [b], OPERATIONS / control, bench="control", samples=large) for b in both
@@ -71,7 +71,7 @@ def slow(time, *spans, **more):
     """Return a group that takes so many products' time; spans are in products too."""
     figures = {key: more.pop(key) for key in ("cpu", "empty_sync", "sampled") if key in more}
     cpu = {"cpu": (figures["cpu"] * SOLO,) * N} if "cpu" in figures else {}
-    rest = {"empty_sync": figures.get("empty_sync"), "rounds": figures.get("sampled", 1)}
+    rest = {"empty_sync": figures.get("empty_sync"), "iterations": figures.get("sampled", 1)}
     scaled = [(a * SOLO, b * SOLO) for a, b in spans]
     return group(time * SOLO, samples(time * SOLO, *scaled, **cpu, **rest), **more)
 
@@ -160,10 +160,11 @@ def test_of_several_shared_pieces_the_first_is_named():
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (50, 1), (50, 20), (1, 20)])
 def test_a_launch_is_no_arithmetic_of_the_control(m, n):
-    """A sample of n rounds has a launch that nothing hides: exact times come apart exactly."""
+    """A sample of n iterations has a launch that nothing hides: exact times come apart exactly."""
     launch, large, share = 1e-4, 4e-4, 1 / 8
     solo, control = launch + share * large / m, large + launch / n
-    rows = group(2 * solo, samples(2 * solo, *2 * [(0.0, SOLO)]), solo=(solo, solo), rounds=(m, n))
+    both = samples(2 * solo, *2 * [(0.0, SOLO)])
+    rows = group(2 * solo, both, solo=(solo, solo), iterations=(m, n))
     work = replace(rows[2].case.work, operations=8 * OPERATIONS)
     for place in (2, 3):
         case = replace(rows[place].case, work=work)
@@ -175,7 +176,7 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
 
 
 def beside(host, *, op=None, high=0.9):
-    """Return the rows of a chain: a device's, and the host's own that it is held against."""
+    """Return the rows of a chain: a device's, and the host's own as its reference."""
     binding = model.Binding("a", device(0))
     keys = {"rows": 100, "dtype": "float32"}
     alone = {"op": op, "place": "device"} if op else {}

@@ -205,7 +205,7 @@ def test_the_control_of_a_block_is_the_middle_of_all_on_its_device():
 
 
 def test_every_group_has_its_own_control():
-    """A control stands behind the rows that it was measured beside: they share its blocks."""
+    """A control follows the rows that it was measured with: they share its blocks."""
     slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))
     rows = [row("one", noisy(0.01)), row("one", noisy(0.01), size=128)]
     base, new = (report(rows[0], slow, rows[1], last) for last in (slow, fast))
@@ -266,11 +266,11 @@ def test_copies_both_ways_are_compared_with_both_ways_alone():
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize(
-    ("rounds", "remarks"), [((1, 1), 0), ((1, 2), 1), ((3, 1), 1), ((3, 20), 0)]
+    ("iterations", "remarks"), [((1, 1), 0), ((1, 2), 1), ((3, 1), 1), ((3, 20), 0)]
 )
-def test_samples_of_other_lengths_are_a_remark(which, rounds, remarks):
+def test_samples_of_other_lengths_are_a_remark(which, iterations, remarks):
     runs = []
-    for n in rounds:
+    for n in iterations:
         rows = list(one().measurements)
         samples = replace(rows[which].samples, iterations_per_sample=n)
         rows[which] = replace(rows[which], samples=samples)

@@ -55,7 +55,7 @@ def on(report):
     (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
 ])  # fmt: skip
 def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
-    """Infinite calls alone tell only that it was not seen to pay; the interval is that of fused."""
+    """Infinite calls alone say only that it did not break even; the interval is that of fused."""
     keys = {"rows": 100, "dtype": "float32"}
     never = {"calls_to_amortise_setup": model.Estimate(math.inf, math.inf, math.inf, "1")}
     over = {"speedup_over_host": model.Estimate((low + high) / 2, low, high, "1")}
@@ -96,7 +96,7 @@ def test_of_rows_that_fetch_no_efficiency_above_one_is_told(more, told):
     (-3e-3, -1e-3, 0.1, None), (-1.0, 0.0, 0.1, None),
 ])  # fmt: skip
 def test_a_negative_cost_is_never_printed(low, high, slowest, most):
-    """A difference around zero is noise: at most its upper end is a cost, or the whole round's."""
+    """A difference around zero is noise: its upper end is the most, or the iteration's."""
     times = model.Estimate(slowest, slowest, slowest, "s")
     metrics = {"fetch": model.Estimate((low + high) / 2, low, high, "s"), "time": times}
     row = replace(taken("many+fetch", "", 20), metrics=metrics)

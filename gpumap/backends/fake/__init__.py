@@ -4,7 +4,7 @@
 other one does, so that a program gets its results; only time is scripted. For a benchmark it
 `holds` no more than a little data: what is larger is scripted too, results and faults.
 Such memory has no data. It knows whether a command that was due to go wrong has written to it,
-directly or by what it was made of; a benchmark's round asks for that in the place of looking at it.
+directly or by what it was made of; an iteration asks for that instead of looking at it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ these keys times are exact.
 
 Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
 is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise;
-of equal rounds in a row a thousand are drawn, and the rest take the mean of those.
+of equal iterations in a row a thousand are drawn, and the rest take the mean of those.
 
 The clock that scripted devices share, and what makes their commands uneven.
 
@@ -263,7 +263,7 @@ def device_of(script: FakeDevice) -> Device:
     )
 
 
-_DRAWN = 1000  # equal rounds in a row, for which what differs is drawn
+_DRAWN = 1000  # equal iterations in a row, for which what differs is drawn
 
 
 class FakeClock(Clock):
@@ -353,7 +353,7 @@ class FakeClock(Clock):
 
 
 def _steady(before: Sequence[float], step: Sequence[float], *, joined: bool) -> bool:
-    """Return whether the host and each engine will go on as in two rounds behind each other.
+    """Return whether the host and each engine will go on as in two iterations behind each other.
 
     They will where the host falls behind no engine, and no engine behind another that it waits for.
     """

@@ -1,7 +1,7 @@
 """What a backend is: one suite for all of them, driven by the registry and by `features`.
 
 Each device of each backend that is usable here is opened for real; where one is not, the tests
-skip with the probe's own reason. Destinations are poisoned, products are held against float64.
+skip with the probe's own reason. Destinations are poisoned, products are compared with float64.
 This file has memory, copies and sessions; test_conformance_products.py has products and kernels.
 """
 
@@ -296,7 +296,7 @@ def test_closing_twice_is_closing_once(place):
     if "fake" not in (a.values[0][0], b.values[0][0])  # its clock is one, and not a thread's
 ])  # fmt: skip
 def test_different_sessions_at_the_same_time(pair):
-    """Each from a thread of its own, ten rounds of everything: no one sees another's data."""
+    """Each from a thread of its own, ten iterations of everything: no one sees another's data."""
 
     def use(place, seed):
         rng = np.random.default_rng(seed)
