@@ -1,8 +1,8 @@
 """Every kernel under oclgrind, an OpenCL device that sees each access, on Debian.
 
 It finds reads and writes out of bounds, data races and values that were never written; its exit
-code is 0 whatever it finds, so its log must be empty. Buffers are uploaded whole: what is behind a part
-that was written it takes for unwritten (21.10, `Uninitialized::hostMemoryStore`).
+code is 0 whatever it finds, so its log must be empty. Buffers are uploaded whole: what is behind a
+part that was written it takes for unwritten (21.10, `Uninitialized::hostMemoryStore`).
 """
 
 import os
