@@ -30,7 +30,7 @@ from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.estimates import Figures, located
 from gpumap.bench.stopping import EARLY_LOOKS, FIRST_LOOK, Standing, done, unstable
-from gpumap.fit import CLOSE, Point, fitted, intervals, seen
+from gpumap.fit import CLOSE, Point, break_even, fitted, intervals
 from gpumap.judge.compare import compare
 from gpumap.model import (
     Binding,
@@ -215,11 +215,11 @@ def crossed(kind: str, seed: int) -> tuple[bool, float]:
 
     points = [look(40 * 8**n) for n in range(9)]
     for _ in range(2):
-        size = seen(points).value
+        size = break_even(points).value
         if not math.isfinite(size) or any(1 / CLOSE < size / p.nbytes < CLOSE for p in points):
             break
         points = sorted([*points, look(size)], key=lambda point: point.nbytes)
-    found = seen(points)
+    found = break_even(points)
     half = math.log(found.high / found.low) / 2 if found.low > 0.0 else math.inf
     return found.low <= truth <= found.high, half
 

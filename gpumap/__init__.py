@@ -6,7 +6,7 @@
         a = context.shared(array, target="dev0")
         b = gpumap.dot(a, a)
 
-What is used is imported when it is first asked for.
+What is used is imported when it is first requested.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ GpumapError
 │   ├── ShapeError               operands whose shapes do not fit (also a ValueError)
 │   ├── DtypeError               elements of a type that is not there (also a TypeError)
 │   └── ImplicitTransfer         an array is needed elsewhere, and the policy is strict
-├── AbsentError              3   a device or backend that was asked for is not there
+├── AbsentError              3   a device or backend that was requested is not there
 ├── BusyError                3   others use the machine, and it was to be idle
 ├── DeviceError              3   a device that was there failed
 │   ├── DeviceLost               it no longer answers
@@ -143,7 +143,7 @@ class ImplicitTransfer(QuestionError):
 
 
 class AbsentError(GpumapError):
-    """A device or backend that was asked for is not there."""
+    """A device or backend that was requested is not there."""
 
     exit_code = Exit.ABSENT
     code = "absent"

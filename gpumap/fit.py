@@ -287,7 +287,7 @@ def ranges(points: Sequence[Point]) -> tuple[tuple[int, int | None], ...]:
     )
 
 
-def seen(points: Sequence[Point]) -> Estimate:
+def break_even(points: Sequence[Point]) -> Estimate:
     """Return the size from which on the device wins for the first time; infinite for never.
 
     Between two sizes the logarithm of the ratio is a straight line over that of the size: the

@@ -29,7 +29,7 @@ class Inventory:
 
     def __init__(self, host: Host, backend: str | None = None) -> None:
         self.host = host
-        self.asked = backend
+        self.requested = backend
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
         self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
@@ -39,7 +39,7 @@ class Inventory:
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Return what was asked so far, in the order of the registry."""
+        """Return what was probed so far, in the order of the registry."""
         return tuple(self._probes[name] for name in REGISTRY if name in self._probes)
 
     def backend(self, name: str) -> Backend:
@@ -50,16 +50,16 @@ class Inventory:
 
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, up to the first that can."""
-        names = DEFAULTS[kind] if self.asked is None else (self.asked,)
+        names = DEFAULTS[kind] if self.requested is None else (self.requested,)
         if self._preferred in names:
             names = (self._preferred,)
-        asked = []
+        probed = []
         for name in names:
             if kind in self.backend(name).kinds:
-                asked.append(self.probe(name))
-                if _of_kind(kind, asked[-1]):
+                probed.append(self.probe(name))
+                if _of_kind(kind, probed[-1]):
                     break
-        return asked
+        return probed
 
     def prefer(self, name: str) -> None:
         """Let the backend called `name` drive its kinds; the others keep their own."""
@@ -103,7 +103,7 @@ class Inventory:
         return probe
 
     def know(self, probe: Probe) -> None:
-        """Take what a backend found as told: it is not asked, and its library not loaded."""
+        """Take what a backend found as told: it is not probed, and its library not loaded."""
         self._probes[probe.name] = probe
 
     def probe(self, name: str) -> Probe:
@@ -120,7 +120,7 @@ def resolve(
 
     Raises:
         AbsentError: at least one name has no device; one diagnostic for each such entry.
-        QuestionError: the backend that was asked for does not drive a kind in the map.
+        QuestionError: the backend that was requested does not drive a kind in the map.
     """
     bindings: list[Binding] = []
     problems: list[Diagnostic] = []
@@ -135,9 +135,9 @@ def resolve(
         else:
             absent.append((number, entry, probes))
     taken = set() if taken is None else taken
-    taken |= {element for binding in bindings for element in held(binding.device)}
-    for number, entry, asked in absent:
-        lost = _absent(entry, number, asked, inventory.host.topology, taken)
+    taken |= {element for binding in bindings for element in claimed(binding.device)}
+    for number, entry, requested in absent:
+        lost = _absent(entry, number, requested, inventory.host.topology, taken)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
@@ -196,13 +196,13 @@ def default_map(inventory: Inventory) -> ContextMap:
     """Return the map of who gave none.
 
     Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two;
-    and where a backend was asked for that drives no cores, every whole device that it has. Never a
+    and where a backend was requested that drives no cores, every whole device that it has. Never a
     driver that simulates a device.
 
     Raises:
-        AbsentError: the backend that was asked for has no device.
+        AbsentError: the backend that was requested has no device.
     """
-    refs = [d.ref for d in _found(Kind.CUDA, inventory)]
+    refs = [d.ref for d in _devices_of(Kind.CUDA, inventory)]
     refs = refs or [d.ref for d in _hardware(inventory) if d.facts.get("type") == "gpu"]
     refs = refs or (_default_cores(inventory.host.topology) if inventory.of(Kind.CPU) else [])
     refs = refs or [d.ref for d in _hardware(inventory) if d.ref.part is None]
@@ -212,13 +212,13 @@ def default_map(inventory: Inventory) -> ContextMap:
     return ContextMap(entries, ";".join(map(str, entries)))
 
 
-def _found(kind: Kind, inventory: Inventory) -> list[Device]:
+def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
     return [device for probe in inventory.of(kind) for device in _of_kind(kind, probe)]
 
 
 def _hardware(inventory: Inventory) -> list[Device]:
-    """Return the OpenCL devices that are no simulators, unless a script was asked for."""
-    found = _found(Kind.OPENCL, inventory)
+    """Return the OpenCL devices that are no simulators, unless a script was requested."""
+    found = _devices_of(Kind.OPENCL, inventory)
     return [device for device in found if device.backend == "fake" or not device.simulated]
 
 
@@ -251,7 +251,7 @@ def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
 
 
 def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionError:
-    name = inventory.asked or ""
+    name = inventory.requested or ""
     drives = ", ".join(sorted(inventory.backend(name).kinds))
     message = f"the backend {name} drives {drives}; {entry} asks for another kind"
     hint = "omit --backend, or map this name to a device that it drives"
@@ -315,13 +315,13 @@ def _about(kind: Kind, probe: Probe) -> list[str]:
     return [note.removeprefix(f"{kind}: ") for note in probe.notes if note.lower().startswith(kind)]
 
 
-def held(device: Device) -> set[str]:
+def claimed(device: Device) -> set[str]:
     """Return what no second name should have: a device and the hardware below it."""
     return {device.id, *device.hardware}
 
 
 def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
-    """Return what to write instead, and what could have been asked for."""
+    """Return what to write instead, and what could have been requested."""
     if ref.identity is not None:
         known = [i for d in found for i in (d.pci, d.uuid) if i is not None]
         return f"there {_are(known)}" if known else "no device here has an identity"
@@ -332,11 +332,11 @@ def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
     if not found:
         return f"there is no {ref.kind} device"
     numbered = (d for d in found if d.ref.index is not None)
-    free = next((d for d in numbered if taken.isdisjoint(held(d))), None)
+    free = next((d for d in numbered if taken.isdisjoint(claimed(d))), None)
     there = f"there {_are([_word(d.ref) for d in found])}"
     if free is None:
         return there
-    taken |= held(free)
+    taken |= claimed(free)
     return f"write {free.ref}; {there}" if len(found) > 1 else f"write {free.ref}, the only one"
 
 

@@ -69,7 +69,7 @@ def open_(
             default one of each kind.
         policy: "visible" moves operands that are not where an operation runs, and what NumPy
             copies implicitly (`numpy.exp(array)`), and the trace says so; "strict" raises
-            ImplicitTransfer instead. `.numpy()` and `.transfer("cpu")` are asked for.
+            ImplicitTransfer instead. `.numpy()` and `.transfer("cpu")` are explicit.
 
     Raises:
         MapError: the map does not parse.
@@ -84,10 +84,10 @@ def open_(
     from gpumap.resolve import Inventory, resolve
 
     _check(policy, backend)
-    asked = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
+    requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
     variables, notes = register(os.environ)
     os.environ.update(variables)  # drivers read that of their own process
-    inventory = Inventory(Host(dict(os.environ), read(), notes=notes), asked)
+    inventory = Inventory(Host(dict(os.environ), read(), notes=notes), requested)
     resolution = resolve(_map(map_, inventory), inventory)
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     by_device: dict[str, Session] = {}
@@ -355,8 +355,8 @@ def _startable() -> Iterator[None]:
         raise QuestionError(f"an option cannot be passed on: {error}") from error
     except OSError as error:
         fix = "check sys.executable, TMPDIR, the length of the options and `ulimit -n`"
-        said = f"gpumap cannot be started: {error}"
-        raise GpumapError(said, fix) from error
+        message = f"gpumap cannot be started: {error}"
+        raise GpumapError(message, fix) from error
 
 
 def _given(name: str, value: Any, param: Any) -> Iterator[str]:
@@ -392,15 +392,15 @@ def _report(
 
     code = ended.returncode
     if not target.exists():
-        raise _ERRORS.get(code, GpumapError)(*_said(ended))
+        raise _ERRORS.get(code, GpumapError)(*_error_text(ended))
     report = saved.read(target)
     if code in judged:
         return report
-    said = tuple(problem.diagnostic for problem in report.errors)
-    raise _ERRORS.get(code, GpumapError)(said or f"exit code {code}")
+    diagnostics = tuple(problem.diagnostic for problem in report.errors)
+    raise _ERRORS.get(code, GpumapError)(diagnostics or f"exit code {code}")
 
 
-def _said(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
+def _error_text(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
     """Return the error and its fix, of a run that left no report."""
     lines = [line.strip() for line in ended.stderr[-_SHOWN:].splitlines() if line.strip()]
     fixes = [line.removeprefix("fix: ") for line in lines if line.startswith("fix: ")]

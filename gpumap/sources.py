@@ -68,7 +68,7 @@ def find(
         QuestionError: two of `argument`, `option` and `map_file` are given.
         SourceError: a place cannot be read.
     """
-    found = _asked(argument, option, map_file, cwd)
+    found = _explicit(argument, option, map_file, cwd)
     if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
         found = MapText(text, "GPUMAP_CONTEXTS")
     return found or _configured(env, cwd) or _theano(env, cwd)[0]
@@ -138,7 +138,7 @@ def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
     return _map_file(path), ()
 
 
-def _asked(
+def _explicit(
     argument: str | None, option: str | None, map_file: Path | None, cwd: Path | str
 ) -> MapText | None:
     places = {"the argument MAP": argument, "--map": option, "--map-file": map_file}

@@ -55,7 +55,7 @@ def location(
     """Return the median of values in time order, with an interval that autocorrelation widens.
 
     By that between neighbours and over longer times; or, if not `slow`, by the first alone: then a
-    slow change counts as part of what is asked for, not as noise. The effective number says in
+    slow change counts as part of the value, not as noise. The effective number says in
     both cases what the values are worth with their slow noise.
 
     Too few values for the confidence (under 6 at 95 %) give no interval: from -inf to inf. Positive

@@ -166,7 +166,7 @@ _ALIKE = 0.6  # of difflib's ratio, which is 1 for equal words
 _LONGEST = 80  # characters: difflib takes the square of them
 
 
-def meant(word: str, known: Collection[str]) -> str:
+def canonical(word: str, known: Collection[str]) -> str:
     """Return the known word that `word` is another name of, or else `word`."""
     other = ALIASES.get(word.casefold(), word)
     return other if word not in known and other in known else word
@@ -196,7 +196,7 @@ def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0)
         QuestionError: one is not; the message names those that are.
     """
     names = tuple(map(str, known))
-    words = [meant(word.strip(), names) for word in text.split(",")]
+    words = [canonical(word.strip(), names) for word in text.split(",")]
     hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
     for word in words:
         if word not in names:

@@ -165,14 +165,15 @@ class BenchmarkRun:
 
         `opens`: this process will open all of its devices.
         """
-        asked, draft = self._request, self._draft
-        inventory = Inventory(asked.program.host(), None if asked.every else asked.backend)
+        request, draft = self._request, self._draft
+        inventory = Inventory(request.program.host(), None if request.every else request.backend)
         inventory.expect("*" if opens else "")
         try:
             default = partial(default_map, inventory)
-            found = self._record.read_map(asked.argument, asked.option, asked.map_file, default)
+            where = request.argument, request.option, request.map_file
+            found = self._record.read_map(*where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
-            every = resolve_all(found, inventory) if asked.every else [resolve(found, inventory)]
+            every = resolve_all(found, inventory) if request.every else [resolve(found, inventory)]
         finally:
             draft.backends = inventory.probes
         for number, resolution in enumerate(every):
@@ -372,9 +373,9 @@ def _judged(report: Report, request: Request) -> Report:
     found = gated(report, request.gate)
     if request.gate.against is None:
         return found
-    from gpumap.app.comparison import held
+    from gpumap.app.comparison import with_comparison
 
-    return held(found, request.gate.against, request.gate, request.program)
+    return with_comparison(found, request.gate.against, request.gate, request.program)
 
 
 def _controlled(task: Task, turn: Turn) -> Task:
@@ -418,7 +419,7 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
     """Refuse a plan of nothing (an empty report is no pass), and one beyond the memory."""
     if not plan.cases:
         fix = "map a second name, or ask for other cases"
-        raise QuestionError("nothing of what was asked for can be measured with this map", fix)
+        raise QuestionError("nothing of what was requested can be measured with this map", fix)
     check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
 
 

@@ -104,30 +104,30 @@ class CheckRequest(NamedTuple):
     output: Output
 
 
-def check_map(program: Program, asked: CheckRequest) -> None:
+def check_map(program: Program, request: CheckRequest) -> None:
     """Check a map, as one process or as one rank of several."""
-    _compatible(asked)
-    skip = asked.if_absent == "skip"
-    settings: dict[str, Any] = {"opened": not (asked.syntax_only or asked.no_open)}
+    _compatible(request)
+    skip = request.if_absent == "skip"
+    settings: dict[str, Any] = {"opened": not (request.syntax_only or request.no_open)}
     settings |= {"if_absent": "skip"} if skip else {}
-    output, limit = asked.output, asked.timeout
+    output, limit = request.output, request.timeout
     with Recording("check", program, output, settings, time_limit=limit) as record:
         if skip:
             record.judge = partial(_judged, record)
-        where, draft = (asked.argument, asked.option, asked.map_file), record.draft
+        where, draft = (request.argument, request.option, request.map_file), record.draft
         try:
-            if asked.syntax_only:
+            if request.syntax_only:
                 record.read_map(*where)
             else:
                 with _as_rank(record, program, limit) as own:
                     context_map = own(record.read_map(*where))
-                    _find(record, program, asked.backend, context_map, prove=not asked.no_open)
+                    _find(record, program, request.backend, context_map, prove=not request.no_open)
         finally:  # absent devices do not excuse a name that is not there
-            for problem in _unmet(asked.needs, draft.map):
+            for problem in _unmet(request.needs, draft.map):
                 draft.refuse(problem)
-        for problem in _shared(draft.resolution if asked.distinct else None):
+        for problem in _shared(draft.resolution if request.distinct else None):
             draft.refuse(problem)
-        for problem in _warnings(draft, strict=asked.strict):
+        for problem in _warnings(draft, strict=request.strict):
             draft.refuse(problem)
 
 
@@ -139,12 +139,12 @@ def _judged(record: Recording, report: Report) -> Report:
     return skipped(report, ()) if first and is_absent(report) else report
 
 
-def _compatible(asked: CheckRequest) -> None:
+def _compatible(request: CheckRequest) -> None:
     """Refuse what would pass without being looked at."""
-    if asked.syntax_only and asked.distinct:
+    if request.syntax_only and request.distinct:
         fix = "omit one of them"
         raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
-    if asked.needs is not None and not asked.needs.strip(", "):
+    if request.needs is not None and not request.needs.strip(", "):
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
 
 
@@ -266,8 +266,8 @@ def _failure(
     except GpumapError as error:
         found = Reason(error.diagnostics[0].code, str(error))
         for diagnostic in error.diagnostics:
-            said = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
-            record.draft.refuse(said, error.exit_code)
+            named = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
+            record.draft.refuse(named, error.exit_code)
     record.limit.doing = ""
     return found
 
@@ -345,22 +345,22 @@ def _checked(
     if found is None:
         return None, [_in_file(note, path, None) for note in notes]
     try:
-        told = parse_map(found.text).notes
+        diagnostics = parse_map(found.text).notes
     except MapError as error:
-        told = error.diagnostics
-    return found, [_in_file(one, path, _line(found, one)) for one in (*notes, *told)]
+        diagnostics = error.diagnostics
+    return found, [_in_file(one, path, _line(found, one)) for one in (*notes, *diagnostics)]
 
 
-def _in_file(told: Diagnostic, path: Path, line: int | None) -> Diagnostic:
+def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic:
     """Return a diagnostic that says which file it is of, and which line."""
     place = str(path) + (f", line {line}" if line else "")
-    return replace(told, message=f"{place}: {told.message.removeprefix('.theanorc: ')}")
+    return replace(diagnostic, message=f"{place}: {diagnostic.message.removeprefix('.theanorc: ')}")
 
 
-def _line(found: MapText, told: Diagnostic) -> int | None:
+def _line(found: MapText, diagnostic: Diagnostic) -> int | None:
     """Return the line of a message: of a setting, where it begins."""
     if found.origin == "--map-file":
-        return 1 + found.text.count("\n", 0, told.span.start if told.span else 0)
+        return 1 + found.text.count("\n", 0, diagnostic.span.start if diagnostic.span else 0)
     from pathlib import Path
 
     from gpumap.files import read_text

@@ -116,7 +116,7 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
         more, unsure = _more(base, new, terms, program)
         found = compare(base, more, terms.threshold, level) if more else found
     judged = conclusion(found.verdicts, terms, () if apart else found.remarks)
-    why = notes_of(f"{said}: this may be why they differ" for said in surroundings(base, new))
+    why = notes_of(f"{each}: this may be why they differ" for each in surroundings(base, new))
     return replace(judged, notes=(*judged.notes, *unsure, *why))
 
 
@@ -128,14 +128,14 @@ def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[st
     return Judged(verdicts, problems, tuple(notes_of(remarks)))
 
 
-def held(report: Report, against: Baseline, gate: Gate, program: Program) -> Report:
+def with_comparison(report: Report, against: Baseline, gate: Gate, program: Program) -> Report:
     """Return a report that was just measured, with its verdicts against a base.
 
     A run that did not come to its end keeps its exit code, and is not compared.
     """
     if _ended_early(report):
-        said = f"not compared with the base: {broken(report) or 'nothing was measured'}"
-        return replace(report, notes=(*report.notes, _note(said)))
+        message = f"not compared with the base: {broken(report) or 'nothing was measured'}"
+        return replace(report, notes=(*report.notes, _note(message)))
     try:
         found = judged(against.base, report, against.terms, program)
     except GpumapError as error:
@@ -245,7 +245,7 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
     for verdict in verdicts:
         if verdict.verdict == "regression":
             hint = _DEVICE if verdict.reason == "device-slower" else _REGRESSION
-            found = Diagnostic("regression", _said(verdict, "a regression"), hint=hint)
+            found = Diagnostic("regression", _verdict_text(verdict, "a regression"), hint=hint)
             yield Problem(found, Exit.NO)
         elif verdict.verdict in ("missing", "new"):
             found = Diagnostic("missing", verdict.text, hint=_MISSING)
@@ -258,11 +258,11 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
             hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
-            said = _said(verdict, "inconclusive", terms.threshold)
-            yield Problem(Diagnostic("inconclusive", said, hint=hint), Exit.INCONCLUSIVE)
+            message = _verdict_text(verdict, "inconclusive", terms.threshold)
+            yield Problem(Diagnostic("inconclusive", message, hint=hint), Exit.INCONCLUSIVE)
 
 
-def _said(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
+def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
     of_base = " of base" if verdict.value is not None else ""
     what = f"{verdict.id}.{verdict.metric} is {figure(verdict)}{of_base}"
@@ -297,32 +297,36 @@ class CompareRequest:
     ab: tuple[str, str] | None = None  # two commands in the place of both reports
 
 
-def compare_reports(program: Program, asked: CompareRequest) -> None:
+def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
     from gpumap import saved
     from gpumap.app.recording import Recording
 
-    if asked.accept is not None and not asked.accept.strip():
+    if request.accept is not None and not request.accept.strip():
         raise QuestionError("--accept has no reason", _REASON)
-    assert asked.base is not None
-    assert asked.new is not None
-    pair = {"base": str(asked.base), "new": str(asked.new), "inconclusive": asked.inconclusive}
-    with Recording("compare", program, asked.output, pair, time_limit=NO_LIMIT) as record:
+    assert request.base is not None
+    assert request.new is not None
+    pair = {
+        "base": str(request.base),
+        "new": str(request.new),
+        "inconclusive": request.inconclusive,
+    }
+    with Recording("compare", program, request.output, pair, time_limit=NO_LIMIT) as record:
         before, after = (
-            saved.read(path, edited=asked.accept_edited) for path in (asked.base, asked.new)
+            saved.read(path, edited=request.accept_edited) for path in (request.base, request.new)
         )
         record.draft.remarks += [
             note for note in (*before.notes, *after.notes) if note is saved.EDITED
         ]
         for report, which in ((before, "base"), (after, "new")):
             refuse_broken(report, which, forged=True)
-        pair |= Baseline(str(asked.base), before, asked.terms).settings
+        pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
-        found = judged(before, after, asked.terms, program)
+        found = judged(before, after, request.terms, program)
         record.draft.remarks += found.notes
-        if asked.accept is not None:
-            found = _accepted(record.draft, asked.base, before, after, found, asked.accept)
-        record.judge = partial(with_verdicts, found=found, inconclusive=asked.inconclusive)
+        if request.accept is not None:
+            found = _accepted(record.draft, request.base, before, after, found, request.accept)
+        record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
 
 
 def show_machine(draft: Draft, new: Report) -> None:
@@ -366,7 +370,7 @@ def _accepted(
     entry = Acceptance(stamp(datetime.now(UTC)), reason, dict(counts), base.started, new.started)
     whole = replace(new, accepted=(*base.accepted, entry))
     write_atomic(path, render("json", whole, Style()))
-    said = f"{path} is now {new.started}: {reason}"
-    draft.remarks.append(Diagnostic("accepted", said, severity="note"))
+    message = f"{path} is now {new.started}: {reason}"
+    draft.remarks.append(Diagnostic("accepted", message, severity="note"))
     passed = (replace(p.diagnostic, severity="warning") for p in found.problems)
     return replace(found, problems=tuple(Problem(diagnostic, 0) for diagnostic in passed))

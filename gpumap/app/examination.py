@@ -56,14 +56,14 @@ class DoctorRequest:
     output: Output
 
 
-def examine(program: Program, asked: DoctorRequest) -> None:
+def examine(program: Program, request: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
     from gpumap.app.program import check_single_process
 
     doubts = check_single_process(program, "doctor")
-    with Recording("doctor", program, asked.output, time_limit=asked.timeout) as record:
+    with Recording("doctor", program, request.output, time_limit=request.timeout) as record:
         record.draft.remarks += [*doubts, *_strangers()]
-        _Examination(record, program, asked).run()
+        _Examination(record, program, request).run()
 
 
 def _strangers() -> Iterator[Diagnostic]:
@@ -80,29 +80,29 @@ def _strangers() -> Iterator[Diagnostic]:
 class _Examination:
     """One run of doctor: it reads, measures, judges, and tells the record."""
 
-    def __init__(self, record: Recording, program: Program, asked: DoctorRequest) -> None:
+    def __init__(self, record: Recording, program: Program, request: DoctorRequest) -> None:
         from gpumap.doctor.gather import Place
 
         self._record, self._draft = record, record.draft
-        self._end = time.monotonic() + asked.timeout - _REPORT
-        self._program, self._asked = program, asked
+        self._end = time.monotonic() + request.timeout - _REPORT
+        self._program, self._request = program, request
         self._place: Place = Place(program.env, program.cwd)
         self._libraries: Answers | None = None
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
-        if self._asked.for_frameworks():
+        if self._request.for_frameworks():
             self._ask_libraries()
-        if self._asked.for_map():
+        if self._request.for_map():
             self._run()
         else:
             self._conclude_libraries()
 
     def _ask_libraries(self) -> None:
 
-        self._record.limit.doing, asked = "asking the interpreter", self._asked
-        limit = (self._end - time.monotonic()) * (_WITH_MAP if asked.for_map() else 1.0)
-        self._libraries = ask(self._program, asked.python, asked.framework, max(limit, 1.0))
+        self._record.limit.doing, request = "asking the interpreter", self._request
+        limit = (self._end - time.monotonic()) * (_WITH_MAP if request.for_map() else 1.0)
+        self._libraries = ask(self._program, request.python, request.framework, max(limit, 1.0))
         self._record.limit.doing = ""
 
     def _conclude_libraries(self) -> None:
@@ -118,12 +118,12 @@ class _Examination:
         from gpumap.doctor.gather import patience
         from gpumap.resolve import Inventory
 
-        asked = self._asked
-        host = self._program.host(patience=patience(asked.timeout))
-        inventory = Inventory(host, asked.backend)
+        request = self._request
+        host = self._program.host(patience=patience(request.timeout))
+        inventory = Inventory(host, request.backend)
         try:
             context_map = self._record.read_map(
-                asked.argument, asked.option, asked.map_file, lambda: self._chosen(inventory)
+                request.argument, request.option, request.map_file, lambda: self._chosen(inventory)
             )
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
@@ -140,13 +140,13 @@ class _Examination:
         source = self._draft.source
         given = source if source and source.origin != "default" else None
         found = configuration(self._place, given, inventory)
-        if self._asked.script is None:
+        if self._request.script is None:
             return found
         try:
-            return replace(found, script=read(Path(self._program.cwd) / self._asked.script))
+            return replace(found, script=read(Path(self._program.cwd) / self._request.script))
         except UnreadProgram as error:  # the devices can be judged all the same
-            (said,) = error.diagnostics
-            self._draft.remarks.append(replace(said, severity="note"))
+            (diagnostic,) = error.diagnostics
+            self._draft.remarks.append(replace(diagnostic, severity="note"))
             return found
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
@@ -207,8 +207,8 @@ class _Examination:
             used = "partly used" if diagnosis.verdict == "partly" else diagnosis.verdict
             how = "uses no GPU" if diagnosis.interpreter else f"is {used}"
             message = f"{name} {how}: {first.code} {first.text}"
-            said = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
-            self._draft.refuse(said, code)
+            diagnostic = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
+            self._draft.refuse(diagnostic, code)
 
     def _works_here(self, inventory: Inventory) -> None:
         """Say what can be mapped on this machine, where a name has no device."""
@@ -229,7 +229,7 @@ def _with(known: Evidence, found: Mapping[str, Measured], together: Gain | None)
     return replace(known, names=names, gain=together)
 
 
-# --- frameworks: the user's interpreter is asked, and its answers judged
+# --- frameworks: the user's interpreter is request, and its answers judged
 
 _DRIVER = 8.0  # seconds for the driver and nvidia-smi
 
@@ -251,10 +251,11 @@ class Answers:
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
         for name, raw in self.facts.items():
-            told = [each for each in raw.get("devices") or () if isinstance(each, dict)]
+            devices = [each for each in raw.get("devices") or () if isinstance(each, dict)]
+            numbers = numbering(devices, visible, bindings)
             known = {**raw, "driver_devices": len(visible)}
             commands = self.interpreter.commands(name, self.env)
-            found.append(diagnosis(known, commands, self.seen, numbering(told, visible, bindings)))
+            found.append(diagnosis(known, commands, self.seen, numbers))
         return tuple(found)
 
 

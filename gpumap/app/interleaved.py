@@ -176,7 +176,7 @@ class _Process:
 
     def __init__(self, side: Side, program: Program, folder: Path) -> None:
         self.side, self.ended = side, False
-        self.report, self._said = folder / f"{side.name}.json", folder / f"{side.name}.txt"
+        self.report, self._log = folder / f"{side.name}.json", folder / f"{side.name}.txt"
         self._program, self._turns = program, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: list[int] = []
@@ -205,14 +205,14 @@ class _Process:
         env |= {**side.variables, TURNS: f"{theirs_in},{theirs_out}"}
         command = [*side.interpreter, "-m", "gpumap", *_before_map(side.argv, self.report)]
         try:
-            with self._said.open("wb") as said:
+            with self._log.open("wb") as log:
                 self._process = subprocess.Popen(  # noqa: S603 - what the user gave to run
                     command,
                     cwd=program.cwd,
                     env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stderr=log,
                     pass_fds=(theirs_in, theirs_out),
                 )
         except (OSError, ValueError) as error:
@@ -235,11 +235,11 @@ class _Process:
         ready, _, _ = select.select(self._pipes[:1], [], [], limit)
         if not ready:
             raise TimedOut(f"{name} was silent for {limit:g} s", "see whether it runs alone")
-        said = os.read(self._pipes[0], 64)
-        if said == TURN:
+        answer = os.read(self._pipes[0], 64)
+        if answer == TURN:
             self._turns += 1
-        elif said:
-            what = f"{name} wrote {said.decode(errors='replace')!r} in place of its turn"
+        elif answer:
+            what = f"{name} wrote {answer.decode(errors='replace')!r} in place of its turn"
             raise QuestionError(what, "use one version of gpumap that has compare --ab")
         else:
             self._end()
@@ -254,14 +254,14 @@ class _Process:
             raise TimedOut(f"{name} closed its pipe and did not end") from error
         if code in _WHOLE and self._turns and self.report.exists():
             return
-        said = last_lines(self._said.read_bytes())
+        output = last_lines(self._log.read_bytes())
         if code in _WHOLE and not self._turns:
             what = f"{name} ended (exit code {code}) and never took turns"
             fix = "measure devices of one process, with a gpumap that has compare --ab"
-            raise QuestionError(f"{what}{f': {said}' if said else ''}", fix)
+            raise QuestionError(f"{what}{f': {output}' if output else ''}", fix)
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         kind = DeviceError if code < 0 else _ERRORS.get(code, QuestionError)
-        raise kind(f"{name} {how}{f': {said}' if said else ''}", "see whether it runs alone")
+        raise kind(f"{name} {how}{f': {output}' if output else ''}", "see whether it runs alone")
 
 
 def _before_map(argv: Sequence[str], report: Path) -> list[str]:
@@ -284,15 +284,15 @@ def differences(both: Sequence[Side], reports: Sequence[Report], program: Progra
     yield from surroundings(a, b, SIDES)
 
 
-def compare_commands(program: Program, asked: CompareRequest) -> None:
+def compare_commands(program: Program, request: CompareRequest) -> None:
     """Run two measuring commands, interleaved, and judge B against A."""
     from gpumap.app.recording import Recording
 
-    assert asked.ab is not None
-    terms = replace(asked.terms, confirm=False, other_machine=False)  # of variables
-    pair: dict[str, Any] = {"inconclusive": asked.inconclusive, "interleaved": list(asked.ab)}
-    with Recording("compare", program, asked.output, pair, time_limit=NO_LIMIT) as record:
-        both = sides(asked.ab)
+    assert request.ab is not None
+    terms = replace(request.terms, confirm=False, other_machine=False)  # of variables
+    pair: dict[str, Any] = {"inconclusive": request.inconclusive, "interleaved": list(request.ab)}
+    with Recording("compare", program, request.output, pair, time_limit=NO_LIMIT) as record:
+        both = sides(request.ab)
         a, b = measured(both, program)
         for report, name in zip((a, b), SIDES, strict=True):
             refuse_broken(report, name)
@@ -308,10 +308,10 @@ def compare_commands(program: Program, asked: CompareRequest) -> None:
             else p
             for p in found.problems
         )
-        apart = [f"differs: {said}" for said in differences(both, (a, b), program)]
+        apart = [f"differs: {each}" for each in differences(both, (a, b), program)]
         record.draft.remarks += notes_of(
             apart or ["A and B have one environment, by what is known"]
         )
         record.draft.remarks += found.notes
         found = replace(found, problems=problems)
-        record.judge = partial(with_verdicts, found=found, inconclusive=asked.inconclusive)
+        record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)

@@ -132,13 +132,13 @@ class Launching:
             for descriptor in self._files:  # or there is no room to say it
                 os.close(descriptor)
             where = error.filename or folder
-            said = _NO_READER if error.errno == errno.ENXIO else error.strerror
+            message = _NO_READER if error.errno == errno.ENXIO else error.strerror
             fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
-            raise QuestionError(f"cannot write {where}: {said}", fix) from error
+            raise QuestionError(f"cannot write {where}: {message}", fix) from error
 
     def go(self, token: str, grace: float, limit: float | None, watch: Watch | None = None) -> int:
         """Run it all, say how it ended, and return the exit code."""
-        return self._told(self.run(token, grace, limit, watch), limit)
+        return self._report_end(self.run(token, grace, limit, watch), limit)
 
     def run(
         self, token: str, grace: float, limit: float | None, watch: Watch | None = None
@@ -167,8 +167,8 @@ class Launching:
             try:
                 process = running.start(job.name, job.order, out, err)
             except OSError as error:
-                said = f"cannot start {job.name}: {error.strerror}"
-                raise QuestionError(said, LIMITS) from error
+                message = f"cannot start {job.name}: {error.strerror}"
+                raise QuestionError(message, LIMITS) from error
             self._started(job, process)
             found.append(process)
         return found
@@ -177,17 +177,17 @@ class Launching:
         """Refuse what could not be started as planned."""
         failed = process.started.failed
         if "affinity" in failed:
-            said = f"{job.name} cannot be bound to its cores"
-            raise QuestionError(said, "leave it unbound: --no-bind")
+            message = f"{job.name} cannot be bound to its cores"
+            raise QuestionError(message, "leave it unbound: --no-bind")
         if number := failed.get("exec"):
             code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
             fix = _UNEXECUTED.get(number, _SCRIPT)
-            said = f"{job.order.path} cannot be executed: {os.strerror(number)}"
-            raise cannot_run(self._program, said, fix, code)
+            message = f"{job.order.path} cannot be executed: {os.strerror(number)}"
+            raise cannot_run(self._program, message, fix, code)
         if (number := failed.get("memory")) and not self._quiet:
             why = os.strerror(number)
-            said = f"note: {job.name}: not held to the memory of node {job.order.memory}: {why}"
-            self._say(said)
+            message = f"note: {job.name}: not held to the memory of node {job.order.memory}: {why}"
+            self._say(message)
 
     def _prove(self, processes: Sequence[Process]) -> None:
         """Say whether the processes are where they were to be."""
@@ -195,17 +195,17 @@ class Launching:
         bound = [(place, process) for place, process in pairs if place and place.cores]
         wrong = []
         for place, process in bound:
-            if said := contradiction(
+            if message := contradiction(
                 place, process.pid, memory="memory" not in process.started.failed
             ):
-                wrong.append(f"warning: {place.name} (process {process.pid}) {said}")
+                wrong.append(f"warning: {place.name} (process {process.pid}) {message}")
         if bound and not self._quiet:
             right, total = len(bound) - len(wrong), len(processes)
             wrong.append(f"bound as planned: {right} of {total} process{'es' * (total > 1)}")
         for line in wrong:
             self._say(line)
 
-    def _told(self, ending: Ending, limit: float | None) -> int:
+    def _report_end(self, ending: Ending, limit: float | None) -> int:
         """Say how it ended, and return the exit code."""
         if ending.survivors:
             which = ", ".join(map(str, ending.survivors[:_LISTED]))
@@ -350,8 +350,8 @@ def _version(path: str, program: Program) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = f"{path} does not say what it is: {type(error).__name__}"
-        raise QuestionError(said, "look at it, or leave --launcher away") from error
+        message = f"{path} does not say what it is: {type(error).__name__}"
+        raise QuestionError(message, "look at it, or leave --launcher away") from error
     return done.stdout.decode(errors="replace")
 
 

@@ -106,7 +106,7 @@ def measure_chains(
 def _chosen(
     dtype: str, dtypes: tuple[D, ...], cases: str | None, every: tuple[str, ...]
 ) -> tuple[D, tuple[str, ...]]:
-    """Return the element type and the cases that are asked for."""
+    """Return the element type and the cases that are requested."""
     (element,) = chosen(dtype, dtypes, "element type", "--dtype", most=1)
     return element, every if cases is None else chosen(cases, every, "case", "--cases")
 
@@ -177,8 +177,8 @@ def _decider(turn: Turn, params: TransferParams, request: Request) -> Any:
 
 def _afterwards(workloads: Sequence[str]) -> Diagnostic:
     """Return what a plan cannot list: which sizes are measured depends on what is found."""
-    said = f"{' and '.join(workloads)} are no rows: break-evens are looked for afterwards"
-    return Diagnostic("break-even", said, severity="note")
+    message = f"{' and '.join(workloads)} are no rows: break-evens are looked for afterwards"
+    return Diagnostic("break-even", message, severity="note")
 
 
 def _transfer_params(sizes: str, cases: str | None, seed: int, *, model: bool) -> TransferParams:
@@ -308,14 +308,12 @@ def _refuse(draft: Draft, found: Alarms) -> None:
     """Refuse where noise alone raises an alarm, or where it could hide a change."""
     name = found.name
     if found.false:
-        said = f"{name}: noise was taken for a change of 5% in {found.false} of {found.runs} runs"
-        draft.refuse(Diagnostic("false-alarm", said, hint=_QUIET, name=name))
+        message = f"{name}: noise looked like a change of 5% in {found.false} of {found.runs} runs"
+        draft.refuse(Diagnostic("false-alarm", message, hint=_QUIET, name=name))
     elif found.runs < _FEWEST or found.inconclusive:
-        said, hint = (
-            f"noise hides a change of 5% in {found.inconclusive} of {found.runs} runs",
-            _QUIET,
-        )
+        message = f"noise hides a change of 5% in {found.inconclusive} of {found.runs} runs"
+        hint = _QUIET
         if found.runs < _FEWEST:
-            said, hint = f"{found.runs} runs are too few to count false alarms", _LONGER
-        diagnostic = Diagnostic("inconclusive", f"{name}: {said}", hint=hint, name=name)
+            message, hint = f"{found.runs} runs are too few to count false alarms", _LONGER
+        diagnostic = Diagnostic("inconclusive", f"{name}: {message}", hint=hint, name=name)
         draft.refuse(diagnostic, Exit.INCONCLUSIVE)

@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the user asked of the output."""
+    """What the user requested of the output."""
 
     format: str = "auto"
     targets: tuple[Target, ...] = ()
@@ -125,9 +125,9 @@ def deliver(form: Form, output: Output, program: Program) -> None:
         raise SourceError(failures)
 
 
-def show(form: Form, asked: str, program: Program, *, verbose: bool = False) -> None:
-    """Write to stdout what `form` makes of the format that was asked for."""
-    format_ = _format(asked, program)
+def show(form: Form, requested: str, program: Program, *, verbose: bool = False) -> None:
+    """Write to stdout what `form` makes of the format that was requested."""
+    format_ = _format(requested, program)
     text = form(format_, _style(format_, program)._replace(verbose=verbose))
     try:
         program.stdout.write(text)
@@ -191,9 +191,9 @@ def _draws(stream: TextIO) -> bool:
     return True
 
 
-def _format(asked: str, program: Program) -> str:
-    if asked != "auto":
-        return asked
+def _format(requested: str, program: Program) -> str:
+    if requested != "auto":
+        return requested
     if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
         return "plain"
     from gpumap.app.program import rank_of

@@ -66,7 +66,7 @@ class RunRequest:
     expect_used: bool = False
 
 
-def run_names(program: Program, asked: RunRequest) -> None:
+def run_names(program: Program, request: RunRequest) -> None:
     """Run the command after "--" once for each name.
 
     Raises:
@@ -76,48 +76,48 @@ def run_names(program: Program, asked: RunRequest) -> None:
         raise QuestionError("no command is given", _NO_COMMAND)
     path = found_program(program.command[0], program)
     topology = read()
-    resolution = _resolved(program, topology, asked)
-    planned = _planned(program, topology, resolution, asked.backend, bind=not asked.no_bind)
-    if asked.launcher == "mpi":
+    resolution = _resolved(program, topology, request)
+    planned = _planned(program, topology, resolution, request.backend, bind=not request.no_bind)
+    if request.launcher == "mpi":
         planned, jobs = _by_mpirun(program, path, planned)
     else:
         jobs = _jobs(program, path, planned)
-    if asked.dry_run:
+    if request.dry_run:
         _show(program, planned, jobs)
         return
-    if not asked.quiet:
+    if not request.quiet:
         tell(program, *_report(place for place, _ in planned))
-    launching = Launching(program, jobs, quiet=asked.quiet)
-    if asked.output_dir is not None:
-        launching.to_files(asked.output_dir)
+    launching = Launching(program, jobs, quiet=request.quiet)
+    if request.output_dir is not None:
+        launching.to_files(request.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
-    if asked.watch or asked.expect_used:
+    if request.watch or request.expect_used:
         from gpumap.app.watched_programs import Shown, run_watched
 
-        live = asked.watch and not asked.quiet and asked.launcher == "local"
-        shown = Shown(live, asked.quiet, asked.expect_used)
-        run_watched(program, launching, (token, asked.grace, asked.timeout), resolution, shown)
-    elif code := launching.go(token, asked.grace, asked.timeout):
+        live = request.watch and not request.quiet and request.launcher == "local"
+        shown = Shown(live, request.quiet, request.expect_used)
+        run_watched(program, launching, (token, request.grace, request.timeout), resolution, shown)
+    elif code := launching.go(token, request.grace, request.timeout):
         raise Ended(code)
 
 
-# --- what is asked for
+# --- what is requested
 
 
-def _resolved(program: Program, topology: Topology, asked: RunRequest) -> Resolution:
+def _resolved(program: Program, topology: Topology, request: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
     env, cwd = program.env, program.cwd
-    source = sources.find(asked.argument, asked.option, asked.map_file, env=env, cwd=cwd)
+    source = sources.find(request.argument, request.option, request.map_file, env=env, cwd=cwd)
     if source is None:
         say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
     try:
         context_map = parse_map(source.text)
-        resolution = resolve(context_map, inventory(program, topology, asked.backend))
+        resolution = resolve(context_map, inventory(program, topology, request.backend))
     except GpumapError as error:
         say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
-    if not asked.quiet:
+    if not request.quiet:
         say((*source.notes, *context_map.notes, *resolution.notes), program, source.text)
     return resolution
 
@@ -230,7 +230,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-def start(program: Program, file: Path, asked: RunRequest, written: frozenset[str]) -> None:
+def start(program: Program, file: Path, request: RunRequest, written: frozenset[str]) -> None:
     """Start what a session file says: in the place of this process, or by mpirun.
 
     `written` are the parameters that the command line itself has; a variable may be for others.
@@ -243,19 +243,19 @@ def start(program: Program, file: Path, asked: RunRequest, written: frozenset[st
     session = _read(program, file)
     elsewhere = any(not node.here for node in session.nodes)
     if (trains := _is_model_class(program, session)) and (elsewhere or program.command):
-        said = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
-        raise QuestionError(said, "name devices of this one, and no options of bench train")
-    by_mpi = asked.launcher == "mpi"
+        message = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
+        raise QuestionError(message, "name devices of this one, and no options of bench train")
+    by_mpi = request.launcher == "mpi"
     mpi = (by_mpi or elsewhere) and not trains
     _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
-    if not asked.quiet:
+    if not request.quiet:
         say(_notes(session, program.command or (), mpi=mpi), program)
     if mpi:
-        limit = asked.timeout if "timeout" in written else None  # the variable's is bench train's
-        _start_ranks(program, session, asked, limit)
+        limit = request.timeout if "timeout" in written else None  # the variable's is bench train's
+        _start_ranks(program, session, request, limit)
         return
-    call = _call(program, session, session.nodes[0], asked, mpi=False)
-    if not _told(program, call, asked):
+    call = _call(program, session, session.nodes[0], request, mpi=False)
+    if not _announced(program, call, request):
         _become(program, call)
 
 
@@ -282,7 +282,7 @@ def _read(program: Program, file: Path) -> Session:
 
 
 def _call(
-    program: Program, session: Session, node: Node, asked: RunRequest, *, mpi: bool
+    program: Program, session: Session, node: Node, request: RunRequest, *, mpi: bool
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
     gpumap = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
@@ -294,8 +294,8 @@ def _call(
         *(*gpumap, "bench", "train"),
         *("--map", node.map),
         *_options(session, mpi=mpi),
-        *(("--backend", asked.backend) if asked.backend is not None else ()),
-        *(("--quiet",) if asked.quiet else ()),
+        *(("--backend", request.backend) if request.backend is not None else ()),
+        *(("--quiet",) if request.quiet else ()),
         *(program.command or ()),
     )
 
@@ -342,19 +342,19 @@ def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[D
     if strategy in _HALVES:
         yield _note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
     if mpi and strategy.startswith("nccl"):
-        said = f"{strategy} is for the devices of one process: MPI's own exchange takes its place"
-        yield _note(said, "as it does in Theano-MPI with several hosts")
+        message = f"{strategy} is for devices of one process: MPI's own exchange takes its place"
+        yield _note(message, "as it does in Theano-MPI with several hosts")
 
 
-def _told(program: Program, call: Sequence[str], asked: RunRequest) -> bool:
-    """Tell what is started; return whether that is all that was asked for."""
+def _announced(program: Program, call: Sequence[str], request: RunRequest) -> bool:
+    """Tell what is started; return whether that is all that was requested."""
     line = shlex.join(call)
-    if asked.dry_run:
+    if request.dry_run:
         program.stdout.write(written((line,)))
         program.stdout.flush()
-    elif not asked.quiet:
+    elif not request.quiet:
         tell(program, f"note: starting {line}")
-    return asked.dry_run
+    return request.dry_run
 
 
 def _become(program: Program, call: tuple[str, ...]) -> None:
@@ -363,12 +363,12 @@ def _become(program: Program, call: tuple[str, ...]) -> None:
         os.execve(call[0], call, program.env)  # noqa: S606 - a program, not a shell
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        said = f"cannot start {call[0]}: {why}"
-        raise QuestionError(said, "name fewer devices, in plain letters") from error
+        message = f"cannot start {call[0]}: {why}"
+        raise QuestionError(message, "name fewer devices, in plain letters") from error
 
 
 def _start_ranks(
-    program: Program, session: Session, asked: RunRequest, limit: float | None
+    program: Program, session: Session, request: RunRequest, limit: float | None
 ) -> None:
     """Let mpirun start the ranks of each host."""
     token = program.env.get(TOKEN, "")
@@ -376,12 +376,12 @@ def _start_ranks(
     contexts = []
     for node in session.nodes:
         host = None if node.here and len(session.nodes) == 1 else node.host
-        call = _call(program, session, node, asked, mpi=True)
+        call = _call(program, session, node, request, mpi=True)
         contexts.append(placement.MpiContext(call, len(node.devices), host))
     job = by_mpirun(program, contexts, f"{token}:{fresh}" if token else fresh)
-    if _told(program, job.order.argv, asked):
+    if _announced(program, job.order.argv, request):
         return
-    if code := Launching(program, [job], quiet=asked.quiet).go(fresh, asked.grace, limit):
+    if code := Launching(program, [job], quiet=request.quiet).go(fresh, request.grace, limit):
         raise Ended(code)
 
 

@@ -167,9 +167,9 @@ class Recording:
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass
-        told = [p.diagnostic for p in report.errors if p.exit not in spoken]
-        said = (d for d in told if d.code not in IN_RESULT)
-        say(said, self._program, text)
+        problems = [p.diagnostic for p in report.errors if p.exit not in spoken]
+        diagnostics = (d for d in problems if d.code not in IN_RESULT)
+        say(diagnostics, self._program, text)
 
     def _emit(self, report: Report) -> int:
         try:
@@ -220,7 +220,7 @@ class Measured:
         partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", why if why == "dry run" else _said(why))
+        skipped = Reason("stopped", why if why == "dry run" else _stop_text(why))
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -237,7 +237,7 @@ class Measured:
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 
 
-def _said(why: str) -> str:
+def _stop_text(why: str) -> str:
     from gpumap.bench.runner import WORDS  # which a plan need not load
 
     return WORDS.get(why, why)

@@ -55,9 +55,9 @@ def measured_again(report: Report, program: Program) -> Report:
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
         target = Path(folder) / "fresh.json"
         command = [*arguments, "--output", f"json={target}", "--quiet"]
-        said = _run(command, program, variables, _limit(report))
+        failure = _run(command, program, variables, _limit(report))
         if not target.exists():
-            raise failed(said or "it wrote no report")
+            raise failed(failure or "it wrote no report")
         return saved.read(target)
 
 

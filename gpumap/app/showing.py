@@ -58,10 +58,10 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
     text = found.source.text if found.source else None
     left_out = (*_OF_THE_RUN, *IN_RESULT)
-    said = () if output.quiet else (n for n in found.notes if n.code not in left_out)
+    notes = () if output.quiet else (n for n in found.notes if n.code not in left_out)
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
     emit(found, output, program)
-    say(said, program, text)
+    say(notes, program, text)
     say((error for error in let_pass if error.code not in IN_RESULT), program, text)
 
 
@@ -142,15 +142,15 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
-    """Return what could have been asked for instead."""
+    """Return what could have been requested instead."""
     from gpumap.judge.selectors import split_id
     from gpumap.judge.several_reports import lines
     from gpumap.text import nearest
 
     assert selector is not None
     known = [f"{split_id(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
-    asked = f"{selector.bench}.{selector.case}.{selector.metric}"
-    near = nearest(asked, known, 3, 0.0)
+    requested = f"{selector.bench}.{selector.case}.{selector.metric}"
+    near = nearest(requested, known, 3, 0.0)
     return f"there are {', '.join(near)}" if near else "none of them has a figure"
 
 
@@ -174,13 +174,13 @@ def begun_by(begun: str) -> dict[str, str]:
 
 def _topics(words: tuple[str, ...]) -> tuple[Topic, ...]:
     """Return the topics of all words, each once, or say which words are none."""
-    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _found(word))
+    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _matches(word))
     if unknown:
         raise QuestionError(unknown)
-    return tuple(dict.fromkeys(topic for word in words for topic in _found(word)))
+    return tuple(dict.fromkeys(topic for word in words for topic in _matches(word)))
 
 
-def _found(word: str) -> tuple[Topic, ...]:
+def _matches(word: str) -> tuple[Topic, ...]:
     from gpumap.doctor.diagnose import pages
     from gpumap.explain import named
 

@@ -48,18 +48,18 @@ class TraceRequest:
     output: Output
 
 
-def trace_script(program: Program, asked: TraceRequest) -> None:
+def trace_script(program: Program, request: TraceRequest) -> None:
     """Run a script as Python would, and report its contexts."""
-    targets = tuple(each._replace(path=_absolute(each.path)) for each in asked.output.targets)
-    output = asked.output._replace(targets=targets)
-    asked = replace(
-        asked, output=output, perfetto=_absolute(asked.perfetto) if asked.perfetto else None
+    targets = tuple(each._replace(path=_absolute(each.path)) for each in request.output.targets)
+    output = request.output._replace(targets=targets)
+    request = replace(
+        request, output=output, perfetto=_absolute(request.perfetto) if request.perfetto else None
     )
-    script = load(asked.path, asked.arguments)
-    if asked.backend:
-        _choose(program, asked.backend)
+    script = load(request.path, request.arguments)
+    if request.backend:
+        _choose(program, request.backend)
     with _kept(program) as own:
-        _record(own, script, asked)
+        _record(own, script, request)
 
 
 def _absolute(path: Path) -> Path:
@@ -71,8 +71,9 @@ def _absolute(path: Path) -> Path:
     try:
         return path.absolute()
     except FileNotFoundError as error:
-        said = f"cannot write {path}: the current folder was deleted"
-        raise SourceError(said, "name the file by its whole path, or change to a folder") from error
+        message = f"cannot write {path}: the current folder was deleted"
+        fix = "name the file by its whole path, or change to a folder"
+        raise SourceError(message, fix) from error
 
 
 @contextmanager
@@ -100,10 +101,10 @@ def _choose(program: Program, backend: str) -> None:
     os.environ["GPUMAP_BACKEND"] = backend
 
 
-def _record(program: Program, script: Script, asked: TraceRequest) -> None:
-    perfetto, output = asked.perfetto, asked.output
+def _record(program: Program, script: Script, request: TraceRequest) -> None:
+    perfetto, output = request.perfetto, request.output
     with Recording("trace", program, output, time_limit=None) as record:
-        where = asked.argument, asked.option, asked.map_file
+        where = request.argument, request.option, request.map_file
         if where != (None, None, None):
             found = record.read_map(*where)
             os.environ["GPUMAP_CONTEXTS"] = found.text
@@ -152,8 +153,8 @@ def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
                 context.synchronize()  # raises errors that were not checked yet
         except GpumapError as error:
             for each in error.diagnostics:
-                said = f"context {number}: {each.message}"
-                draft.refuse(replace(each, message=said, span=None), error.exit_code)
+                message = f"context {number}: {each.message}"
+                draft.refuse(replace(each, message=message, span=None), error.exit_code)
 
 
 def _traced(number: int, context: Context, first: Context) -> Trace:
@@ -185,21 +186,21 @@ def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | Non
             draft.refuse(replace(found, span=None), ended.exit_code if absent else Exit.NO)
     elif isinstance(ended, SystemExit):
         if code != 0:
-            said = f"the script ended with exit code {code}"
-            draft.refuse(Diagnostic("script", said, hint="its own output says why"))
+            message = f"the script ended with exit code {code}"
+            draft.refuse(Diagnostic("script", message, hint="its own output says why"))
     elif ended is not None:
-        said = f"the script ended with {_named(ended)}"
-        draft.refuse(Diagnostic("script", said, hint="its traceback is above"))
+        message = f"the script ended with {_named(ended)}"
+        draft.refuse(Diagnostic("script", message, hint="its traceback is above"))
     if not contexts and code == 0:
-        said = "the script opened no context, so there is nothing to trace"
-        draft.refuse(Diagnostic("no-context", said, hint=_NO_CONTEXT))
+        message = "the script opened no context, so there is nothing to trace"
+        draft.refuse(Diagnostic("no-context", message, hint=_NO_CONTEXT))
 
 
 def _named(error: BaseException) -> str:
     """Return an exception as the last line of its traceback has it."""
     name = _plain(lambda: type(error).__qualname__) or "an exception"
-    said = _plain(lambda: str(error))
-    return f"{name}: {said}"[:_SHOWN] if said else name
+    message = _plain(lambda: str(error))
+    return f"{name}: {message}"[:_SHOWN] if message else name
 
 
 def _plain(text: Callable[[], str]) -> str:

@@ -57,8 +57,8 @@ def load(path: Path, arguments: Sequence[str]) -> Script:
     except SyntaxError as error:
         raise _no_python(path, error) from error
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
-        said = str(error) or "it is nested too deeply"
-        raise SourceError(f"{path} is not Python: {said}", _fix(path)) from error
+        message = str(error) or "it is nested too deeply"
+        raise SourceError(f"{path} is not Python: {message}", _fix(path)) from error
     return Script(absolute, code, (str(path), *arguments))
 
 
@@ -80,12 +80,12 @@ def exit_code(ended: BaseException | None) -> int:
     """Return the exit code that a shell sees of ``python SCRIPT`` where a script ends so."""
     if not isinstance(ended, SystemExit):
         return 0 if ended is None else 1
-    asked: Any = ended.code
-    if asked is None:
+    code: Any = ended.code
+    if code is None:
         return 0
-    if not issubclass(type(asked), int):
+    if not issubclass(type(code), int):
         return 1
-    code = int.__int__(asked)  # what the script made of its own numbers is not asked
+    code = int.__int__(code)  # what the script made of its own numbers is not used
     return code & 0xFF if -_LONG <= code < _LONG else 0xFF
 
 
@@ -155,17 +155,17 @@ def _duplicate(descriptor: int) -> int:
 def _ended(script: Script, module: ModuleType) -> BaseException | None:
     """Return what the script raised, printed as Python prints it."""
     try:
-        exec(script.code, module.__dict__)  # noqa: S102 - it is what the user asked for
+        exec(script.code, module.__dict__)  # noqa: S102 - it is what the user requested
     except KeyboardInterrupt as error:
         return error
     except BaseException as error:  # noqa: BLE001 - whatever it is, the trace is wanted
         trace = error.__traceback__
         error.__traceback__ = trace.tb_next if trace else None  # without this frame
-        return _told(error)
+        return _printed(error)
     return None
 
 
-def _told(error: BaseException) -> BaseException:
+def _printed(error: BaseException) -> BaseException:
     """Print what a script raised; return what it ends with: its own hook may exit instead."""
     try:
         _print(error)

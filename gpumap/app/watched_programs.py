@@ -119,7 +119,7 @@ def run_watched(
         raise Ended(code or (unused.exit if unused else 0))
 
 
-def trace_command(program: Program, asked: TraceCommand) -> None:
+def trace_command(program: Program, request: TraceCommand) -> None:
     """Run a program as a shell would, and report what it did with the devices of a map.
 
     Raises:
@@ -128,15 +128,15 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND.format("trace"))
     path, env = found_program(program.command[0], program), dict(program.env)
-    settings = {"expect_used": asked.expect_used}
-    with Recording("trace", program, asked.output, settings, time_limit=None) as record:
-        where = asked.argument, asked.option, asked.map_file
-        record.draft.resolution = resolved(program, record, where, asked.backend)
+    settings = {"expect_used": request.expect_used}
+    with Recording("trace", program, request.output, settings, time_limit=None) as record:
+        where = request.argument, request.option, request.map_file
+        record.draft.resolution = resolved(program, record, where, request.backend)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
         devices = [binding.device for binding in record.draft.resolution.bindings]
-        with Inside(devices, times=asked.times) as inside:
+        with Inside(devices, times=request.times) as inside:
             env |= inside.variables(env)
             watch.show.append(lambda: inside.look(watch.processes))
             ending, code = _traced(program, path, env, watch)
@@ -145,7 +145,7 @@ def trace_command(program: Program, asked: TraceCommand) -> None:
         record.draft.utilisation = found
         record.draft.remarks += notes
         record.own = ending.code if code else 0
-        _judge(record, ending, found, expect_used=asked.expect_used)
+        _judge(record, ending, found, expect_used=request.expect_used)
 
 
 def resolved(
@@ -180,8 +180,8 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
         record.draft.account(None, stopped=True)
     elif found.code:
         end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
-        said = f"the program ended with {end}"
-        record.draft.refuse(Diagnostic("program", said, hint="its own output says why"))
+        message = f"the program ended with {end}"
+        record.draft.refuse(Diagnostic("program", message, hint="its own output says why"))
     elif expect_used and (unused := _unused(found)) is not None:
         record.draft.problems.append(unused)
 
@@ -277,7 +277,7 @@ class ScaleRequest(NamedTuple):
     output: Output
 
 
-def scale(program: Program, asked: ScaleRequest) -> None:
+def scale(program: Program, request: ScaleRequest) -> None:
     """Measure a program on numbers of names, and report the speed-up and what limits it.
 
     Raises:
@@ -285,15 +285,15 @@ def scale(program: Program, asked: ScaleRequest) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND.format("scale"))
-    if asked.expect is not None and not math.isfinite(asked.expect):
-        raise QuestionError(f"--expect {asked.expect} is no speed-up", "give a finite number")
+    if request.expect is not None and not math.isfinite(request.expect):
+        raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
     path = found_program(program.command[0], program)
-    settings = {"budget_s": asked.budget, "timeout_s": asked.timeout, "confidence": _CONFIDENCE}
-    gate = {"expect": asked.expect, "inconclusive": asked.inconclusive}
-    with Recording("scale", program, asked.output, settings | gate, time_limit=None) as record:
-        where = asked.argument, asked.option, asked.map_file
-        record.draft.resolution = resolved(program, record, where, asked.backend)
-        runs = _Runs(program, path, asked, record.draft.resolution.bindings)
+    settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
+    gate = {"expect": request.expect, "inconclusive": request.inconclusive}
+    with Recording("scale", program, request.output, settings | gate, time_limit=None) as record:
+        where = request.argument, request.option, request.map_file
+        record.draft.resolution = resolved(program, record, where, request.backend)
+        runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:
             runs.take()
         finally:
@@ -304,19 +304,19 @@ def scale(program: Program, asked: ScaleRequest) -> None:
             record.own = record.own or ending.code
             late = ending.why == "timeout"
             record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
-        record.judge = partial(_judged, asked=asked, turn=runs.each)
+        record.judge = partial(_judged, request=request, turn=runs.each)
 
 
 class _Runs:
     """The runs of a program on so many names of a map."""
 
     def __init__(
-        self, program: Program, path: str, asked: ScaleRequest, bindings: Sequence[Binding]
+        self, program: Program, path: str, request: ScaleRequest, bindings: Sequence[Binding]
     ) -> None:
         self.failed: dict[int, Ending] = {}  # by the number of names
         self.stopped = False  # by Ctrl-C
         self.each = 0.0  # seconds of a turn
-        self._program, self._path, self._asked = program, path, asked
+        self._program, self._path, self._request = program, path, request
         self._bindings, most = bindings, len(bindings)
         if most == 1:
             raise QuestionError("the map has one name", _ONE_NAME)
@@ -327,7 +327,7 @@ class _Runs:
 
     def take(self) -> None:
         """Take turns until the speed-ups are known well enough, or the budget is spent."""
-        budget, began = self._asked.budget, time.monotonic()
+        budget, began = self._request.budget, time.monotonic()
         looks = [began + share * budget for share in EARLY_LOOKS]
         order, turn = [*self._taken], 0
         self._run(-1, order[-1])
@@ -338,7 +338,7 @@ class _Runs:
             order, turn = [count for count in order[::-1] if count not in self.failed], turn + 1
             last, now = now, time.monotonic()
             self.each = (now - first) / turn
-            if turn == 1 and not self._asked.output.quiet:
+            if turn == 1 and not self._request.output.quiet:
                 took, most = map(units.time_of, (self.each, budget))
                 tell(self._program, f"note: a turn takes {took}, and --budget is {most}")
             looked = any(last < look <= now for look in looks)
@@ -370,7 +370,7 @@ class _Runs:
         if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
             return True
         found = judge_scaling((), self.steps(1.0 - 2 * EARLY))
-        limit, gain = self._asked.expect, found.steps[-1].speedup
+        limit, gain = self._request.expect, found.steps[-1].speedup
         if gain is None or not gain.has_interval:
             return False
         if limit is not None:
@@ -383,13 +383,13 @@ class _Runs:
         if self.stopped or count in self.failed:
             return
         chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
-        shared, place = Shared(token, 0, backend=self._asked.backend), joined(chosen)
+        shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
         env = without_ranks(program.env) | environment_of_all(chosen, shared, program.env)
         order = Order(self._path, program.command or (), env, place.cores, place.memory)
         launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
         launching.to_nothing()
         watch = Watch(self._bindings[:count])
-        ending = launching.run(token, _GRACE, self._asked.timeout, watch)
+        ending = launching.run(token, _GRACE, self._request.timeout, watch)
         self.stopped = ending.why == "interrupted"
         if ending.why == "done" and turn >= 0:
             self._taken[count].append(watch.timed(turn))
@@ -409,7 +409,7 @@ def _failure(count: int, ending: Ending) -> Diagnostic:
     return Diagnostic("program", f"on {units.counted(count, 'name')} the program {end}", hint=hint)
 
 
-def _judged(report: Report, *, asked: ScaleRequest, turn: float) -> Report:
+def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
     """Return the report with what is uncertain, or less than was expected."""
     found = report.scaling
     if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
@@ -417,10 +417,10 @@ def _judged(report: Report, *, asked: ScaleRequest, turn: float) -> Report:
     verdicts, text = [], sentence(found).rstrip(".")
     answer = "inconclusive" if found.cause in INCONCLUSIVE else "pass"
     few, known = math.ceil(1.2 * (FEWEST + 1) * turn), gain.has_interval
-    if asked.expect is not None:
-        least, answer = f"speedup>={asked.expect:g}", reaches(found, asked.expect, gain)
+    if request.expect is not None:
+        least, answer = f"speedup>={request.expect:g}", reaches(found, request.expect, gain)
         low, high = (gain.low, gain.high) if known else (None, None)
-        figure = gain.value, low, high, asked.expect
+        figure = gain.value, low, high, request.expect
         verdict = Verdict("limit", least, None, "speedup", answer, *figure)
         verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
     hint = f"raise --budget: six turns take about {few}s"
@@ -430,5 +430,5 @@ def _judged(report: Report, *, asked: ScaleRequest, turn: float) -> Report:
         "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
         "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),
     }
-    gate = Gate(inconclusive="pass" if asked.inconclusive == "pass" else "fail")
+    gate = Gate(inconclusive="pass" if request.inconclusive == "pass" else "fail")
     return concluded(report, gate, verdicts, [wrong[answer]] if answer in wrong else ())

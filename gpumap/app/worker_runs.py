@@ -141,8 +141,8 @@ class WorkersRun:
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with MpiJob(world, record, self._benchmark.works(), local_rank(program)) as job:
             if self._request.every:
-                said = "--backend all is for the devices of one process"
-                raise QuestionError(said, "name a backend")
+                message = "--backend all is for the devices of one process"
+                raise QuestionError(message, "name a backend")
             for turn in run.resolve(opens=False):
                 mine = rank_binding(turn.resolution, program)
                 names = (binding.name for binding in turn.resolution.bindings)

@@ -1,4 +1,4 @@
-"""The libraries that drive devices: one file each, loaded by name and only when asked for.
+"""The libraries that drive devices: one file each, loaded by name and only when requested.
 
 Show Intel's OpenCL runtime to the loader, where pip installed it unknown to the loader.
 

@@ -116,12 +116,12 @@ class _Late:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._said, self._since = "", time.monotonic()
+        self._line, self._since = "", time.monotonic()
 
-    def __call__(self, said: str, starved: float) -> bool:
+    def __call__(self, line: str, starved: float) -> bool:
         now = time.monotonic() - starved
-        if said != self._said:
-            self._said, self._since = said, now
+        if line != self._line:
+            self._line, self._since = line, now
         return now - self._since > self._limit
 
 
@@ -162,7 +162,7 @@ def in_child(
             ends it before its time.
     """
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
-    # -P: a json.py or pyopencl.py in the user's folder is not what is asked for
+    # -P: a json.py or pyopencl.py in the user's folder is not what is requested
     command = (sys.executable, "-P", "-m", module, *words)
     return run_child(command, {**env, "PYTHONPATH": path}, time_limit, job, over)
 
@@ -183,16 +183,16 @@ def run_child(
     with (
         _scratch() as answer,
         _scratch() as errors,
-        _scratch() as asked,
+        _scratch() as job_file,
         process_control.adopting_orphans(),
     ):
-        asked.write(job.encode())
-        asked.seek(0)
-        child = subprocess.Popen(  # noqa: S603 - our own module, or the interpreter that is asked for
+        job_file.write(job.encode())
+        job_file.seek(0)
+        child = subprocess.Popen(  # noqa: S603 - our own module, or the requested interpreter
             [*command, str(answer.fileno())],
             env={**env, key: value},
             pass_fds=[answer.fileno()],
-            stdin=asked,
+            stdin=job_file,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
@@ -288,7 +288,7 @@ def answer(descriptor: int, every: Iterable[Any]) -> None:
             file.write(f"{json.dumps(plain(noun))}\n")
 
 
-def _asked(name: str) -> Iterator[Any]:
+def _answers(name: str) -> Iterator[Any]:
     """Yield a backend's inventory, then the id of each device to open, before and after."""
     from gpumap.machine.topology import read
 
@@ -298,7 +298,7 @@ def _asked(name: str) -> Iterator[Any]:
     yield probe
     for device in _chosen(probe.devices, words):
         yield device.id
-        with suppress(Exception):  # who has asked meets it too, and says it
+        with suppress(Exception):  # the parent meets it too, and reports it
             backend.open(device, backend.clock()).close()
         yield device.id
     if words:
@@ -322,4 +322,4 @@ def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
 
 
 if __name__ == "__main__":
-    answer(int(sys.argv[2]), _asked(sys.argv[1]))
+    answer(int(sys.argv[2]), _answers(sys.argv[1]))

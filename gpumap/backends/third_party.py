@@ -76,8 +76,8 @@ class Messages:
 
     def of(self, error: BaseException) -> Outcome | None:
         """Return what the words of `error` stand for."""
-        said = message_of(error)
-        return next((outcome for sign, outcome in self.signs if sign in said), self.otherwise)
+        message = message_of(error)
+        return next((outcome for sign, outcome in self.signs if sign in message), self.otherwise)
 
 
 def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Messages]:
@@ -118,8 +118,8 @@ def outcome(error: BaseException) -> Outcome | None:
 def message_of(error: BaseException) -> str:
     """Return what an exception says, made safe to print; libgpuarray's messages are bytes."""
     first = error.args[0] if error.args else None
-    said = first.decode(errors="replace") if isinstance(first, bytes) else str(error)
-    return said or type(error).__name__
+    message = first.decode(errors="replace") if isinstance(first, bytes) else str(error)
+    return message or type(error).__name__
 
 
 @contextmanager
@@ -208,9 +208,9 @@ class Cuda:
             return NO_DRIVER
         if status in (0, NO_DEVICE):
             return self._no_device()
-        said = words or "it gives no reason"
+        message = words or "it gives no reason"
         driver = f"the NVIDIA driver ({version_text(version)}) fails with status {status}"
-        return _REASONS.get(status, Why(f"{driver}: {said}", "see whether `nvidia-smi` works"))
+        return _REASONS.get(status, Why(f"{driver}: {message}", "see whether `nvidia-smi` works"))
 
     def _no_device(self) -> Why:
         if (why := self.hidden(0)) is not None:

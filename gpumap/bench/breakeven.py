@@ -21,7 +21,7 @@ from gpumap.bench.sampling import Series, calibrate, in_turns
 from gpumap.bench.transfer import KEY
 from gpumap.bench.verify import is_hollow, one_of_each, played, worse
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
-from gpumap.fit import CLOSE, Point, curve, predicted, ranges, seen
+from gpumap.fit import CLOSE, Point, break_even, curve, predicted, ranges
 from gpumap.judge.ceilings import too_few
 from gpumap.machine.blas import Cores
 from gpumap.model import BreakEven, Case, Estimate, Reason, Work
@@ -88,7 +88,7 @@ def _metrics(
     search: Search, timed: str, points: Sequence[Point], rows: Sequence[Measurement]
 ) -> dict[str, Estimate]:
     found = {
-        "break_even": seen(points),
+        "break_even": break_even(points),
         "predicted_break_even": _predicted(search, timed, rows),
         "calls_to_amortise_setup": _amortised(search, timed, points),
     }
@@ -284,7 +284,7 @@ class Search:
         """Look where the device begins to win, as far as it is interpolated."""
         for timed in TIMED:
             for _ in range(_REFINED):
-                size = seen(self.points(timed)).value
+                size = break_even(self.points(timed)).value
                 known = [each.nbytes for each in self.timings.values()]
                 if not math.isfinite(size) or any(1 / CLOSE < size / n < CLOSE for n in known):
                     break

@@ -245,13 +245,13 @@ class ChainFigures:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
 
 
-def check_request(bindings: Sequence[Binding], params: Params, asked: Sequence[str] | None) -> None:
+def check_request(bindings: Sequence[Binding], params: Params, cases: Sequence[str] | None) -> None:
     """Refuse what cannot be measured on a map.
 
     Raises:
         QuestionError: `many` by name, with one name in the map; fewer rows than names.
     """
-    check_names(SPEC, bindings, asked)
+    check_names(SPEC, bindings, cases)
     if "many" in params.wanted and min(params.rows) < len(bindings):
         few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
         raise QuestionError(few, f"choose --rows {len(bindings)} or more")

@@ -32,14 +32,14 @@ _SHOWN = 40  # characters of what is wrong
 
 
 def check_names(
-    spec: BenchmarkSpec, bindings: Sequence[Binding], asked: Sequence[str] | None
+    spec: BenchmarkSpec, bindings: Sequence[Binding], requested: Sequence[str] | None
 ) -> None:
     """Refuse a requested case that needs more names than the map has.
 
     Raises:
         QuestionError: one does; a case that was not requested is skipped instead.
     """
-    for case in asked or ():
+    for case in requested or ():
         if _several(spec, case) and len(bindings) == 1:
             fix = "map a second name, or omit the case"
             raise QuestionError(f"the case {case} needs two names, and the map has one", fix)

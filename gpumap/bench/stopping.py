@@ -244,9 +244,9 @@ class Outlook:
 def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
     """Return whether every row that sets the stop is known well enough; a control never sets it."""
     rows = deciding(group, samples)
-    asked = [case for case in group.cases if case.id in rows and not is_control(case)]
-    compared = [case for case in asked if case.against in rows]
-    found = [rows[case.id].located(settings.confidence) for case in compared or asked]
+    requested = [case for case in group.cases if case.id in rows and not is_control(case)]
+    compared = [case for case in requested if case.against in rows]
+    found = [rows[case.id].located(settings.confidence) for case in compared or requested]
     known = all(done(each, settings.precision) for each in found)
     return Outlook(max(map(half_width, found), default=None), known and not settings.whole)
 

@@ -293,8 +293,8 @@ def played(work: Iteration, session: Session, nbytes: int, checked: int | None =
     """
     if not is_hollow(session, sys.maxsize):
         return work
-    told = nbytes if checked is None else checked
-    return Played(work, session, told, hollow=is_hollow(session, nbytes))
+    checked_bytes = nbytes if checked is None else checked
+    return Played(work, session, checked_bytes, hollow=is_hollow(session, nbytes))
 
 
 class Played(Iteration):

@@ -120,7 +120,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @output_options
 @click.pass_context
 def predict(
-    ctx: click.Context, /, *, table: Path | None, rows: str | None, output: Output, **asked: Any
+    ctx: click.Context, /, *, table: Path | None, rows: str | None, output: Output, **options: Any
 ) -> None:
     """Predict what more devices would give, from what links cost; nothing is measured.
 
@@ -131,9 +131,9 @@ def predict(
     from gpumap.app.prediction import predict_step
 
     typed = [
-        n for n in (*asked, "rows") if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE
+        n for n in (*options, "rows") if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE
     ]
-    predict_step(ctx.obj, output, asked, table=table, rows=rows, typed=typed)
+    predict_step(ctx.obj, output, options, table=table, rows=rows, typed=typed)
 
 
 @click.command()

@@ -271,9 +271,9 @@ class Context:
             try:
                 yield
             except MemoryError as error:
-                said = f": {error}" if str(error) else ""
+                why = f": {error}" if str(error) else ""
                 fix = "use smaller arrays, or float32 for float64"
-                raise OutOfMemory(f"the host has no room{said}", fix) from error
+                raise OutOfMemory(f"the host has no room{why}", fix) from error
 
     def _target(self, target: str | None) -> str:
         """Return a target, or the only name of the map where none is given."""

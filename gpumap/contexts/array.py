@@ -312,7 +312,7 @@ class Array:
         message = "an array of a context cannot be pickled, nor copied deeply: its .numpy() can"
         raise Unsupported(message, "use .numpy(), and context.shared() where it is needed")
 
-    def __dlpack__(self, **asked: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         """Return a DLPack capsule of the memory itself, where the backend's arrays have one.
 
         It is no copy: what a consumer writes into it is in this array, which is immutable only to
@@ -320,7 +320,7 @@ class Array:
         """
         native = self._exported()
         self._context.wait(self)
-        return native.__dlpack__(**asked)
+        return native.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         found: tuple[int, int] = self._exported().__dlpack_device__()

@@ -186,7 +186,7 @@ class _Queued(NamedTuple):
 
 
 class Tracer:
-    """Marks around everything that is queued; when they were reached is asked for only later.
+    """Marks around everything that is queued; when they were reached is read only later.
 
     Attributes:
         origin: the clock's time at which it began; every event counts from there.

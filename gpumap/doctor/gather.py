@@ -36,7 +36,7 @@ from gpumap.machine.topology import Tree, read
 from gpumap.model import Binding, ContextMap, Device, Reason, replace
 from gpumap.model.trees import plain, typed
 from gpumap.parse import parse_map
-from gpumap.resolve import held, resolve
+from gpumap.resolve import claimed, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,7 +164,7 @@ def surroundings(
     known: Evidence, context_map: ContextMap, inventory: Inventory, root: Path
 ) -> Evidence:
     """Return the evidence with the answers of drivers, libraries and the system."""
-    fake = inventory.asked == "fake"
+    fake = inventory.requested == "fake"
     busy = None if fake else others()
     if busy is not None and busy.cores >= BUSY:  # a high load is read twice
         busy = min(busy, others(), key=lambda each: each.cores)
@@ -211,7 +211,7 @@ def _theano(place: Place) -> tuple[dict[str, Setting], Diagnostic | None]:
 def probe_backends(inventory: Inventory) -> None:
     """Probe every default backend, or the requested one, concurrently."""
     every = sorted({name for names in DEFAULTS.values() for name in names})
-    names = every if inventory.asked is None else [inventory.asked]
+    names = every if inventory.requested is None else [inventory.requested]
     with ThreadPoolExecutor(len(names)) as pool:
         for done in [pool.submit(inventory.probe, name) for name in names]:
             with suppress(GpumapError):  # reported where the names are resolved
@@ -222,7 +222,7 @@ def _names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]
     """Return each name with its device or the reason for none; offer no free device twice."""
     entries = list(enumerate(context_map.entries, 1))
     every = [_map_name(entry, number, inventory, set()) for number, entry in entries]
-    taken = {element for one in every if one.device for element in held(one.device)}
+    taken = {element for one in every if one.device for element in claimed(one.device)}
     return tuple(
         one if one.device else _map_name(entry, number, inventory, taken)
         for one, (number, entry) in zip(every, entries, strict=True)

@@ -31,7 +31,7 @@ from gpumap.bench.runner import Runner
 from gpumap.bench.sampling import Series, calibrate, fastest, in_turns
 from gpumap.doctor.evidence import Gain, Measured
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
-from gpumap.fit import seen
+from gpumap.fit import break_even
 from gpumap.judge.ceilings import refused
 from gpumap.machine.blas import Cores
 from gpumap.machine.state import Neighbours
@@ -147,7 +147,7 @@ class Probes:
                 else _Failed(search.reason)
             )
         if points := search.points("moved"):
-            self.figures["break_even"] = seen(points)
+            self.figures["break_even"] = break_even(points)
         for key, rows in ROWS.items():
             if rows in search.timings:
                 times = search.timings[rows].times

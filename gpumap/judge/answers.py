@@ -340,6 +340,6 @@ def trace(report: Report) -> Headline:
     text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
     text += f"{listed} of {units.time_of(span)}."
     moved = sum(one.moved.nbytes for one in summaries)
-    more = f"{units.memory(moved)} moved without being asked for." if moved else ""
+    more = f"{units.memory(moved)} moved without being requested." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
     return answer(report, level, (text, *((more,) if more else ())))

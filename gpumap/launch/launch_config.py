@@ -163,8 +163,8 @@ class _Reader:
             return self._wrong('there are blanks before the "="', "write KEY=VALUE without blanks")
         if not _PART.match(self._text, self._at):
             return self._shell()
-        said = f'"{self._rest()}" is a command to a shell, and {_DATA}'
-        return self._wrong(said, "leave only lines of KEY=VALUE")
+        message = f'"{self._rest()}" is a command to a shell, and {_DATA}'
+        return self._wrong(message, "leave only lines of KEY=VALUE")
 
     def _more(self) -> SourceError:
         if not _PART.match(self._text, self._at):
@@ -181,12 +181,13 @@ class _Reader:
                 return self._wrong("a quote is never closed", "close it in the same line")
         if not character.isprintable():
             return self._unprintable(character)
-        said = f"{character} is for a shell to understand, and {_DATA}"
-        return self._wrong(said, "write the value itself; in single quotes each character is one")
+        message = f"{character} is for a shell to understand, and {_DATA}"
+        fix = "write the value itself; in single quotes each character is one"
+        return self._wrong(message, fix)
 
     def _unprintable(self, character: str) -> SourceError:
-        said = f'a value has a character that cannot be printed, "{character}"'
-        return self._wrong(said, "write it anew, with plain blanks and quotes")
+        message = f'a value has a character that cannot be printed, "{character}"'
+        return self._wrong(message, "write it anew, with plain blanks and quotes")
 
     def _rest(self) -> str:
         stop = self._text.find("\n", self._at)
@@ -332,8 +333,8 @@ class _Given:
         if (file is None) == (class_ is None):
             return file, class_
         there, lacking = ("MODELFILE", "MODELCLASS") if file else ("MODELCLASS", "MODELFILE")
-        said = f"{there} without {lacking}: that is half a network"
-        raise self._wrong(there, said, f"add {lacking}=..., or leave both away")
+        message = f"{there} without {lacking}: that is half a network"
+        raise self._wrong(there, message, f"add {lacking}=..., or leave both away")
 
     def nodes(self, machine: str) -> tuple[Node, ...]:
         """Return the devices of each host, in the order of the hosts."""
@@ -371,9 +372,9 @@ class _Given:
                 "with EASGD the first device trains too; Theano-MPI's only serves the others"
             )
         if not self.text("MODELFILE") and not self.text("MODELCLASS"):
-            said = "no MODELFILE and MODELCLASS: bench train's preset is used"
+            message = "no MODELFILE and MODELCLASS: bench train's preset is used"
             hint = "choose one behind --: -- --preset mlp41m"
-            yield replace(_note(f"{self.file}: {said}", hint), code=PRESET)
+            yield replace(_note(f"{self.file}: {message}", hint), code=PRESET)
 
     def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
         return wrong(self.file, self.found[key].line, problem, hint)
@@ -395,8 +396,8 @@ def _unclear(every: Iterable[Assignment], file: str) -> Iterator[Diagnostic]:
         lines.setdefault(each.key, []).append(each.line)
         if each.key not in _KEYS:
             close = nearest(each.key, _KEYS)
-            said = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
-            yield _note(said, f"did you mean {close[0]}?" if close else None)
+            what = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
+            yield _note(what, f"did you mean {close[0]}?" if close else None)
 
     for key in _KEYS:
         if len(where := lines.get(key, [])) > 1:

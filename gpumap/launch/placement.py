@@ -100,13 +100,13 @@ def places(
             found.append(_on_cores(binding, topology, with_memory, rest))
             continue
         node, why = near[binding.name]
-        cores, said = shares.get(binding.name, ((), ""))
+        cores, note = shares.get(binding.name, ((), ""))
         if cores:
             every = tuple(sorted(cpu for core in cores for cpu in core))
             memory, lack = _memory(node, with_memory)
-            told = "; ".join(filter(None, (why, said, lack)))
+            reasons = "; ".join(filter(None, (why, note, lack)))
             about = (node, every, memory, len(cores))
-            found.append(Place(binding.name, binding.device, *about, told))
+            found.append(Place(binding.name, binding.device, *about, reasons))
         else:
             found.append(_unbound(binding, node, rest, why))
     return tuple(found)
@@ -129,8 +129,8 @@ def _on_cores(
     memory, lack = _memory(node, with_memory)
     what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
     threads = max(1, len({cpu.hardware for cpu in cpus}))
-    told = "; ".join(filter(None, (what, lack)))
-    return Place(binding.name, device, node, device.cores, memory, threads, told)
+    reasons = "; ".join(filter(None, (what, lack)))
+    return Place(binding.name, device, node, device.cores, memory, threads, reasons)
 
 
 def _memory(node: int | None, with_memory: Collection[int]) -> tuple[int | None, str]:
@@ -154,8 +154,8 @@ def _near(device: Device, topology: Topology) -> _Near:
     if known.numa_node is None:
         return None, f"{_UNPLACED} (node -1)"
     if not any(cpu.numa_node == known.numa_node for cpu in topology.cpus):
-        said = f"not bound: node {known.numa_node} has no core that this process may run on"
-        return known.numa_node, said
+        note = f"not bound: node {known.numa_node} has no core that this process may run on"
+        return known.numa_node, note
     return known.numa_node, "node of its PCI address"
 
 
@@ -184,17 +184,17 @@ def _shares(
 def _divided(
     names: Sequence[str], cores: Sequence[Core], *, taken: bool
 ) -> dict[str, tuple[list[Core], str]]:
-    said = "on cores of cpu names: no others are left" if taken and cores else ""
+    note = "on cores of cpu names: no others are left" if taken and cores else ""
     count, total = len(names), len(cores)
     if not total:
         return {}
     if count > total:
         few = f"{count} names share {total} core{'s' * (total > 1)}: they overlap"
-        told = "; ".join(filter(None, (said, few)))
-        return {name: ([cores[n * total // count]], told) for n, name in enumerate(names)}
+        reasons = "; ".join(filter(None, (note, few)))
+        return {name: ([cores[n * total // count]], reasons) for n, name in enumerate(names)}
     bounds = [n * total // count for n in range(count + 1)]
     return {
-        name: (list(cores[first:last]), said)
+        name: (list(cores[first:last]), note)
         for name, first, last in zip(names, bounds, bounds[1:], strict=False)
     }
 

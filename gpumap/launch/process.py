@@ -68,7 +68,7 @@ def start(order: Order, out: int, err: int) -> Started:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(writing)
-    rows = (line.split() for line in _said(reading).decode().splitlines())
+    rows = (line.split() for line in _read_steps(reading).decode().splitlines())
     return Started(pid, {step: int(number) for step, number in rows})
 
 
@@ -95,18 +95,18 @@ def reap(pid: int, patience: float) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _said(reading: int) -> bytes:
+def _read_steps(reading: int) -> bytes:
     """Return what a child says before it is another program: at most until it should be one."""
-    said = b""
+    received = b""
     until = time.monotonic() + _BECOMING
     try:
         while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
             if not (more := os.read(reading, _STEPS)):
                 break
-            said += more
+            received += more
     finally:
         os.close(reading)
-    return said
+    return received
 
 
 def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:

@@ -246,12 +246,12 @@ def _devices(library: Any) -> tuple[CudaDevice, ...]:
         name, pci, uuid = (create_string_buffer(_TEXT) for _ in range(3))
         library.cuDeviceGetName(name, _TEXT - 1, handle)
         library.cuDeviceGetPCIBusId(pci, _TEXT - 1, handle)
-        told = library.cuDeviceGetUuid_v2(uuid, handle) == 0
+        known = library.cuDeviceGetUuid_v2(uuid, handle) == 0
         found.append(
             CudaDevice(
                 name.value.decode(errors="replace"),
                 pci_address(pci.value.decode(errors="replace")),
-                uuid_text(uuid.raw) if told else None,
+                uuid_text(uuid.raw) if known else None,
             )
         )
     return tuple(found)

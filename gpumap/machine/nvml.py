@@ -278,7 +278,7 @@ class Gpus:
                 self._nvml = self._open.enter_context(opened(self._library))
             except NvmlUnavailable:
                 return self
-            self._handles = dict(self._found())
+            self._handles = dict(self._device_handles())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -337,7 +337,7 @@ class Gpus:
         sent, received = (known.get(number) for number in _COUNTERS)
         return sent, received
 
-    def _found(self) -> Iterator[tuple[str, Any]]:
+    def _device_handles(self) -> Iterator[tuple[str, Any]]:
         for device in self._devices:
             by_place = device.pci and ask(self._nvml, "nvmlDeviceGetHandleByPciBusId", device.pci)
             handle = by_place or self._by_uuid(device)

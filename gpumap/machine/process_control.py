@@ -63,7 +63,7 @@ def unbind() -> None:
 def ask_for_large(address: int, nbytes: int) -> bool:
     """Ask for large pages of memory of this process; return whether the kernel took it well.
 
-    Only whole pages are asked for: the first and the last one may be shared with other memory.
+    Only whole pages are requested: the first and the last one may be shared with other memory.
     """
     wish = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux alone
     if wish is None or not worth_asking(nbytes):
@@ -137,7 +137,7 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
 _PAUSE = 0.002
 _lock = threading.Lock()
-_adopting = 0  # how many have asked for it
+_adopting = 0  # how many have requested it
 _kept = False
 
 

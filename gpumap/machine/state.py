@@ -71,20 +71,20 @@ class Look:
         self._before, self._began = _times(self._system, self._ours), time.monotonic()
 
     def read(self, *, scripts: bool = False, least: float = 0.0) -> Others:
-        """Return what they took since, with the scripts that they run if that is asked for.
+        """Return what they took since, with the scripts that they run if that is requested.
 
         No time is shorter than `least` seconds.
         """
         after = _times(self._system, self._ours)
         passed = max(time.monotonic() - self._began, least, _TICK)
-        told = self._around().foreign or 0.0
+        foreign = self._around().foreign or 0.0
         used = {who: (after[who] - self._before.get(who, 0.0)) / passed for who in after}
         most = sorted((who for who in used if used[who] > 0.0), key=lambda who: -used[who])
         known = ((who, name_of(who[0], self._system, script=scripts)) for who in most)
         named = ((who, name) for who, name in known if name)
         found = tuple(Process(who[0], name, used[who]) for who, name in islice(named, _NAMED))
         every = os.cpu_count() or 1
-        return Others(min(max(sum(used.values()), told), every), every, found)
+        return Others(min(max(sum(used.values()), foreign), every), every, found)
 
 
 def others(

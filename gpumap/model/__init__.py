@@ -2,7 +2,7 @@
 
 Everything is frozen. Quantities are in SI base units (seconds, bytes, hertz); unknown is None.
 
-A file is imported when one of its nouns is first asked for: all together take longer than click.
+A file is imported when one of its nouns is first requested: all together take longer than click.
 The light ones load no msgspec: the grammar of a map is checked, and a word completed, without it.
 """
 

@@ -140,7 +140,7 @@ class Verdict(Struct, frozen=True):
         value: What was found: the figure; for base the ratio of figures, new over base.
         low: Lower end.
         high: Upper end.
-        limit: What was asked for.
+        limit: What was requested.
         base: The metric that it is compared with.
         threshold: The change that counts, as a share.
         reason: Why a comparison is no pass; null: the interval says it alone.

@@ -77,8 +77,8 @@ def of(
         many = isinstance(type_, list)
         types_[key] = tuple.__class_getitem__((*type_, ...)) if many else type_
     made = [(key, types_[key]) for key in keys.split()]
-    said = {"__doc__": "\n".join(noun.__doc__ for noun in nouns)}
-    return defstruct(definition, made, rename=renamed, namespace=said)
+    namespace = {"__doc__": "\n".join(noun.__doc__ for noun in nouns)}
+    return defstruct(definition, made, rename=renamed, namespace=namespace)
 
 
 class Tool(Struct):
@@ -131,7 +131,7 @@ class Entry(Struct):
 
     Attributes:
         name: The user's word.
-        requested: The device as asked for.
+        requested: The device as requested.
         device: The id of the device that it is; null: not found, or not looked for.
     """
 

@@ -85,7 +85,7 @@ def sight(pid: int, folder: Path, proc: Path = Path("/proc")) -> Sight:
         lines = (place / "maps").read_text(errors="replace").splitlines()
         # the files of executable pages (proc_pid_maps(5))
         mapped = {line[line.index("/") :] for line in lines if _EXECUTABLE.match(line)}
-        return _told(place, proc / "self", folder, mapped) if lines else "gone"
+        return _sight(place, proc / "self", folder, mapped) if lines else "gone"
     except PermissionError:
         with suppress(OSError):
             return "unreadable" if place.stat().st_uid == os.geteuid() else "privileges"
@@ -94,7 +94,7 @@ def sight(pid: int, folder: Path, proc: Path = Path("/proc")) -> Sight:
     return "gone"
 
 
-def _told(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
+def _sight(place: Path, own: Path, folder: Path, mapped: set[str]) -> Sight:
     """Return what the files of which a process has executable pages tell, with its variables."""
     loaders = [path for path in mapped if _LOADER.search(path)]
     drivers = any(_DRIVER.search(path) for path in mapped)

@@ -188,7 +188,7 @@ class Counts(NamedTuple):
 
     Times are nanoseconds. `first_ns` and `last_ns` are when the first and the last command were
     queued, on the clock of `time.monotonic_ns()`, to some milliseconds; 0: never. Maps are counted
-    by the direction that the program asked for, whether or not the driver had to copy. `inits` are
+    by the direction that the program requested, whether or not the driver had to copy. `inits` are
     objects that were created with a copy of host data. `unknowns` are commands whose bytes or
     direction are unknown.
     """
@@ -263,7 +263,7 @@ class CountedProcess(NamedTuple):
 
     Attributes:
         opened_ns: when it first used OpenCL, on the clock of `time.monotonic_ns()`.
-        times: whether device times were asked for.
+        times: whether device times were requested.
         devices: none where it looked for devices and opened none.
         unplaced: counts of no known device, or of memory shared by several.
         functions: functions that the driver handed out, and that are not counted.

@@ -57,14 +57,14 @@ class SideBySide:
         """Yield one table: a column for each report."""
         reports = [each.report for each in self.saved]
         labels = tuple(each.marked for each in self.saved)
-        told, rows, before = several_reports.key_figures(reports), [], ""
-        for line in told:
+        figures, rows, before = several_reports.key_figures(reports), [], ""
+        for line in figures:
             id_ = "" if line.id == before else line.id
             before = line.id
             first, *others = line.cells
             rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
         what = f"x1.05: as many times the figure of {self.saved[0].label}"
-        remark = f"{what}; no verdict: `gpumap compare` judges" if told else "there is no figure"
+        remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
         title, columns = f"{len(reports)} reports side by side", ("row", "metric", *labels)
         yield Table(title, columns, tuple(rows), (remark, *self.notes()))
 
@@ -177,8 +177,8 @@ def _figure(cell: Cell | None) -> str:
     """Return a figure with its interval; where there is none, why."""
     if cell is None:
         return "-"
-    told = estimate(cell.figure) if cell.figure or cell.status == "ok" else cell.status
-    return " ".join((told, *cell.flags))
+    text = estimate(cell.figure) if cell.figure or cell.status == "ok" else cell.status
+    return " ".join((text, *cell.flags))
 
 
 def _ratio(cell: Cell | None) -> str:

@@ -29,8 +29,8 @@ _FACTS = ("shared-hardware", "launch-bound", "power-capped", "cpu")
 def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:
     """Return the rows of a table: those of devices alone only where there are no others."""
     found = [row for row in rows if row.status != "skipped"]
-    told = [row for row in found if not _alone(row) or row.status != "ok"]
-    return found if verbose or not told else told
+    chosen = [row for row in found if not _alone(row) or row.status != "ok"]
+    return found if verbose or not chosen else chosen
 
 
 def _alone(row: Measurement) -> bool:

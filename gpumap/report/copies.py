@@ -188,9 +188,9 @@ def _odd(group: Sequence[_Copy], size: int) -> Iterator[str]:
         return
     usual = median(times.values())
     odd = {n: t / usual for (n,), t in times.items() if not _ODD <= t / usual <= 1 / _ODD}
-    told = [f"{middle(name, 16)} takes {share:.2f} times the median" for name, share in odd.items()]
-    if told:
-        yield f"{group[0].what}, {amount(size)}: {listed(told, _NAMED)}"
+    slow = [f"{middle(name, 16)} takes {share:.2f} times the median" for name, share in odd.items()]
+    if slow:
+        yield f"{group[0].what}, {amount(size)}: {listed(slow, _NAMED)}"
 
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
@@ -352,8 +352,8 @@ def _route(row: Measurement) -> str:
 
 def _legend(pair_cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
     used = {text[-1] for text in pair_cells.values()}
-    if said := [words for letter, words in _LEGEND.items() if letter in used]:
-        yield "; ".join(said)
+    if meanings := [words for letter, words in _LEGEND.items() if letter in used]:
+        yield "; ".join(meanings)
 
 
 def _is_odd(row: Measurement) -> bool:

@@ -237,8 +237,8 @@ def _prediction(found: model.Prediction | None) -> Iterator[Line]:
         yield from _figures({**line, "case": each.algorithm}, each.metrics)
     for paid in found.payoffs:
         line = {"record": "payoff", "id": f"{paid.algorithm}[devices=2]"}
-        told = {"case": paid.algorithm, "status": paid.pays}
-        yield from _figures({**line, **told}, paid.metrics)
+        result = {"case": paid.algorithm, "status": paid.pays}
+        yield from _figures({**line, **result}, paid.metrics)
 
 
 def _published(found: model.Published | None) -> Iterator[Line]:

@@ -55,7 +55,7 @@ def render(report: Report, style: Style) -> str:
 
 def _annotations(report: Report) -> Iterator[str]:
     found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
-    for level, code, message in _said(report):
+    for level, code, message in _messages(report):
         title = _property(f"gpumap {report.kind}: {code}")
         found[level].append(f"::{level} title={title}::{_data(*message)}")
     for level, lines in found.items():
@@ -64,7 +64,7 @@ def _annotations(report: Report) -> Iterator[str]:
             yield f"gpumap: {more} more {level}{'s' * (more > 1)}; the summary and JSON have them"
 
 
-def _said(report: Report) -> Iterator[tuple[Level, str, Sequence[str]]]:
+def _messages(report: Report) -> Iterator[tuple[Level, str, Sequence[str]]]:
     """Yield what is to be annotated: its level, its code and the lines of its message."""
     for line in plain.headline(report):
         yield "notice", "headline", (line,)

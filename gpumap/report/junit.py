@@ -86,7 +86,7 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
             for trip in trips
         ],
         "measurements": [
-            _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_told(row)))
+            _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_row_properties(row)))
             for row in report.measurements
         ],
         "break-evens": [
@@ -121,11 +121,11 @@ def _judged(report: Report) -> tuple[list[_Test], list[_Test], list[Problem]]:
             limits.setdefault(verdict.text, []).append((verdict, outcome))
         else:
             others.append(_verdict(verdict, outcome))
-    said: dict[str, list[Problem]] = {text: [] for text in limits}
+    of_limit: dict[str, list[Problem]] = {text: [] for text in limits}
     errors: list[Problem] = []
     for problem in report.errors:
-        said.get(_limit_of(problem, limits), errors).append(problem)
-    return [_limit(*pair, said[pair[0]]) for pair in limits.items()], others, errors
+        of_limit.get(_limit_of(problem, limits), errors).append(problem)
+    return [_limit(*pair, of_limit[pair[0]]) for pair in limits.items()], others, errors
 
 
 def _limit_of(problem: Problem, limits: Mapping[str, Sequence[tuple[Verdict, Outcome]]]) -> str:
@@ -141,13 +141,13 @@ def _limit(
     text: str, judged: Sequence[tuple[Verdict, Outcome]], problems: Sequence[Problem]
 ) -> _Test:
     """Return a limit on all rows that it selects: as good as the worst of them."""
-    told = [outcomes.of_problem(problem).text for problem in problems]
+    reasons = [outcomes.of_problem(problem).text for problem in problems]
     hint = next((problem.diagnostic.hint for problem in problems), None)
     head = f"{text}: "
     rows = (f"{v.id or text}: {outcome.text.removeprefix(head)}" for v, outcome in judged)
     properties = tuple(("verdict", row) for row in rows)
     worst = _worst(judged)
-    return _Test(text, replace(worst, text="; ".join(told) or worst.text), 0.0, properties, hint)
+    return _Test(text, replace(worst, text="; ".join(reasons) or worst.text), 0.0, properties, hint)
 
 
 def _worst(judged: Iterable[tuple[Verdict, Outcome]]) -> Outcome:
@@ -169,7 +169,7 @@ def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
         yield name, "impossible" if figure.impossible else f"{value}{ends}{unit}"
 
 
-def _told(row: Measurement) -> Iterator[tuple[str, str]]:
+def _row_properties(row: Measurement) -> Iterator[tuple[str, str]]:
     yield from _figures(row.metrics)
     if row.flags:
         yield "flags", " ".join(row.flags)

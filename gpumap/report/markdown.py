@@ -65,8 +65,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
-    told = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]
-    yield from _listed("Errors", [p.diagnostic for p in told if p.exit != 0])
+    problems = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]
+    yield from _listed("Errors", [p.diagnostic for p in problems if p.exit != 0])
     yield from _listed("Notes", [*passed, *report.notes])
     if report.kind == "devices":
         yield from _devices(report)

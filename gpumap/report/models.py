@@ -74,7 +74,7 @@ def table(fits: Sequence[Fit]) -> Table:
 
 
 def lacking(report: Report) -> Iterator[str]:
-    """Yield of what there is no model, and why, where other sizes were asked for."""
+    """Yield of what there is no model, and why, where other sizes were requested."""
     sweep = [row for row in report.measurements if in_sweep(row.case)]
     if len(sweep) == len(report.measurements):
         return  # the sweep itself was requested: its rows say what they lack
@@ -107,10 +107,10 @@ def _missed(fit: Fit) -> str:
 
 def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Iterator[Table]:
     """Yield the reasons why links carry little, those of shown rows left out: they have them."""
-    said = {row.case.id for row in shown}
+    known = {row.case.id for row in shown}
     found: dict[str, list[Measurement]] = {}
     for row in rows:
-        if (why := row.explanation) and why.cause == _SLOW and row.case.id not in said:
+        if (why := row.explanation) and why.cause == _SLOW and row.case.id not in known:
             found.setdefault(why.text, []).append(row)
     if found:
         remarks = tuple(f"{_ways(group)}: {text}" for text, group in found.items())
@@ -355,9 +355,9 @@ def _model(row: LeftOut, each: Exchanged) -> tuple[str, ...]:
 def _second(other: OtherLink) -> str:
     """Return what a number of devices needs that is off the model."""
     ratios = _span(*other.ratio, "1")
-    said = f"{other.devices} devices take {ratios} times as long as predicted"
+    message = f"{other.devices} devices take {ratios} times as long as predicted"
     link = f"of {_span(*other.bandwidth, 'B/s')}" if other.bandwidth else "with another fixed cost"
-    return f"{said}: the model needs a second, slower link for them, {link}"
+    return f"{message}: the model needs a second, slower link for them, {link}"
 
 
 def _ranged(figure: Estimate | None) -> str:

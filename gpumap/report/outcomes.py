@@ -64,7 +64,7 @@ def of_run(report: Report) -> Outcome:
     if report.status == "skipped" or nothing:
         done = "checked" if report.kind == "check" else "measured"
         return Outcome("skipped", "skipped", f"nothing was {done}")
-    if report.status == "inconclusive":  # no verdict was asked for
+    if report.status == "inconclusive":  # no verdict was requested
         return Outcome("skipped", status, f"exit code {code}")
     state: State = "passed" if report.status == "ok" else "failed"
     return Outcome(state, status, f"exit code {code}")
@@ -113,8 +113,8 @@ def of_diagnosis(found: Diagnosis) -> Outcome:
 def of_verdicts(report: Report) -> Iterator[Outcome]:
     """Yield what each verdict of a report means to its run."""
     counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
-    said = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
-    let_pass = {"skipped", *(said - counted)}
+    codes = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
+    let_pass = {"skipped", *(codes - counted)}
     for verdict in report.verdicts:
         word = verdict.verdict
         state: State = "failed"

@@ -130,7 +130,7 @@ def _measured(report: Report, *, verbose: bool) -> Iterator[Part | Table]:
     from gpumap.report import rows  # a map that is checked has no figures
 
     yield from skipped(report)
-    if not rows.told(report):
+    if not rows.has_tables(report):
         return
     yield from (Part(line, "below", filled=True) for line in disturbed(report))
     yield from (Part(mapped_line(binding), "ok") for binding in mapped(report))

@@ -107,9 +107,9 @@ def _metadata(trace: Trace, threads: Mapping[str, int]) -> Iterator[dict[str, An
 
 
 def _perfetto_about(
-    what: str, process: int, thread: int, told: Mapping[str, Any]
+    what: str, process: int, thread: int, args: Mapping[str, Any]
 ) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": told}
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": args}
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -135,12 +135,12 @@ def _context(trace: Trace, title: str) -> Iterator[Table]:
     )
     yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
     rows, more = _capped([_moved(ran) for ran in found.implicit])
-    told = (*more, _moved_in_all(found, trace))
-    yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, told)
+    remarks = (*more, _moved_in_all(found, trace))
+    yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, remarks)
     refs = {b.device.id: str(b.device.ref) for b in trace.bindings}
     rows, more = _capped([_busy(busy, refs) for busy in found.busy])
-    told = (*more, *_times(found))
-    yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, told)
+    remarks = (*more, *_times(found))
+    yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, remarks)
 
 
 def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ def _moved_in_all(found: Summary, trace: Trace) -> str:
     """Return the sum, also where there is nothing to add up: no table says nothing."""
     moved = found.moved
     if not moved.count:
-        return "none: every transfer was asked for" if trace.events else "none"
+        return "none: every transfer was requested" if trace.events else "none"
     known = f"{_duration(moved.seconds)} together"
     cost = "times unknown" if moved.seconds is None else known
     return f"in all {counted(moved.count, 'transfer')}, {units.memory(moved.nbytes)}, {cost}"

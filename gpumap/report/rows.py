@@ -27,7 +27,7 @@ _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
 
-def told(report: Report) -> bool:
+def has_tables(report: Report) -> bool:
     """Return whether there is anything to show in tables."""
     foreseen = report.prediction or report.published
     cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
@@ -64,30 +64,32 @@ def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
         yield from programs.ranks(report)
     if report.selftest is not None:
         yield _round_trips(report.selftest)
-    asked = shown(report)
-    mixed = any("+" in row.case.backend for row in asked)
-    for (bench, title), found in groupby(
-        asked, lambda row: _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
-    ):
+    requested = shown(report)
+    mixed = any("+" in row.case.backend for row in requested)
+
+    def heading(row: Measurement) -> tuple[str, str]:
+        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
+
+    for (bench, title), found in groupby(requested, heading):
         spec, group = loaded(bench), list(found)
         if spec.side_by_side and not verbose:
             yield _copies(title, group, spec, report.fits)
         else:
             yield _measured(title, group, spec, share, verbose=verbose)
-    yield from _following(report, asked, verbose=verbose)
+    yield from _following(report, requested, verbose=verbose)
 
 
-def _following(report: Report, asked: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
+def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
     """Yield what follows from rows; a module of tables is loaded where there are such rows."""
-    if any(row.case.ordered for row in asked):
+    if any(row.case.ordered for row in rows):
         from gpumap.report import copies
 
-        yield from copies.matrix_tables(asked, whole=verbose)
+        yield from copies.matrix_tables(rows, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
     if fits or report.break_evens or any(in_sweep(row.case) for row in report.measurements):
         from gpumap.report import models
 
-        yield from models.slow_links(report.measurements, asked)
+        yield from models.slow_links(report.measurements, rows)
         yield from [models.table(fits)] if fits else []
         yield from models.break_evens(report.break_evens, whole=verbose)
     if report.selftest is not None and report.selftest.alarms:
@@ -136,8 +138,8 @@ def _measured(
     title: str, rows: Sequence[Measurement], spec: BenchmarkSpec, share: str, *, verbose: bool
 ) -> Table:
     """Return the table of rows of one benchmark, size and backend."""
-    told = cells.shown(rows, verbose=verbose)
-    common, heads, lines = cells.table(told, spec.columns, share, verbose=verbose)
+    shown_rows = cells.shown(rows, verbose=verbose)
+    common, heads, lines = cells.table(shown_rows, spec.columns, share, verbose=verbose)
     count = max(len(row.case.names) for row in rows)
     each = f"{count} x " if spec.counted and count > 1 else ""
     what, comma, backend = title.rpartition(", ")

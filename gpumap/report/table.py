@@ -182,8 +182,8 @@ def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
         for text in wrapped("  ".join(cell for cell in row[:first] if cell != "-"), room - _INDENT):
             yield Line("record", ((text, ""),))
         figures = zip(table.columns[first:], row[first:], strict=True)
-        told = [f"{head} {cell}" for head, cell in figures if cell != "-"]
-        yield from _filled(told, room - 2 * _INDENT)
+        texts = [f"{head} {cell}" for head, cell in figures if cell != "-"]
+        yield from _filled(texts, room - 2 * _INDENT)
 
 
 def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
@@ -229,11 +229,11 @@ def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
     """Return what tells where a case of a table ran: its names, ``a (cupy)`` if backends differ."""
     several = len({case.backend for case in cases}) > 1
 
-    def told(case: Case) -> str:
+    def place(case: Case) -> str:
         names = short(case)
         return f"{names} ({case.backend})" if several else names
 
-    return told
+    return place
 
 
 def named(case: Case) -> str:

@@ -95,8 +95,8 @@ def _report(tree: Any, *, edited: bool = False) -> Report:
 
 def _error(path: Path, refused: Refused, tree: Any) -> SourceError:
     where = "" if refused.path == "$" else f"{refused.path}: "
-    said = f"{where}{refused.reason}"
-    cut = said if len(said) <= _SHOWN else f"{said[: _SHOWN - 1]}…"
+    text = f"{where}{refused.reason}"
+    cut = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     place = f"cannot read the report {path}"
     hint = refused.hint or _hint(tree)
     beside = path.with_suffix(".json")
@@ -213,8 +213,8 @@ def _malformed(text: str, error: json.JSONDecodeError) -> str:
     early = (last and not error.msg.startswith("Extra data")) or error.msg.startswith(
         "Unterminated"
     )
-    said = "it ends too early" if early else f"it is not JSON: {error.msg.lower()}"
-    return f"{said} (line {error.lineno}, column {error.colno})"
+    message = "it ends too early" if early else f"it is not JSON: {error.msg.lower()}"
+    return f"{message} (line {error.lineno}, column {error.colno})"
 
 
 def _refuse(tree: Any, path: str) -> None:
@@ -270,8 +270,8 @@ def _figures(about: str, table: Mapping[str, tuple[str, str]]) -> Tree:
         "description": f"{about}: those that there are.",
         "type": "object",
         "properties": {
-            name: {"description": said, **figure, "properties": {"unit": {"const": unit}}}
-            for name, (unit, said) in table.items()
+            name: {"description": description, **figure, "properties": {"unit": {"const": unit}}}
+            for name, (unit, description) in table.items()
         },
         "required": [],
         "additionalProperties": False,
@@ -290,8 +290,8 @@ def _described(name: str, made: Tree) -> Tree:
     tree: Tree = _tidy(made)
     if "properties" not in tree:
         return tree
-    said = dict(_sentences(kind))
-    keys = {field.encode_name: said[field.name] for field in msgspec.structs.fields(kind)}
+    sentences = dict(_sentences(kind))
+    keys = {field.encode_name: sentences[field.name] for field in msgspec.structs.fields(kind)}
     return {
         "description": (kind.__doc__ or "").partition("\n")[0],
         "type": "object",

@@ -67,8 +67,8 @@ def shaped(tree: Any, type_: type[T], path: str = "$") -> T:
         return typed(tree, type_)
     except msgspec.ValidationError as error:
         found = _AT.fullmatch(str(error))
-        said, place = (found[1], found[2]) if found else (str(error), "")
-        raise Refused(f"{said[:1].lower()}{said[1:_SHOWN]}", path + place) from error
+        message, place = (found[1], found[2]) if found else (str(error), "")
+        raise Refused(f"{message[:1].lower()}{message[1:_SHOWN]}", path + place) from error
     except UnicodeEncodeError as error:  # a lone surrogate, where a word of a list must stand
         raise Refused("a word holds what is no Unicode", path) from error
 

@@ -266,8 +266,8 @@ def _lengths(row: Any) -> Iterator[tuple[str, str]]:
     for key, each in lists.items():
         if any(len(one) != n for one in each):
             yield key, f"it must be as long as samples, {n}"
-    for key, told in (("metrics", row.metrics), ("phases_s", row.phases)):
-        if 0 < len(_PHASES & told.keys()) < len(_PHASES):
+    for key, figures in (("metrics", row.metrics), ("phases_s", row.phases)):
+        if 0 < len(_PHASES & figures.keys()) < len(_PHASES):
             yield key, "it has all phases of a step, or none"
     if any(mark.sample >= n for mark in row.sample_notes):
         yield "sample_notes", f"there are {n} samples"

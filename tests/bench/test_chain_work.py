@@ -90,7 +90,7 @@ def test_the_host_has_all_cores_and_its_clock():
     assert (cores.entered, work.check().passed) == (1, True)
 
 
-def test_a_cold_round_is_a_new_session_each_time():
+def test_a_cold_iteration_is_a_new_session_each_time():
     found, opened, closed = world(gpu()), [], []
     session = found.sessions["a"]
 

@@ -96,7 +96,7 @@ def test_both_ways_checks_both(command):
     assert check.nbytes == 2 * N or command
 
 
-def test_sync_waits_after_each_round_and_queued_after_all():
+def test_sync_waits_after_each_iteration_and_queued_after_all():
     here = world(gpu(0, latency=1.0), gpu(1))
     a = part(here, "a", 1)
     start = here.clock.now()

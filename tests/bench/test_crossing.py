@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised, copying
 from gpumap.bench.estimates import located
-from gpumap.fit import Point, curve, predicted, ranges, seen
+from gpumap.fit import Point, break_even, curve, predicted, ranges
 from gpumap.model import (
     Binding,
     Case,
@@ -65,7 +65,7 @@ HIGH = crossing(EVEN, WINS, side=1)
 ])  # fmt: skip
 def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
     """Its interval ends where the line's own does; without a clear winner it has no end."""
-    figure = seen(points(*ratios))
+    figure = break_even(points(*ratios))
     assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
 
 
@@ -77,7 +77,9 @@ def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
     assume(truth > 2 * step)
     sizes = [round(truth / step), round(truth * step)]
     ratios = [(host + n * per_byte) / (device + n * per_byte / faster) for n in sizes]
-    found = seen([Point(n, Estimate(r, r, r, "1")) for n, r in zip(sizes, ratios, strict=True)])
+    found = break_even(
+        [Point(n, Estimate(r, r, r, "1")) for n, r in zip(sizes, ratios, strict=True)]
+    )
     slack = 1 + 1e-6
     assert found.low / slack <= truth <= found.high * slack
 

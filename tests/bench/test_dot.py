@@ -196,7 +196,7 @@ def test_each_name_has_matrices_of_its_own():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_poisoned_round_is_wrong_until_it_is_done(name):
+def test_a_poisoned_iteration_is_wrong_until_it_is_done(name):
     (work,) = iterations(name, sizes=(300,))
     work.queue()
     work.finish()
@@ -207,7 +207,7 @@ def test_a_poisoned_round_is_wrong_until_it_is_done(name):
 
 
 @pytest.mark.parametrize("name", ["many", "many+fetch", "one"])
-def test_every_product_of_a_round_is_checked(name):
+def test_every_product_of_an_iteration_is_checked(name):
     (work,) = iterations(name)
     work.poison()
     work.queue()

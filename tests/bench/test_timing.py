@@ -74,7 +74,7 @@ def test_a_call_that_waits_is_timed_alone(clock):
     assert sample(Series(work, iterations_per_sample=5), clock) == Sample(0.25, 0.25, None, {})
 
 
-def test_only_the_first_round_of_a_sample_is_marked(clock):
+def test_only_the_first_iteration_of_a_sample_is_marked(clock):
     """It pays for what was measured before; later ones begin on devices that are not idle."""
     series = Series(_Work(clock, 0.25), iterations_per_sample=4)
     sample(series, clock)
@@ -84,7 +84,7 @@ def test_only_the_first_round_of_a_sample_is_marked(clock):
         assert sample(cold, clock).seconds == seconds
 
 
-def test_the_parts_of_the_devices_are_those_of_the_first_round():
+def test_the_parts_of_the_devices_are_those_of_the_first_iteration():
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]

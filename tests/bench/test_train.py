@@ -79,7 +79,7 @@ def test_weak_and_strong_batches(scaling, batches, parts):
 
 
 @pytest.mark.parametrize("tau", [1, 7, 10])
-def test_a_round_of_easgd_holds_one_meeting(tau):
+def test_an_iteration_of_easgd_holds_one_meeting(tau):
     found = steps(planned(2, asked(*(replace(rule, tau=tau) for rule in ALL))))
     assert {(c.params["rule"], len(c.names)): c.params["steps"] for c in found} == {
         ("bsp", 1): 1, ("bsp", 2): 1, ("easgd", 2): -(-50 // tau) * tau, ("gosgd", 2): 50,

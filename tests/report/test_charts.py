@@ -81,7 +81,7 @@ def test_a_comparison_has_a_forest_plot_with_its_thresholds():
     assert [text.rpartition(" ")[2] for text in texts if re.match(r"\d", text)] == [
         "regression", "pass"
     ]  # fmt: skip
-    assert chart.told[0].endswith("1.50 [1.40, 1.60], limits 0.952 and 1.050, regression")
+    assert chart.lines[0].endswith("1.50 [1.40, 1.60], limits 0.952 and 1.050, regression")
     assert list(speedups.forest(made_reports.limit_missed())) == []  # a limit is no ratio
 
 

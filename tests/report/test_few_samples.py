@@ -86,8 +86,8 @@ def test_it_is_drawn_hollow(one):
         every, filled = drawn(chart)
         assert every
         assert filled == []
-        assert any("(1 sample)" in text for text in chart.told)
-        assert [text for text in chart.told if INTERVAL.search(text)] == []
+        assert any("(1 sample)" in text for text in chart.lines)
+        assert [text for text in chart.lines if INTERVAL.search(text)] == []
     whole = [chart for chart in charts(saved.read(written("dot").path)) if "Speed" in chart.title]
     assert [drawn(chart)[1] for chart in whole] != [[]]  # it would be found
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
@@ -101,7 +101,7 @@ def test_over_time_it_has_no_bracket_and_hollow_dots(one):
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
     for chart in speedups.history(view.lines, ["a", "b"], [None, None]):
         assert drawn(chart)[1] == []
-        assert [text for text in chart.told if INTERVAL.search(text)] == []
+        assert [text for text in chart.lines if INTERVAL.search(text)] == []
 
 
 def test_a_refused_ratio_is_named_where_figures_stand(refused):

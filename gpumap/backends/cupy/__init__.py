@@ -122,11 +122,11 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
 
 def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     properties = runtime.getDeviceProperties(ordinal)
-    told = runtime.deviceGetPCIBusId(ordinal)
-    pci = pci_address(told) or told.lower()
+    address = runtime.deviceGetPCIBusId(ordinal)
+    pci = pci_address(address) or address.lower()
     name = properties["name"].decode(errors="replace")
     digits = cuda.uuid(ordinal, pci) or uuid_text(properties.get("uuid"))
-    gpu, part = _found(pci, digits, cuda.gpus)
+    gpu, part = _nvml_device(pci, digits, cuda.gpus)
     mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
     uuid = _uuid(digits, gpu, part, mig=mig)
     memory = part if mig else gpu
@@ -152,7 +152,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     )
 
 
-def _found(
+def _nvml_device(
     pci: str, digits: str | None, gpus: tuple[NvmlGpu, ...]
 ) -> tuple[NvmlGpu | None, NvmlInstance | None]:
     """Return the GPU and the MIG instance that a device of CUDA's is.
@@ -188,8 +188,8 @@ def _facts(properties: Any, gpu: NvmlGpu | None, pci: str, *, mig: bool) -> dict
     }
     if mig:
         facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
-    told = {key: getattr(gpu, key, None) for key in _OF_NVML}
-    return facts | {key: value for key, value in told.items() if value is not None}
+    figures = {key: getattr(gpu, key, None) for key in _OF_NVML}
+    return facts | {key: value for key, value in figures.items() if value is not None}
 
 
 def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:
@@ -278,8 +278,8 @@ def library() -> Any:
 def _check(sessions: Sequence[Any]) -> None:
     others = [s.device for s in sessions if s.device.backend != NAME]
     if others:
-        said = f"NCCL is for CUDA devices of cupy, and {others[0].ref} is driven by"
-        raise QuestionError(f"{said} {others[0].backend}", _DEVICES)
+        message = f"NCCL is for CUDA devices of cupy, and {others[0].ref} is driven by"
+        raise QuestionError(f"{message} {others[0].backend}", _DEVICES)
     ids = [session.device.id for session in sessions]
     twice = next((id_ for n, id_ in enumerate(ids) if id_ in ids[:n]), None)
     if twice is not None:

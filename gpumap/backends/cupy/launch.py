@@ -96,7 +96,7 @@ class CupyBuffer(NativeBuffer):
 
 
 class Kernels:
-    """The kernels of one session, each built the first time that it is asked for."""
+    """The kernels of one session, each built the first time that it is requested."""
 
     def __init__(self, device: Device, current: Current) -> None:
         self._device = device

@@ -48,7 +48,7 @@ _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 
 
 class CupyPinned(Shared):
-    """Pinned memory of the host: as many bytes as were asked for, and freed with the last array.
+    """Pinned memory of the host: as many bytes as were requested, and freed with the last array.
 
     CuPy's pool rounds up to a power of two and keeps what was freed.
     """

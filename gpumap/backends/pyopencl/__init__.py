@@ -105,7 +105,7 @@ def inventory(host: Host) -> Probe:
         fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else driver_line(host)
         lack: Lack | None = "no-driver" if missing else None
         return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
-    found, notes = _found(platforms, host)
+    found, notes = _listed(platforms, host)
     if found:
         return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
     reason = "; ".join(notes) or "no platform has a device"
@@ -194,7 +194,7 @@ def _may_pin(host: Host) -> bool:
     return host.topology.pinnable and len(host.topology.cpus) == host.topology.online
 
 
-def _found(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+def _listed(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[str, ...]]:
     """Return every device, and why a platform has none."""
     import pyopencl as cl
 

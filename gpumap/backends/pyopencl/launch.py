@@ -146,8 +146,8 @@ class Facts:
             pyopencl.Error: it cannot compile.
         """
         processor = bool(native.type & cl.device_type.CPU)
-        said = 4 * int(native.native_vector_width_float)  # of a driver without vectors 4 or 0
-        register = max((size for size in REGISTERS if size <= said), default=min(REGISTERS))
+        width = 4 * int(native.native_vector_width_float)  # of a driver without vectors 4 or 0
+        register = max((size for size in REGISTERS if size <= width), default=min(REGISTERS))
         used = register
         if processor and register > min(REGISTERS):
             used = min(register, _compiled_for(native, context))
@@ -267,7 +267,7 @@ def launch_of(
 
 
 class Kernels:
-    """The kernels of one session, each built the first time that it is asked for."""
+    """The kernels of one session, each built the first time that it is requested."""
 
     def __init__(self, session: Any, native: Any) -> None:
         self._session = session

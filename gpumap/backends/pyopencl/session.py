@@ -360,8 +360,10 @@ class PyopenclSession(Session):
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         # Two device buffers copy without the argument; host memory must not block the caller.
         host = {} if "byte_count" in places else {"is_blocking": False}
-        told = {key: place for key, place in places.items() if place}  # each costs a small copy 7 %
-        copy = partial(cl.enqueue_copy, self._queue, target, source, **host, **told)
+        given = {
+            key: place for key, place in places.items() if place
+        }  # each costs a small copy 7 %
+        copy = partial(cl.enqueue_copy, self._queue, target, source, **host, **given)
         keep = self._events.append
         with third_party_errors(self.device):
             for _ in range(repeat):

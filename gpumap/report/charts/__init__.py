@@ -57,13 +57,13 @@ class Chart:
     """A picture to be drawn, `height` high; `told` says in text what it shows."""
 
     title: str
-    told: tuple[str, ...]
+    lines: tuple[str, ...]
     height: float
     draw: Callable[[Any], None]  # on a figure of matplotlib
 
     def noting(self, text: str) -> Chart:
         """Return the chart with one more thing said of it."""
-        return replace(self, told=(*self.told, text))
+        return replace(self, lines=(*self.lines, text))
 
 
 def drawable(*figures: Estimate | None) -> bool:

@@ -85,8 +85,8 @@ def missing() -> str | None:
     except ImportError:
         return f"which is not installed: {install('report')}"
     except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
-        said = label(f"{type(error).__name__}: {error}", 160)
-        return f"which does not start: fix its settings (MPLBACKEND, matplotlibrc): {said}"
+        text = label(f"{type(error).__name__}: {error}", 160)
+        return f"which does not start: fix its settings (MPLBACKEND, matplotlibrc): {text}"
     finally:
         log.setLevel(level)
     return None
@@ -143,7 +143,7 @@ def rows(figure: Figure, top: float, count: int, height: float) -> Axes:
 
 def listing(
     title: str,
-    told: Sequence[str],
+    lines: Sequence[str],
     entries: Sequence[Entry],
     texts: Sequence[Label],
     high: float,
@@ -152,7 +152,7 @@ def listing(
     """Return a chart of rows below a legend, which `draw` fills: a row begins with its texts."""
     height = legend_height(entries) + high * len(texts) + BOTTOM
     return Chart(
-        title, tuple(told), height, lambda figure: draw(labelled(figure, entries, texts, high))
+        title, tuple(lines), height, lambda figure: draw(labelled(figure, entries, texts, high))
     )
 
 

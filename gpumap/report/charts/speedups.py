@@ -77,9 +77,9 @@ def _bars(title: str, group: Sequence[Measurement]) -> Chart:
         (text, name, f"{'' if found.has_interval else '~'}{found.value:.2f}", INK)
         for text, name, found in zip(_names(cases, briefly), names, map(_gain, rows), strict=False)
     ]
-    told = [*map(_told_bar, rows, names), *more]
+    lines = [*map(_bar_text, rows, names), *more]
     draw = partial(_draw_bars, rows)
-    return paper.listing(title, told, _bar_legend(rows), texts, _BAR_HIGH, draw)
+    return paper.listing(title, lines, _bar_legend(rows), texts, _BAR_HIGH, draw)
 
 
 def _gain(row: Measurement) -> Estimate:
@@ -99,7 +99,7 @@ def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[
     ]  # fmt: skip
 
 
-def _told_bar(row: Measurement, name: str) -> str:
+def _bar_text(row: Measurement, name: str) -> str:
     ideal = row.metrics.get("ideal")
     beside = "" if ideal is None else f", ideal {estimate(ideal)}"
     found = row.metrics["speedup"]
@@ -173,11 +173,11 @@ def _phases(row: Measurement) -> dict[str, float]:
 
 def _training(title: str, group: Sequence[Measurement]) -> Chart:
     rows, more = first(group, _TRAINED)
-    told = (*map(_told_training, rows), *more)
+    lines = (*map(_training_text, rows), *more)
     curves = _curves(rows)
     upper = paper.legend_height(_curves_legend(curves)) + _CURVES_HIGH + _GAP if curves else 0.0
     height = upper + paper.legend_height(_PARTS_LEGEND) + _ROW * len(rows) + paper.BOTTOM
-    return Chart(f"Training {title}", told, height, partial(_draw_training, rows, curves))
+    return Chart(f"Training {title}", lines, height, partial(_draw_training, rows, curves))
 
 
 def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
@@ -185,7 +185,7 @@ def _word(row: Measurement, names: Callable[[Case], str] = named) -> str:
     return f"{names(row.case)}, {rule}" if len(row.case.names) > 1 else names(row.case)
 
 
-def _told_training(row: Measurement) -> str:
+def _training_text(row: Measurement) -> str:
     speedup = row.metrics.get("speedup")
     gain = f"speed-up {estimate(speedup)}{counted(row, speedup)}, " if speedup is not None else ""
     parts = ", ".join(f"{word} {short(s, 's')}" for word, s in _phases(row).items())
@@ -274,7 +274,7 @@ def forest(report: Report) -> Iterator[Chart]:
     if not found:
         return
     shown, more = first(found, _CHANGES, "are drawn, the worst first")
-    told = [
+    lines = [
         f"{_named(verdict)}: {estimate(ratio)}{_limits(verdict)}, {verdict.verdict}"
         for verdict, ratio in shown
     ]
@@ -284,7 +284,7 @@ def forest(report: Report) -> Iterator[Chart]:
         for name, (verdict, ratio) in zip(names, shown, strict=True)
     ]
     title, draw = "Ratio to the baseline, new/base", partial(_draw_changes, shown)
-    yield paper.listing(title, [*told, *more], _CHANGE_LEGEND, texts, _CHANGE_HIGH, draw)
+    yield paper.listing(title, [*lines, *more], _CHANGE_LEGEND, texts, _CHANGE_HIGH, draw)
 
 
 def _color(verdict: Verdict) -> str:
@@ -382,16 +382,16 @@ def _over_time(
     line: Line, points: Points, labels: Sequence[str], changed: Sequence[bool | None]
 ) -> Chart:
     shown = points[-_RUNS:]
-    told = [f"{labels[n]}: {estimate(figure)}" for n, figure in shown[-_NAMED:]]
+    lines = [f"{labels[n]}: {estimate(figure)}" for n, figure in shown[-_NAMED:]]
     if len(points) > len(shown):
-        told.append(f"the last {_RUNS} of {len(points)} runs are drawn")
+        lines.append(f"the last {_RUNS} of {len(points)} runs are drawn")
     if len(shown) > _NAMED:
-        told.append(f"the last {_NAMED} are named here; the table has every run")
+        lines.append(f"the last {_NAMED} are named here; the table has every run")
     if missing := len(line.cells) - len(points):
-        told.append(f"{missing} {'run has' if missing == 1 else 'runs have'} no such figure")
+        lines.append(f"{missing} {'run has' if missing == 1 else 'runs have'} no such figure")
     height = paper.LINE + 6.0 + _RUNS_HIGH + _BOTTOM
     draw = partial(_draw_runs, shown, labels, changed)
-    return Chart(f"{line.metric} over time: {line.id}", tuple(told), height, draw)
+    return Chart(f"{line.metric} over time: {line.id}", tuple(lines), height, draw)
 
 
 def _draw_runs(

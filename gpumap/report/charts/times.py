@@ -52,14 +52,14 @@ def _seconds(row: Measurement) -> list[float]:
 
 def _samples(title: str, group: Sequence[Measurement]) -> Chart:
     drawn, more = first(group, _ROWS)
-    told = [_told(row) for row in drawn]
+    lines = [_summary(row) for row in drawn]
     if any(len(_seconds(row)) > _DOTS for row in drawn):
-        told.append(f"of a row with more samples {_DOTS} are drawn, evenly taken")
+        lines.append(f"of a row with more samples {_DOTS} are drawn, evenly taken")
     texts = [
         (_named(row, briefly), _named(row), short(median(_seconds(row)), "s"), INK) for row in drawn
     ]
     draw = partial(_draw_samples, drawn)
-    return paper.listing(title, [*told, *more], _legend(drawn), texts, _STRIP_HIGH, draw)
+    return paper.listing(title, [*lines, *more], _legend(drawn), texts, _STRIP_HIGH, draw)
 
 
 def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
@@ -68,7 +68,7 @@ def _named(row: Measurement, names: Callable[[Case], str] = named) -> str:
     return f"{what}{''.join(size)}"
 
 
-def _told(row: Measurement) -> str:
+def _summary(row: Measurement) -> str:
     seconds = _seconds(row)
     marks = row.samples.sample_notes if row.samples else ()
     marked = len({mark.sample for mark in marks})
@@ -170,9 +170,9 @@ def timeline(report: Report) -> Iterator[Chart]:
         words = list(dict.fromkeys(bar.word for bar in bars))
         colors = {w: SERIES[min(n, len(SERIES) - 1)] for n, w in enumerate(words)}
         colors |= {word: INK for word in words if word in _CONTROLS}
-        told = (*(_said(bars, word) for word in words), *_of_which(report.measurements))
+        lines = (*(_totals(bars, word) for word in words), *_of_which(report.measurements))
         lanes = list(dict.fromkeys(bar.lane for bar in sorted(bars, key=lambda b: b.lane)))
-        yield _chart("What each device did when, in the last block", lanes, bars, colors, told)
+        yield _chart("What each device did when, in the last block", lanes, bars, colors, lines)
 
 
 # --- traces ------------------------------------------------------------------------------------
@@ -193,15 +193,15 @@ def _sane(start: float, stop: float) -> bool:
 def _traced(trace: Trace, found: Sequence[_Bar], several: bool) -> Chart:  # noqa: FBT001 - of one
     shown, more = first(found, _EVENTS, "events are drawn: --perfetto has all")
     words = [word for word in _KINDS if any(bar.word == word for bar in shown)]
-    told = [*(_said(shown, word) for word in words), *more]
+    lines = [*(_totals(shown, word) for word in words), *more]
     if missing := len(trace.events) - len(found):
-        told.append(f"{missing} events have no times")
+        lines.append(f"{missing} events have no times")
     names = [binding.name for binding in trace.bindings]
     lanes = list(dict.fromkeys([*names, *(bar.lane for bar in shown)]))
     title = f"What each device did when, context {trace.number}" if several else (
         "What each device did when"
     )  # fmt: skip
-    return _chart(title, lanes, shown, {w: _KINDS[w] for w in words}, tuple(told))
+    return _chart(title, lanes, shown, {w: _KINDS[w] for w in words}, tuple(lines))
 
 
 # --- benchmarks --------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _last(row: Measurement) -> Iterator[_Bar]:
 # --- drawing -----------------------------------------------------------------------------------
 
 
-def _said(bars: Sequence[_Bar], word: str) -> str:
+def _totals(bars: Sequence[_Bar], word: str) -> str:
     """Return how much of a kind there was on each device."""
     of_word = [bar for bar in bars if bar.word == word]
     lanes = dict.fromkeys(bar.lane for bar in of_word)
@@ -275,14 +275,14 @@ def _chart(
     lanes: Sequence[str],
     bars: Sequence[_Bar],
     colors: dict[str, str],
-    told: tuple[str, ...],
+    lines: tuple[str, ...],
 ) -> Chart:
     shown, more = first(lanes, _LANES, "places are drawn")
     legend = [(color, word, "patch") for word, color in colors.items()]
     drawn = [bar for bar in bars if bar.lane in shown]
     texts = [(lane, lane, "", INK) for lane in shown]
     draw = partial(_draw, shown, drawn, colors)
-    return paper.listing(title, [*told, *more], legend, texts, _HIGH, draw)
+    return paper.listing(title, [*lines, *more], legend, texts, _HIGH, draw)
 
 
 def _draw(lanes: Sequence[str], bars: Sequence[_Bar], colors: dict[str, str], axes: Axes) -> None:

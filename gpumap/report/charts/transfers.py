@@ -75,12 +75,12 @@ def _chart(
     pays: Sequence[BreakEven],
 ) -> Chart:
     shown, paying = fits[:_CURVES], pays[:_PAYING]
-    told = [_told(fit) for fit in shown] + [_pays(one) for one in paying]
+    lines = [_model_text(fit) for fit in shown] + [_break_even_text(one) for one in paying]
     if len(fits) > len(shown) or len(pays) > len(paying):
-        told.append("what is not drawn is in the tables")
+        lines.append("what is not drawn is in the tables")
     curves = [(fit, points[fit.id]) for fit in shown]
     height = _head(shown) + _HIGH + _BELOW + (_ROW * len(paying)) + _BOTTOM
-    return Chart(title, tuple(told), height, partial(_draw, curves, paying))
+    return Chart(title, tuple(lines), height, partial(_draw, curves, paying))
 
 
 def _head(fits: Sequence[Fit]) -> float:
@@ -98,7 +98,7 @@ def _word(case: Case) -> str:
     return " ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ())))
 
 
-def _told(fit: Fit) -> str:
+def _model_text(fit: Fit) -> str:
     if not fit.fits:
         return f"{_word(fit.case)}: no model fits; the line is the nearest one"
     figures = fit.metrics
@@ -108,7 +108,7 @@ def _told(fit: Fit) -> str:
     )
 
 
-def _pays(one: BreakEven) -> str:
+def _break_even_text(one: BreakEven) -> str:
     """Return within which sizes a device was seen to win."""
     ranges = [
         f"from {short(a, 'B')} on" if b is None else f"from {short(a, 'B')} to {short(b, 'B')}"
@@ -229,7 +229,7 @@ def matrix(report: Report) -> Iterator[Chart]:
 def _heat_map(title: str, pairs: Pairs) -> Chart:
     names = copies.paired(pairs)
     side = _side(len(names))
-    return Chart(title, tuple(_told_pairs(pairs)), _above(names) + side * len(names) + 8.0,
+    return Chart(title, tuple(_pair_text(pairs)), _above(names) + side * len(names) + 8.0,
                  partial(_draw_pairs, names, pairs))  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _above(names: Sequence[str]) -> float:
     return _TOP if len(names) < _TURNED else _UPRIGHT
 
 
-def _told_pairs(pairs: Pairs) -> Iterator[str]:
+def _pair_text(pairs: Pairs) -> Iterator[str]:
     """Yield the ends of what was seen, and what is not seen in colours."""
     unit, _ = copies.pair_cells(pairs)
     way = "from the name at the left to that above"

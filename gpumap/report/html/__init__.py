@@ -72,11 +72,11 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
     """Return the report as a page."""
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
     passed = [p.diagnostic for p in report.errors if p.exit == 0]
-    told = not report.plans and rows.told(report)  # else it is about devices, a plan, a check
+    tabled = not report.plans and rows.has_tables(report)  # else of devices, a plan, a check
     about = report.argv[:2] if report.kind == "bench" else (report.kind,)
     return _page(
         "report.html.j2",
-        charts(report) if told else (),
+        charts(report) if tabled else (),
         report=report,
         outcomes=outcomes,
         headline=next(plain.headline(report), f"{report.kind}: {report.status}"),
@@ -90,8 +90,8 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         devices=list(map(_devices, report.backends)) if report.kind == "devices" else (),
         paste=plain.paste_line(report),
         plan=rows.plan(report) if report.plans else (),
-        found=rows.figures(report) if told else (),
-        method=rows.footer(report) if told else (),
+        found=rows.figures(report) if tabled else (),
+        method=rows.footer(report) if tabled else (),
         every=outcomes.every(report.measurements),
         checked=plain.lines(plain.check(report), None) if report.kind == "check" else (),
         names=_names(list(plain.mapped(report))),
