@@ -237,13 +237,13 @@ def _has_high_index(numbers: Iterable[str | None]) -> bool:
 def _no_arrow(text: str, part: Span, number: int) -> Diagnostic:
     entry = text[part.start : part.stop]
     if not entry:
-        semicolon, where = _beside(text, part)
+        semicolon, where = _adjacent_separator(text, part)
         return Diagnostic("empty-entry", f"empty entry {where}", number, semicolon, 'drop one ";"')
     message = f'no "->" in "{_shown(entry)}"'
     return Diagnostic("no-arrow", message, number, part, _arrow_hint(entry, number))
 
 
-def _beside(text: str, part: Span) -> tuple[Span, str]:
+def _adjacent_separator(text: str, part: Span) -> tuple[Span, str]:
     """Return the `;` next to an empty entry, so that the caret has something under it."""
     before = text.rfind(";", 0, part.start)
     if before < 0:

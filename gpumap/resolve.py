@@ -136,8 +136,8 @@ def resolve(
             absent.append((number, entry, probes))
     taken = set() if taken is None else taken
     taken |= {element for binding in bindings for element in claimed(binding.device)}
-    for number, entry, requested in absent:
-        lost = _absent(entry, number, requested, inventory.host.topology, taken)
+    for number, entry, probed in absent:
+        lost = _absent(entry, number, probed, inventory.host.topology, taken)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))

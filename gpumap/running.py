@@ -392,7 +392,7 @@ def _report(
 
     code = ended.returncode
     if not target.exists():
-        raise _ERRORS.get(code, GpumapError)(*_error_text(ended))
+        raise _ERRORS.get(code, GpumapError)(*_error_and_fix(ended))
     report = saved.read(target)
     if code in judged:
         return report
@@ -400,7 +400,7 @@ def _report(
     raise _ERRORS.get(code, GpumapError)(diagnostics or f"exit code {code}")
 
 
-def _error_text(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
+def _error_and_fix(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:
     """Return the error and its fix, of a run that left no report."""
     lines = [line.strip() for line in ended.stderr[-_SHOWN:].splitlines() if line.strip()]
     fixes = [line.removeprefix("fix: ") for line in lines if line.startswith("fix: ")]

@@ -41,7 +41,7 @@ def memory(nbytes: int | None) -> str:
     return f"{nbytes} B" if factor == 1 else f"{nbytes / factor:.1f} {prefix}B"
 
 
-def together(values: Sequence[float], unit: str) -> list[str]:
+def same_prefix(values: Sequence[float], unit: str) -> list[str]:
     """Return figures of three digits: ``35.2 ms``, then others with its prefix and decimals."""
     prefix, factor = _prefix(values[0], unit)
     decimals = _decimals(values[0] / factor)
@@ -52,7 +52,7 @@ def together(values: Sequence[float], unit: str) -> list[str]:
 
 def single(value: float, unit: str) -> str:
     """Return one figure of three digits, with its unit."""
-    return together((value,), unit)[0]
+    return same_prefix((value,), unit)[0]
 
 
 def time_of(value: float) -> str:
@@ -68,7 +68,7 @@ def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
 
 def about(value: float, unit: str) -> str:
     """Return a figure of two digits, ``~3.4 ms``: one that few samples tell."""
-    text, _, label = together((float(f"{value:.1e}"),), unit)[0].partition(" ")
+    text, _, label = same_prefix((float(f"{value:.1e}"),), unit)[0].partition(" ")
     if "." in text and (cut := text.rstrip("0").rstrip(".")):
         text = f"{cut}.0" if len(cut) == 1 else cut
     return f"~{text}{' ' if label else ''}{label}"

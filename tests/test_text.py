@@ -1,4 +1,4 @@
-"""Hostile text; text that fits its room; and words that are not known: what they may have meant."""
+"""Hostile text; text that fits its room; and words that are not known: what they are names for."""
 
 import io
 import re
@@ -23,9 +23,9 @@ from gpumap.report.table import Table, paragraph
 from gpumap.text import (
     ALIASES,
     briefly,
+    canonical,
     fix,
     label,
-    meant,
     middle,
     nearest,
     short,
@@ -183,5 +183,5 @@ def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
 
 def test_a_known_word_is_no_other_name():
     """A list may have a word of its own that is another's name for something else."""
-    assert meant("half", ("half", "float16")) == "half"
-    assert meant("half", ("whole",)) == "half"
+    assert canonical("half", ("half", "float16")) == "half"
+    assert canonical("half", ("whole",)) == "half"

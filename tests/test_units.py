@@ -22,7 +22,7 @@ def test_memory_is_in_binary_units(nbytes, text):
 @pytest.mark.parametrize(("values", "unit", "shown"), TABLE["figures"])
 def test_a_figure_has_three_digits_and_the_prefix_of_what_is_shown(values, unit, shown):
     """What rounds up to a thousand has the next prefix; its interval has the same one."""
-    assert units.together(values, unit) == shown
+    assert units.same_prefix(values, unit) == shown
     assert unit != "1/s" or units.quantity(shown[0], unit) == values[0]  # a limit may be so written
 
 

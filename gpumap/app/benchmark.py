@@ -346,7 +346,7 @@ def recorded(kind: str, request: Request) -> Iterator[Recording]:
 
 
 @contextmanager
-def recorded_alone(kind: str, request: Request) -> Iterator[Recording]:
+def recorded_single_process(kind: str, request: Request) -> Iterator[Recording]:
     """Record a run that measures the devices of this process.
 
     Raises:
@@ -361,7 +361,7 @@ def recorded_alone(kind: str, request: Request) -> Iterator[Recording]:
         yield record
 
 
-def run_alone(record: Recording, request: Request, task: Callable[[Turn], Task]) -> None:
+def run_single_process(record: Recording, request: Request, task: Callable[[Turn], Task]) -> None:
     """Measure what `task` returns for each turn, on the devices of this process."""
     benchmark = BenchmarkRun(record, request)
     for turn in benchmark.resolve(opens=not request.settings.dry_run):

@@ -186,7 +186,7 @@ def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
     """Return what differs between the machines, where that is allowed."""
     refuse_mixed(unlike(base, simulated=new.simulated))
     apart = machines(base, new)
-    _refuse_apart(apart, terms)
+    _refuse_other_machine(apart, terms)
     return apart
 
 
@@ -203,7 +203,7 @@ def refuse_early(against: Baseline, fingerprint: Fingerprint | None, *, simulate
     """
     refuse_mixed(unlike(against.base, simulated=simulated))
     if fingerprint is not None:
-        _refuse_apart(fingerprints(against.base.fingerprint, fingerprint), against.terms)
+        _refuse_other_machine(fingerprints(against.base.fingerprint, fingerprint), against.terms)
 
 
 def refuse_mixed(why: str | None) -> None:
@@ -217,7 +217,7 @@ def refuse_mixed(why: str | None) -> None:
         raise QuestionError((Diagnostic("not-comparable", why, hint=hint),))
 
 
-def _refuse_apart(apart: Sequence[str], terms: Terms) -> None:
+def _refuse_other_machine(apart: Sequence[str], terms: Terms) -> None:
     if apart and not terms.other_machine:
         message = f"the base is of another machine: {'; '.join(apart)}"
         raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))

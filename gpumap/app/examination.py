@@ -229,7 +229,7 @@ def _with(known: Evidence, found: Mapping[str, Measured], together: Gain | None)
     return replace(known, names=names, gain=together)
 
 
-# --- frameworks: the user's interpreter is request, and its answers judged
+# --- frameworks: the user's interpreter is queried, and its answers judged
 
 _DRIVER = 8.0  # seconds for the driver and nvidia-smi
 

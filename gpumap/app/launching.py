@@ -293,7 +293,7 @@ def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
     return Ended(code)
 
 
-def found_program(command: str, program: Program) -> str:
+def find_program(command: str, program: Program) -> str:
     """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
     folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
     seen = ""
@@ -329,9 +329,9 @@ def by_mpirun(
     if any(placement.SEPARATOR in context.command for context in contexts):
         fix = "omit it, or put the command into a script"
         raise QuestionError('to mpirun the argument ":" ends a command', fix)
-    path = found_program("mpirun", program)
+    path = find_program("mpirun", program)
     for helper in helpers:
-        found_program(helper, program)
+        find_program(helper, program)
     words = placement.mpirun_call(path, _version(path, program), contexts)
     ranks = sum(context.ranks for context in contexts)
     return Job("mpirun", counted(ranks, "rank"), Order(path, words, {**program.env, TOKEN: token}))
@@ -351,7 +351,7 @@ def _version(path: str, program: Program) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         message = f"{path} does not say what it is: {type(error).__name__}"
-        raise QuestionError(message, "look at it, or leave --launcher away") from error
+        raise QuestionError(message, "look at it, or omit --launcher") from error
     return done.stdout.decode(errors="replace")
 
 

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.app.benchmark import BenchmarkRun, Task, recorded_alone, run_alone
+from gpumap.app.benchmark import BenchmarkRun, Task, recorded_single_process, run_single_process
 from gpumap.errors import Diagnostic, Exit, QuestionError, Unsupported
 from gpumap.model import SelfTest, replace
 from gpumap.text import chosen
@@ -60,8 +60,8 @@ def measure_products(
         choose = _chooser("dot", given, request)
         return Task(judged(plan(bindings, params, given or bindings[0]), gate), make)
 
-    with recorded_alone("bench", request) as record:
-        run_alone(record, request, task)
+    with recorded_single_process("bench", request) as record:
+        run_single_process(record, request, task)
 
 
 # --- chains of operations
@@ -99,8 +99,8 @@ def measure_chains(
         choose = _chooser("chain", given, request)
         return Task(chain.plan(chain.Setting(bindings, given or bindings[0], {}), params), make)
 
-    with recorded_alone("bench", request) as record:
-        run_alone(record, request, task)
+    with recorded_single_process("bench", request) as record:
+        run_single_process(record, request, task)
 
 
 def _chosen(
@@ -152,9 +152,9 @@ def measure_copies(request: Request, *, sizes: str, cases: str | None, model: bo
         decide = _decider(turn, params, request) if params.workloads else None
         return Task(needs(bindings, params), make, decide=decide)
 
-    with recorded_alone("transfer-cost", request) as record:
+    with recorded_single_process("transfer-cost", request) as record:
         record.draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
-        run_alone(record, request, task)
+        run_single_process(record, request, task)
         if settings.dry_run and params.workloads:
             record.draft.remarks.append(_afterwards(params.workloads))
 
@@ -210,7 +210,7 @@ def test_machine(request: Request) -> None:
     """Test every device of the map, and one device of each other usable backend."""
     settings = replace(request.settings, whole=True)
     request = request._replace(settings=settings)
-    with recorded_alone("selftest", request) as record:
+    with recorded_single_process("selftest", request) as record:
         draft = record.draft
         for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
             if not settings.dry_run:

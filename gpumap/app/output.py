@@ -52,7 +52,7 @@ class Output(NamedTuple):
     verbose: bool = False
 
 
-def apart(output: Output, program: Program) -> tuple[Output, Program]:
+def reserve_stdout(output: Output, program: Program) -> tuple[Output, Program]:
     """Keep stdout for the report: what a driver prints there goes to stderr from now on.
 
     A file of the output that is stdout by another name is so still.

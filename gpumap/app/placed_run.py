@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap import sources
-from gpumap.app.launching import Job, Launching, by_mpirun, found_program, inventory, tell
+from gpumap.app.launching import Job, Launching, by_mpirun, find_program, inventory, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.distributed import without_ranks
@@ -74,7 +74,7 @@ def run_names(program: Program, request: RunRequest) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
-    path = found_program(program.command[0], program)
+    path = find_program(program.command[0], program)
     topology = read()
     resolution = _resolved(program, topology, request)
     planned = _planned(program, topology, resolution, request.backend, bind=not request.no_bind)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap import sources
-from gpumap.app.output import IN_RESULT, apart, emit, say
+from gpumap.app.output import IN_RESULT, emit, reserve_stdout, say
 from gpumap.app.program import (
     Ended,
     Ending,
@@ -101,7 +101,7 @@ class Recording:
     def __enter__(self) -> Self:
         self.limit.watch()
         if self.limit.seconds is not None:
-            self._output, self._program = apart(self._output, self._program)
+            self._output, self._program = reserve_stdout(self._output, self._program)
             self.limit.start()
         return self
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.app.launching import Job, Launching, ended, found_program, inventory, tell
+from gpumap.app.launching import Job, Launching, ended, find_program, inventory, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
@@ -127,7 +127,7 @@ def trace_command(program: Program, request: TraceCommand) -> None:
     """
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND.format("trace"))
-    path, env = found_program(program.command[0], program), dict(program.env)
+    path, env = find_program(program.command[0], program), dict(program.env)
     settings = {"expect_used": request.expect_used}
     with Recording("trace", program, request.output, settings, time_limit=None) as record:
         where = request.argument, request.option, request.map_file
@@ -287,7 +287,7 @@ def scale(program: Program, request: ScaleRequest) -> None:
         raise QuestionError("no command is given", _NO_COMMAND.format("scale"))
     if request.expect is not None and not math.isfinite(request.expect):
         raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
-    path = found_program(program.command[0], program)
+    path = find_program(program.command[0], program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
     with Recording("scale", program, request.output, settings | gate, time_limit=None) as record:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_alone
+from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_single_process
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
@@ -109,7 +109,7 @@ class WorkersRun:
             return self._task(bindings, self._benchmark.local(bindings, None, nccl=nccl), workers)
 
         with self._recorded() as record:
-            run_alone(record, self._request, task)
+            run_single_process(record, self._request, task)
             self._benchmark.done()
 
     def _run_mpi(self) -> None:

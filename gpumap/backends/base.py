@@ -87,7 +87,7 @@ class Clock:
         """Let time pass."""
         time.sleep(seconds)
 
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+    def run_concurrently(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run every job in a host thread of its own, and return when the last one has ended."""
         if self._threads is None:
             from concurrent.futures import ThreadPoolExecutor

@@ -263,7 +263,7 @@ class Search:
         """Search the size sweep and the requested size for where the device begins to win."""
         try:
             self._climb()
-            self._take_apart(sizes)
+            self._measure_shares(sizes)
             self._refine()
         except _Wrong as failed:
             self.check = failed.check
@@ -294,7 +294,7 @@ class Search:
                     return
                 self._time_calls(rows)
 
-    def _take_apart(self, sizes: Sequence[int]) -> None:
+    def _measure_shares(self, sizes: Sequence[int]) -> None:
         for nbytes in sizes:
             rows = round(self.workload.rows(nbytes))
             if rows and self._time_for(rows, CALLS):

@@ -208,8 +208,8 @@ class Figures:
 
     def _balanced(self, case: Case, solo: Mapping[Binding, Times]) -> Estimate | None:
         groups = hardware_groups([b for b in case.bindings if b in solo])
-        fastest = (min((solo[b] for b in group), key=_alone) for group in groups)
-        chosen = sorted(fastest, key=_alone)
+        fastest = (min((solo[b] for b in group), key=_solo_time) for group in groups)
+        chosen = sorted(fastest, key=_solo_time)
         total, best = {}, {}
         for block in _shared_blocks(solo):
             times = [alone[block] for alone in chosen]
@@ -220,7 +220,7 @@ class Figures:
 
     def _unequal(self) -> bool:
         """Return whether the slowest device alone is clearly slower than the fastest."""
-        every = sorted(self._solo.values(), key=_alone)
+        every = sorted(self._solo.values(), key=_solo_time)
         if not every:
             return False
         fast, slow = every[0], every[-1]
@@ -234,12 +234,12 @@ def _busiest(case: Case, solo: Mapping[Binding, Times]) -> Times:
     groups = hardware_groups([b for b in case.bindings if b in solo])
     if sum(map(len, groups)) < len(case.bindings) or not groups:
         return {}  # a device has no solo time: there is no ideal
-    busiest = max(groups, key=lambda group: sum(_alone(solo[b]) for b in group))
+    busiest = max(groups, key=lambda group: sum(_solo_time(solo[b]) for b in group))
     blocks = _shared_blocks({b: solo[b] for b in busiest})
     return {block: sum(solo[b][block] for b in busiest) for block in blocks}
 
 
-def _alone(times: Times) -> float:
+def _solo_time(times: Times) -> float:
     """Return the median time of a device alone; 0 where there is none."""
     return median(times.values()) if times else 0.0
 

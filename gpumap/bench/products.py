@@ -147,7 +147,9 @@ class DotIteration(Iteration):
             return
         for _ in range(iterations):
             if self._threads is not None:
-                self._threads.together([partial(_alone, p, events) for p in self._products])
+                self._threads.run_concurrently(
+                    [partial(_queue_and_fetch, p, events) for p in self._products]
+                )
                 continue
             for product in self._products:
                 product.queue(events)
@@ -170,7 +172,7 @@ def multiplied(products: list[Product], threads: Clock | None, *, fetched: bool)
     return played(work, products[0].session, products[0].pair.nbytes)
 
 
-def _alone(product: Product, events: Events | None) -> None:
+def _queue_and_fetch(product: Product, events: Events | None) -> None:
     """Do what one host thread does for its device."""
     product.queue(events)
     product.fetch()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _DISTURBED = 10  # times as long as enough: more is no busy moment
-_MOST_ROUNDS = 1 << 20
+_MOST_ITERATIONS = 1 << 20
 _POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many fit
 _FEWEST = 3
@@ -107,7 +107,7 @@ def calibrate(
     series: Series,
     clock: Clock,
     shortest: float = SHORTEST,
-    most: int = _MOST_ROUNDS,
+    most: int = _MOST_ITERATIONS,
     *,
     computes: bool = False,
 ) -> None:
@@ -146,13 +146,13 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def in_turns(iterations: Mapping[str, Series], clock: Clock, blocks: int) -> dict[str, list[float]]:
+def in_turns(series: Mapping[str, Series], clock: Clock, blocks: int) -> dict[str, list[float]]:
     """Return the seconds of each series, in blocks with each once, in alternating order."""
-    times: dict[str, list[float]] = {name: [] for name in iterations}
-    order = list(iterations)
+    times: dict[str, list[float]] = {name: [] for name in series}
+    order = list(series)
     for _ in range(blocks):
         for name in order:
-            times[name].append(sample(iterations[name], clock).seconds)
+            times[name].append(sample(series[name], clock).seconds)
         order.reverse()
     return times
 

@@ -143,7 +143,7 @@ def _rate(row: Measurement) -> str:
         return "-"
     if not figure.has_interval:
         return units.about(figure.value, "")
-    return units.together((figure.value,), "")[0].rstrip()
+    return units.same_prefix((figure.value,), "")[0].rstrip()
 
 
 COLUMNS = (

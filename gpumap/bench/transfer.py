@@ -200,12 +200,12 @@ def _figures(
     moved = case.work.bytes_to_device + case.work.bytes_to_host
     name = "time" if case.params["mode"] == "sync" else "issue_interval"
     figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
-    alone = _alone(case, group, blocks)
+    alone = _sequential_times(case, group, blocks)
     gain = ratio(alone, blocks[case.id], confidence) if alone else None
     return figures | ({"speedup": gain} if gain else {})
 
 
-def _alone(
+def _sequential_times(
     case: Case, group: Group, blocks: Mapping[str, Mapping[int, float]]
 ) -> dict[int, float] | None:
     """Return what the same bytes take one after the other, in each block."""
@@ -238,7 +238,7 @@ def _sized(
     if "d2d" in params.cases:
         largest = size.nbytes == max(each.nbytes for each in params.sizes)
         for mode in _MODES:
-            whole = _few(bindings) or (largest and mode == "sync")
+            whole = _all_pairs(bindings) or (largest and mode == "sync")
             for pair in _pairs(bindings) if whole else ():
                 device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
                 yield _case("d2d", device, pair, sessions)
@@ -295,7 +295,7 @@ def _sweep_cases(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
-    pairs = list(_pairs(bindings)) if "d2d" in params.cases and _few(bindings) else []
+    pairs = list(_pairs(bindings)) if "d2d" in params.cases and _all_pairs(bindings) else []
     for nbytes in sorted(params.sweep):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
@@ -342,7 +342,7 @@ def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     return tuple((place,) for place in places)
 
 
-def _few(bindings: Sequence[Binding]) -> bool:
+def _all_pairs(bindings: Sequence[Binding]) -> bool:
     """Return whether pairs are copied in every way: of more devices only at the largest size."""
     return len(one_of_each(bindings)) <= _FEW
 

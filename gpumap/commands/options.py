@@ -50,7 +50,7 @@ def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
     return click.option(name, *others, envvar=variable, show_envvar=True, **settings)
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Return several options as one decorator; `--help` lists the last one first."""
 
     def decorate(command: F) -> F:
@@ -81,7 +81,7 @@ def backend_option(help_: str) -> Callable[[F], F]:
     return setting("--backend", metavar="NAME", help=help_)
 
 
-map_texts = together(
+map_texts = combined(
     click.option("--map-file", metavar="FILE", type=FileType(), help="Read the map from a file."),
     click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
 )
@@ -128,7 +128,7 @@ def benchmark_options(
         return options_of_all(output_options(wrapped_by(collected, command)))
 
     help_ = "Drive the devices with this backend; all: measure each one."
-    options_of_all = together(
+    options_of_all = combined(
         _gate_options(base=base), _settings_options(budget), backend_option(help_), map_texts,
         map_argument,
     )  # fmt: skip
@@ -137,7 +137,7 @@ def benchmark_options(
 
 def _settings_options(budget: float) -> Callable[[F], F]:
     """Say how long and how well to measure."""
-    return together(
+    return combined(
         setting("--dry-run", is_flag=True,
                 help="Show the cases, their memory and time; open no device, measure nothing."),
         setting("--require-idle", is_flag=True,
@@ -193,7 +193,7 @@ def _gate_options(*, base: bool) -> Callable[[F], F]:
     """Add the options for limits, and for inconclusive results."""
     base_option = setting("--base", metavar="FILE", type=FileType(),
                           help="Compare the result with this baseline report (JSON).")  # fmt: skip
-    return together(
+    return combined(
         *((_terms_parameters, base_option) if base else ()),
         setting("--strict", is_flag=True,
                 help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
@@ -227,7 +227,7 @@ def terms_options(command: F) -> F:
     return wrapped
 
 
-_terms_parameters = together(
+_terms_parameters = combined(
     setting("--other-machine", is_flag=True,
             help="Show how a base of another machine differs, without verdicts (else exit 2)."),
     setting("--allow-missing", is_flag=True,
@@ -300,7 +300,7 @@ def output_options(command: F) -> F:
 
 
 json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
-_output_parameters = together(
+_output_parameters = combined(
     setting("--verbose", "-v", is_flag=True,
             help="Tables with every row, column and flag, as wide as they come."),
     setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),

@@ -292,7 +292,7 @@ def _slower(_: Evidence, named: MapName) -> Sign | None:
 
 def shown(figure: Estimate) -> str:
     """Return a figure as text."""
-    return units.together((figure.value,), figure.unit)[0]
+    return units.same_prefix((figure.value,), figure.unit)[0]
 
 
 WORK = {

@@ -55,7 +55,7 @@ def with_ceiling(row: Measurement, limit: Limit | None) -> Measurement:
     above = replace(row, ceiling=ceiling, flags=(*row.flags, CODE))
     if limit.origin == "reported" or least <= most:
         return above
-    value, top = units.together((figure.value, limit.value), limit.unit)
+    value, top = units.same_prefix((figure.value, limit.value), limit.unit)
     text = f"{limit.metric} {value} is above what is possible, {top} ({limit.source})"
     return replace(above, status="failed", reason=Reason(CODE, text), metrics={})
 

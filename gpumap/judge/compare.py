@@ -149,7 +149,7 @@ def figure(verdict: Verdict) -> str:
     known = [value for value in parts if value is not None]
     if len(known) < len(parts):
         return "not known"
-    value, low, high = units.together(known, "1")
+    value, low, high = units.same_prefix(known, "1")
     return f"{value} [{low}, {high}]"
 
 

@@ -271,7 +271,7 @@ def _value_text(verdict: Verdict) -> str:
     bounds = [bound for bound in (verdict.low, verdict.high) if bound is not None]
     from gpumap.model.maps import UNITS
 
-    value, *interval = units.together((verdict.value, *bounds), UNITS[verdict.metric])
+    value, *interval = units.same_prefix((verdict.value, *bounds), UNITS[verdict.metric])
     shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"
     return f"{verdict.id} has {value} {shown}"
 

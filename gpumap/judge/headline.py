@@ -128,9 +128,9 @@ def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
     share = row.metrics.get("undisturbed") if row else None
     if row is None or share is None or share.value >= 1.0:
         return plain
-    text = f"{plain.text} Excludes {percent(1.0 - share.value)} of samples, disturbed by others."
-    if "cpu" in row.flags:
-        text = f"{plain.text} Measured by CPU time."
+    excluded = percent(1.0 - share.value)
+    note = f"Excludes {excluded} of samples, disturbed by other processes."
+    text = f"{plain.text} {'Measured by CPU time.' if 'cpu' in row.flags else note}"
     return plain._replace(text=text) if len(text) <= LIMIT else plain
 
 

@@ -142,7 +142,7 @@ def value(figure: Estimate) -> str:
 
 def interval(figure: Estimate) -> str:
     """Return the text after a figure: ``CI 1.94 to 1.97``."""
-    _, low, high = units.together((figure.value, figure.low, figure.high), figure.unit)
+    _, low, high = units.same_prefix((figure.value, figure.low, figure.high), figure.unit)
     return f"CI {low} to {high}"
 
 

@@ -56,7 +56,7 @@ class Spent(NamedTuple):
     processor: int
 
 
-class Seen(NamedTuple):
+class ProcessSnapshot(NamedTuple):
     """A process at one moment."""
 
     start: int  # with the id it is unique
@@ -146,7 +146,7 @@ class Kept:
 
 def process(
     root: str, pid: int, read: Callable[[str], bytes] = read, *, whole: bool = False
-) -> Seen | None:
+) -> ProcessSnapshot | None:
     """Return a process, its threads and its children; None: it is gone.
 
     The time of threads that have ended is of no known core. `whole` has it in the first thread.
@@ -164,7 +164,9 @@ def process(
     pids = tuple(int(word) for word in children.split() if word.isdigit())
     ended = fields[0] == b"Z" and fields[_THREADS] == b"1"
     waited = sum(map(int, fields[_WAITED]))
-    return Seen(int(fields[_START]), int(fields[_RSS]) * _PAGE, threads, pids, waited, ended)
+    return ProcessSnapshot(
+        int(fields[_START]), int(fields[_RSS]) * _PAGE, threads, pids, waited, ended
+    )
 
 
 def drops_children(root: str, pid: int) -> bool:

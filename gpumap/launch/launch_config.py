@@ -334,7 +334,7 @@ class _Given:
             return file, class_
         there, lacking = ("MODELFILE", "MODELCLASS") if file else ("MODELCLASS", "MODELFILE")
         message = f"{there} without {lacking}: that is half a network"
-        raise self._wrong(there, message, f"add {lacking}=..., or leave both away")
+        raise self._wrong(there, message, f"add {lacking}=..., or omit both")
 
     def nodes(self, machine: str) -> tuple[Node, ...]:
         """Return the devices of each host, in the order of the hosts."""

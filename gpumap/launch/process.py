@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gpumap.machine.process_control import PARENT_DEATH, pin, prctl, take_memory_of
 
-LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # the fix of a lack of room
+LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # the fix for a lack of room
 # Python ignores some, and a run handles others: the program gets what the run was given.
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)

@@ -124,7 +124,7 @@ class Run:
         self._kill_at: float | None = None
         self._killed_at: float | None = None
         self._hurried = False  # whether it must end also where its output has no reader
-        self._requested = False  # whether what was left was asked to end
+        self._term_sent = False  # whether what was left was asked to end
         self._clear = False  # whether nothing is left
 
     def __enter__(self) -> Self:
@@ -328,10 +328,10 @@ class Run:
 
     def _clean(self, now: float) -> None:
         """End what the processes have left; look until there is nothing."""
-        if self._requested:
+        if self._term_sent:
             self._clear = self._clear or not self._orphans.find()
             return
-        self._requested = True
+        self._term_sent = True
         if not self._orphans.signal(signal.SIGTERM):
             self._clear = True
         elif self._kill_at is None:

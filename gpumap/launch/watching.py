@@ -123,7 +123,7 @@ class Watch:
         self._sums = {binding.name: _Sum() for binding in bindings}
         self._roots: dict[int, str | None] = {}
         self._root_of: dict[int, int] = {}
-        self._before: dict[int, usage.Seen] = {}
+        self._before: dict[int, usage.ProcessSnapshot] = {}
         self._ticks: dict[int, int] = {}  # of the processes below each root
         # Seconds of CPU time: of a known core; of what the roots start; of it, seen while it ran.
         self._placed = self._below = self._alive = 0.0
@@ -317,14 +317,14 @@ class Watch:
 
     # --- processes
 
-    def _walk(self) -> dict[int, usage.Seen]:
+    def _walk(self) -> dict[int, usage.ProcessSnapshot]:
         """Return the processes that live, below those that were added."""
         waiting = [(pid, pid) for pid in self._roots]
         if not self._kept.noted:
             orphans = usage.children(self._root) - self._own - set(self._roots)
             waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
         waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
-        found: dict[int, usage.Seen] = {}
+        found: dict[int, usage.ProcessSnapshot] = {}
         while waiting:
             pid, top = waiting.pop()
             if pid in found or pid in self._own:
@@ -336,7 +336,9 @@ class Watch:
                 waiting += [(child, top) for child in seen.children]
         return found
 
-    def _cores(self, processes: Mapping[int, usage.Seen], passed: float) -> dict[str, Sight]:
+    def _cores(
+        self, processes: Mapping[int, usage.ProcessSnapshot], passed: float
+    ) -> dict[str, Sight]:
         """Return what each name of cores got of their time."""
         memory: dict[str, int] = {}
         ticks = dict.fromkeys(self._widths, 0)

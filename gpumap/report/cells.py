@@ -29,11 +29,11 @@ _FACTS = ("shared-hardware", "launch-bound", "power-capped", "cpu")
 def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:
     """Return the rows of a table: those of devices alone only where there are no others."""
     found = [row for row in rows if row.status != "skipped"]
-    chosen = [row for row in found if not _alone(row) or row.status != "ok"]
+    chosen = [row for row in found if not _is_solo(row) or row.status != "ok"]
     return found if verbose or not chosen else chosen
 
 
-def _alone(row: Measurement) -> bool:
+def _is_solo(row: Measurement) -> bool:
     return specified(row.case).role == "solo"
 
 
@@ -178,12 +178,12 @@ _CELLS: dict[str, Callable[[Measurement], str]] = {
 }
 
 
-def alone(rows: Iterable[Measurement]) -> Iterator[str]:
+def solo_rates(rows: Iterable[Measurement]) -> Iterator[str]:
     """Yield how fast each device is with its own part, in a line: the range, and the slowest."""
     found = {
         row.case.names[0]: row.metrics["rate"]
         for row in rows
-        if _alone(row) and row.status == "ok" and "rate" in row.metrics
+        if _is_solo(row) and row.status == "ok" and "rate" in row.metrics
     }
     values = sorted(figure.value for figure in found.values())
     if len(values) < 2:  # noqa: PLR2004 - a range
@@ -212,4 +212,4 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _called(row: Measurement) -> str:
-    return f"{row.case.name} {short(row.case)}" if _alone(row) else row.case.name
+    return f"{row.case.name} {short(row.case)}" if _is_solo(row) else row.case.name

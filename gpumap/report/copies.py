@@ -84,7 +84,7 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
     if len(names) > EACH:
         found = [[copy for copy in every if copy.what == way] for way in ways]
         heads, lines = _ranges(found, shown, len(names))
-        remarks = [text for group in found for text in _odd(group, shown[0])]
+        remarks = [text for group in found for text in _outliers(group, shown[0])]
     else:  # pairs of three names and more have a matrix
         whole = [copy for copy in every if len(names) <= _TWO or not copy.ordered]
         heads, lines = _each(whole, shown)
@@ -175,22 +175,24 @@ def ranged(figures: Iterable[Estimate | None]) -> str:
     if not known:
         return "-"
     values = [figure.value for figure in known]
-    first, last = units.together((min(values), max(values)), known[0].unit)
+    first, last = units.same_prefix((min(values), max(values)), known[0].unit)
     number, blank, unit = first.partition(" ")
     about = "" if all(figure.has_interval for figure in known) else "~"
     return f"{about}{first}" if number == last else f"{about}{number} to {last}{blank}{unit}"
 
 
-def _odd(group: Sequence[_Copy], size: int) -> Iterator[str]:
+def _outliers(group: Sequence[_Copy], size: int) -> Iterator[str]:
     """Yield which devices take clearly more or less than the others; pairs are in the matrix."""
     times = {copy.rows[size].case.names: time.value for copy in group if (time := copy.time(size))}
     if len(times) <= EACH or any(len(names) > 1 for names in times):
         return
     usual = median(times.values())
     odd = {n: t / usual for (n,), t in times.items() if not _ODD <= t / usual <= 1 / _ODD}
-    slow = [f"{middle(name, 16)} takes {share:.2f} times the median" for name, share in odd.items()]
-    if slow:
-        yield f"{group[0].what}, {amount(size)}: {listed(slow, _NAMED)}"
+    outliers = [
+        f"{middle(name, 16)} takes {share:.2f} times the median" for name, share in odd.items()
+    ]
+    if outliers:
+        yield f"{group[0].what}, {amount(size)}: {listed(outliers, _NAMED)}"
 
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
@@ -306,7 +308,7 @@ def _waited(row: Measurement) -> bool:
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     names = _every(pairs)
     unit, shown = pair_cells(pairs)
-    odd = {row.case.names for row in group if _is_odd(row) and _waited(row)}
+    odd = {row.case.names for row in group if _is_outlier(row) and _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
               for pair, text in shown.items()}  # fmt: skip
     short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
@@ -316,7 +318,7 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
         tuple(
             (short[one], *(marked.get((one, other), _NO_PAIR) for other in names)) for one in names
         ),
-        (*_legend(marked), *_odd_pairs(group)),
+        (*_legend(marked), *_outlier_pairs(group)),
         of_names=True,
     )
 
@@ -329,9 +331,9 @@ def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
                + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
     if values:
-        usual, low, high = units.together((median(values), values[0], values[-1]), "B/s")
+        usual, low, high = units.same_prefix((median(values), values[0], values[-1]), "B/s")
         remarks.append(f"median {usual}, all from {low} to {high}")
-    return Table(f"{title}, sync", (), (), (*remarks, *_odd_pairs(group)))
+    return Table(f"{title}, sync", (), (), (*remarks, *_outlier_pairs(group)))
 
 
 def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
@@ -339,7 +341,7 @@ def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
     figures = {pair: row.metrics.get("bandwidth") for pair, row in pairs.items()}
     values = {pair: figure.value for pair, figure in figures.items() if figure is not None}
     smallest = min(values.values(), default=0.0)
-    first, *texts = units.together((smallest, *values.values()), "B/s")
+    first, *texts = units.same_prefix((smallest, *values.values()), "B/s")
     shown = dict(zip(values, texts, strict=True))
     found = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
              for pair, row in pairs.items()}  # fmt: skip
@@ -356,11 +358,11 @@ def _legend(pair_cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
         yield "; ".join(meanings)
 
 
-def _is_odd(row: Measurement) -> bool:
+def _is_outlier(row: Measurement) -> bool:
     return row.explanation is not None and row.explanation.cause == ODD
 
 
-def _odd_pairs(group: Sequence[Measurement]) -> Iterator[str]:
+def _outlier_pairs(group: Sequence[Measurement]) -> Iterator[str]:
     """Yield each pair that falls out of its group, in either mode."""
     found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
     for row, why in found[:_ODD_NAMED]:

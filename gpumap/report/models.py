@@ -154,12 +154,12 @@ def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Ta
         where = "all devices" if many else place(one.case)
         ways = lines.setdefault((one.workload, where), {False: [], True: []})
         ways[BreakEvenKey.of(one.case).resident].append(one)
-    rows = tuple((*line, *map(_together, ways.values())) for line, ways in lines.items())
+    rows = tuple((*line, *map(_break_even_text, ways.values())) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
     return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
 
 
-def _together(found: Sequence[BreakEven]) -> str:
+def _break_even_text(found: Sequence[BreakEven]) -> str:
     """Return from which size on one device pays, or several."""
     figures = [(one, figure) for one in found if (figure := one.metrics.get("break_even"))]
     paying = [figure for _, figure in figures if math.isfinite(figure.value)]
@@ -388,6 +388,6 @@ def _examples(figure: Estimate | None) -> str:
 
 
 def _span(low: float, high: float, unit: str) -> str:
-    first, second = units.together((low, high), unit)
+    first, second = units.same_prefix((low, high), unit)
     number, _, prefix = first.partition(" ")
     return f"{number} to {second}" + (f" {prefix}" if prefix else "")

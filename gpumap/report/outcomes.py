@@ -379,7 +379,7 @@ def _figure(verdict: Verdict, unit: str) -> str:
     if verdict.value is None:
         return "-"
     ends = [end for end in (verdict.low, verdict.high) if end is not None]
-    value, *interval = units.together((verdict.value, *ends), unit)
+    value, *interval = units.same_prefix((verdict.value, *ends), unit)
     return f"{value} [{', '.join(interval)}]" if interval else value
 
 

@@ -299,7 +299,7 @@ def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
 def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool) -> Iterator[str]:
     solid = conclusive(group)
     yield from spec.legend(group) if spec.legend and verbose else ()
-    yield from () if verbose else cells.alone(group)
+    yield from () if verbose else cells.solo_rates(group)
     whole = [row for row in solid if "fetch" not in row.metrics]  # else its ideal is an estimate
     if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
         yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"

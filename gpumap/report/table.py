@@ -221,7 +221,7 @@ def estimate(figure: Estimate | None) -> str:
     if figure.impossible:
         return "impossible"
     ends = (figure.low, figure.high) if figure.has_interval else ()
-    value, *interval = units.together((figure.value, *ends), figure.unit)
+    value, *interval = units.same_prefix((figure.value, *ends), figure.unit)
     return f"{value} [{', '.join(interval)}]" if interval else value
 
 

@@ -151,7 +151,7 @@ class AsynchronousTraining(LocalTraining):
         if self._clock.scripted:
             _interleave(works)
         else:
-            self._clock.together([partial(_drive, work) for work in works])
+            self._clock.run_concurrently([partial(_drive, work) for work in works])
         self.account.ended(sum(len(state.inbox) for state in self._states))
         last = [self._merge(number) for number in range(self._config.workers)]
         self.finish()

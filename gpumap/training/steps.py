@@ -42,7 +42,7 @@ def phases(
 ) -> dict[str, float]:
     """Return the mean seconds of a worker in each phase.
 
-    An exchange begins when the last of those who take part comes: until then the others wait. A
+    An exchange begins when the last of those who take part comes: until then the others wait. An
     iteration ends with the last worker, for whom all others wait.
 
     Args:

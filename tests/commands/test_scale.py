@@ -122,8 +122,8 @@ def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, w
     steps = (*others, replace(last, speedup=Estimate(*speedup, "1")))
     scaling = replace(measured.scaling, cause=cause, steps=steps)
     given = replace(measured, scaling=scaling, errors=(), verdicts=(), exit_code=0)
-    asked = SimpleNamespace(expect=1.8, inconclusive="fail")
-    judged = _judged(given, asked=asked, turn=0.1)
+    request = SimpleNamespace(expect=1.8, inconclusive="fail")
+    judged = _judged(given, request=request, turn=0.1)
     assert (judged.exit_code, judged.verdicts[0].verdict) == (code, word)
 
 

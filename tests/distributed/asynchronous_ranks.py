@@ -40,7 +40,7 @@ def training(session):
 def conserve(session):
     """The sum of all parameters, by weight, is before and after; ranks take uneven steps.
 
-    However busy the machine is: rank 0 waits until each rank has begun, and then each rank until
+    However busy the machine is: rank 0 waits until each rank has counts, and then each rank until
     rank 0 has taken three times as many steps, or has no more.
     """
     own = training(session)
@@ -54,20 +54,20 @@ def conserve(session):
     if rank == 0:
         where.write_bytes(bytes(8 * ranks))
     comm.Barrier()
-    begun = np.memmap(where, np.int64, "r+")
+    counts = np.memmap(where, np.int64, "r+")
 
     def slowly(first):
         time.sleep(0.004 * rank)
         taken.append(first)
-        begun[rank] = len(taken)
-        while not begun.all() if rank == 0 else 0 <= begun[0] < 3 * len(taken):
+        counts[rank] = len(taken)
+        while not counts.all() if rank == 0 else 0 <= counts[0] < 3 * len(taken):
             time.sleep(0.001)
         take(first)
 
     def requested(steps):
         found = request(steps)
         if rank == 0:
-            begun[0] = len(taken) if found[1] else -1
+            counts[0] = len(taken) if found[1] else -1
         return found
 
     own._step_at, own._asynchronous._request_steps = slowly, requested
@@ -79,6 +79,8 @@ def conserve(session):
     for _ in range(2):
         own.record()
         own.run(100)
+        if rank == 0:
+            counts[0] = len(taken)  # before any rank begins again
         weights = own._group.weights.read().astype(np.float64)
         now = comm.allreduce(weights * (1.0 if rule == "easgd" else own._asynchronous.weight))
         if rule == "easgd":

@@ -262,7 +262,7 @@ def test_cpu_contention_is_no_conclusion():
 
 
 @pytest.mark.parametrize(("share", "flags", "note"), [
-    (0.97, (), "Excludes 3 % of samples, disturbed by others."), (1.0, (), ""),
+    (0.97, (), "Excludes 3 % of samples, disturbed by other processes."), (1.0, (), ""),
     (0.5, ("cpu",), "Measured by CPU time."),
 ])  # fmt: skip
 def test_a_headline_tells_which_samples_it_is_of(share, flags, note):

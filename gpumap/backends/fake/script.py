@@ -296,7 +296,7 @@ class FakeClock(Clock):
         """Wait until `moment`; does nothing if it is past."""
         self._now = max(self._now, moment)
 
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+    def run_concurrently(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run every job from the same moment on; the clock ends with the last of them."""
         start = self._now
         ends = []

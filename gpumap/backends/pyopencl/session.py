@@ -78,25 +78,25 @@ class Timestamps:
         """`stamped` marks a device's queue, and returns its stamp in nanoseconds."""
         self._clock = clock
         self._stamped = stamped
-        self._host, self._stamp = self._together()
+        self._host, self._stamp = self._clock_pair()
 
     def at(self, stamp: int) -> float:
         """Return the host's time, in seconds, of a device's stamp in nanoseconds."""
         if self._clock.now() - self._host > _RENEWED:
-            self._host, self._stamp = self._together()
+            self._host, self._stamp = self._clock_pair()
         return self._host + (stamp - self._stamp) * 1e-9
 
-    def _together(self) -> tuple[float, int]:
+    def _clock_pair(self) -> tuple[float, int]:
         before = {clock: time.clock_gettime_ns(clock) for clock in _CLOCKS}
         stamp = self._stamped()
         host = self._clock.now()
         for clock, earlier in before.items():
             if earlier <= stamp <= time.clock_gettime_ns(clock):
-                _, together = min(self._beside(clock) for _ in range(_LOOKS))
+                _, together = min(self._read_pair(clock) for _ in range(_LOOKS))
                 return together
         return host, stamp
 
-    def _beside(self, clock: int) -> tuple[float, tuple[float, int]]:
+    def _read_pair(self, clock: int) -> tuple[float, tuple[float, int]]:
         """Return host and `clock` read together, behind how long that took: the host may pause."""
         start = self._clock.now()
         stamp = time.clock_gettime_ns(clock)

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import alike, charted, how, is_control, sizes
+from gpumap.judge.ceilings import too_few
 from gpumap.report.charts import BAD, INK, RULE, SERIES, drawable, ends, first, paper, short
 from gpumap.report.rows import shown
 from gpumap.report.table import estimate, named
@@ -78,7 +79,7 @@ def _summary(row: Measurement) -> str:
 
 
 def _legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
-    few = any(map(_few, rows))
+    few = any(map(too_few, rows))
     return [entry for entry in _LEGEND if few or entry[2] != "hollow"]
 
 
@@ -104,9 +105,9 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
             for n, s in enumerate(seconds)
             if n % step == 0 and (n in marked) is wanted
         ]  # fmt: skip
-        _dots(axes, dots, color, hollow=_few(row))
+        _dots(axes, dots, color, hollow=too_few(row))
     time = row.time
-    if time is not None and drawable(time) and not _few(row):
+    if time is not None and drawable(time) and not too_few(row):
         low, high = (_near(end / middle) for end in ends(time))
         y = place + _TO + 0.05
         axes.plot([low, high], [y, y], color=INK, linewidth=1.5, solid_capstyle="butt")
@@ -117,11 +118,6 @@ def _strip(axes: Axes, place: int, row: Measurement) -> None:
 def _near(ratio: float) -> float:
     """Return a ratio to the median, or the edge that it is beyond."""
     return min(max(ratio, _NEAREST), _FARTHEST)
-
-
-def _few(row: Measurement) -> bool:
-    """Return whether a row has too few samples for an interval."""
-    return row.time is not None and not row.time.has_interval
 
 
 def _dots(axes: Axes, dots: Sequence[tuple[float, float]], color: str, *, hollow: bool) -> None:
