@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpumap import stats
 from gpumap.escape import printable
 from gpumap.model import Estimate
-from gpumap.units import together
+from gpumap.units import same_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -93,8 +93,8 @@ class Result:
         )
 
     def _rate(self, seconds: float) -> str:
-        contest = self.contest
-        return together([contest.amount / seconds if contest.amount else seconds], contest.unit)[0]
+        amount, unit = self.contest.amount, self.contest.unit
+        return same_prefix([amount / seconds if amount else seconds], unit)[0]
 
 
 def in_turns(
@@ -162,7 +162,7 @@ def figure(found: Mapping[str, Any] | None) -> str:
     ends = [found[key] for key in ("low", "high") if found[key] is not None]
     if len(ends) == 1:
         return "-"
-    value, *interval = together([found["value"], *ends], found["unit"])
+    value, *interval = same_prefix([found["value"], *ends], found["unit"])
     return f"{value} [{', '.join(interval)}]" if interval else value
 
 

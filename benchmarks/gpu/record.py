@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.contest import cell, figure, table
 from gpumap.escape import printable
 from gpumap.files import write_atomic
-from gpumap.units import memory, together
+from gpumap.units import memory, same_prefix
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _raced(contests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
         state = f"{power:.0f}, {clock / 1e6:.0f}" if power and clock else "-"
         for side, time in line["times"].items():
             ratio, least = line["ratios"].get(side), line["least"].get(side)
-            rate = together([line["rates"][side]], line["unit"])[0]
+            rate = same_prefix([line["rates"][side]], line["unit"])[0]
             yield (
                 line["what"], side, figure(time), rate,
                 figure(ratio),
