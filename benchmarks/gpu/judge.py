@@ -334,7 +334,11 @@ def _change(pair: Mapping[str, Any]) -> str:
 
 
 # What a device can change; what its drivers say without one, CI has tested.
-FILES = tuple(f"tests/backends/test_{name}.py" for name in ("conformance", "cupy", "cupy_devices"))
+FILES = tuple(
+    f"tests/backends/{name}.py"
+    for name in ("conformance/test_conformance", "conformance/test_conformance_products",
+                 "test_cupy", "test_cupy_devices")
+)  # fmt: skip
 NEEDS = ("pytest", "pytest-timeout")  # without the second a driver that hangs hangs them all
 _LAST = 12  # lines of its output, where it did not come to its end
 _LONGEST = 300  # characters of one failure's message

@@ -59,6 +59,11 @@ FEW = row(metrics={"time": {"value": 1.5, "low": None, "high": None, "unit": "s"
 QUEUED = row(bench="transfer", metrics={"issue_interval": estimate(1.0, 1.1)})
 
 
+def test_each_file_of_the_tests_on_a_device_is_there():
+    """`make gpu` has few minutes of a device: a file that moved would cost them."""
+    assert [file for file in judge.FILES if not (ROOT / file).is_file()] == []
+
+
 @pytest.mark.parametrize(("after", "before", "word"), [
     (report(row()), [row()], judge.PASSED),
     (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
