@@ -40,7 +40,7 @@ def training(session):
 def conserve(session):
     """The sum of all parameters, by weight, is before and after; ranks take uneven steps.
 
-    However busy the machine is: rank 0 waits until each rank has counts, and then each rank until
+    However busy the machine is: rank 0 waits until each rank has begun, and then each rank until
     rank 0 has taken three times as many steps, or has no more.
     """
     own = training(session)
