@@ -49,12 +49,6 @@ if TYPE_CHECKING:
 
 NBYTES = 4096
 _SEED = 20260101
-_UNMEASURED = Diagnostic(
-    "no-gpu-record",
-    "no figure of gpumap's own is from a GPU yet",
-    hint="`make gpu` in its repository leaves a record of this one",
-    severity="note",
-)
 
 
 def round_trip(session: Session) -> None:
@@ -276,7 +270,7 @@ def _failure(
 def list_devices(program: Program, backend: str | None, timeout: float, output: Output) -> None:
     """List the devices of one backend, or of all; the map has each."""
     from gpumap.backends import REGISTRY
-    from gpumap.model import Kind, MapText
+    from gpumap.model import MapText
     from gpumap.resolve import Inventory, default_map
 
     with Recording("devices", program, output, time_limit=timeout) as record:
@@ -290,8 +284,6 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
         if not draft.devices:
             reason, fix = probes[0].reason, probes[0].fix
             raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
-        if any(d.kind is Kind.CUDA and d.backend != "fake" for d in draft.devices):
-            draft.remarks.append(_UNMEASURED)
         draft.map = default_map(inventory)
         draft.source = MapText(draft.map.text, "default")
 
