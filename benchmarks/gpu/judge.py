@@ -298,11 +298,7 @@ def _code(row: Row) -> str | None:
 
 
 def _row_problems(row: Row) -> Iterator[str]:
-    code = _code(row)
-    optional = code == "budget" and "ladder" in (
-        row["params"].get("pattern"), row["params"].get("beside"),
-    )  # fmt: skip
-    if row["status"] == "skipped" and (code in _MAY_SKIP or optional):
+    if row["status"] == "skipped" and (_code(row) in _MAY_SKIP or _optional(row)):
         return
     if row["status"] != "ok":
         yield f"{row['id']}: {row['status']}: {(row['reason'] or {}).get('text')}"
@@ -314,9 +310,17 @@ def _row_problems(row: Row) -> Iterator[str]:
             yield f"{row['id']} has no time"
 
 
-def _not_in_both(before: Iterable[Row], after: Iterable[Row]) -> list[str]:
+def _optional(row: Row) -> bool:
+    """Return whether a row of the size sweep was left out for time."""
+    sweep = "ladder" in (row["params"].get("pattern"), row["params"].get("beside"))
+    return sweep and _code(row) == "budget"
+
+
+def _not_in_both(before: Sequence[Row], after: Sequence[Row]) -> list[str]:
     runs = [{r["id"] for r in run if r["status"] == "ok"} for run in (before, after)]
-    return [f"{id_} was measured in one run only" for id_ in sorted(runs[0] ^ runs[1])]
+    optional = {r["id"] for r in (*before, *after) if _optional(r)}
+    only_once = sorted((runs[0] ^ runs[1]) - optional)
+    return [f"{id_} was measured in one run only" for id_ in only_once]
 
 
 def _pair(id_: str, metric: str, first: Figure, second: Figure) -> dict[str, Any]:

@@ -77,6 +77,9 @@ def test_each_file_of_the_tests_on_a_device_is_there():
     # a row that only one of them has cannot agree; nor can nothing
     (report(row()), [], judge.FAILED),
     (report(row()), [row(), row("other")], judge.FAILED),
+    # but for a size of the sweep that one run had no time for
+    (report(row(), {**row("other"), "params": {"pattern": "ladder"}}),
+     [row(), {**skipped("budget"), "id": "other", "params": {"pattern": "ladder"}}], judge.PASSED),
 ])  # fmt: skip
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
     verdict = judge.repeated(after, before)
