@@ -160,12 +160,12 @@ gpu:
 
 # What such a machine is likely to lack, for a Python that need not be this one; `make gpu` unpacks it.
 GPU_PYTHON_VERSION ?= 3.12
-GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes msgspec referencing rpds-py \
-	typing-extensions
+GPU_WHEELS ?= attrs jsonschema jsonschema-specifications ml-dtypes msgspec platformdirs pyopencl pytools \
+	referencing rpds-py siphash24 typing-extensions
 gpu-wheels:
 	$(PYTHON) -m pip download --quiet --disable-pip-version-check --dest .wheels --no-deps \
 		--only-binary=:all: --implementation cp --python-version $(GPU_PYTHON_VERSION) \
-		--platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+		--platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 \
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
 # The site, in site/: strict, so a link that leads nowhere is an error. Reference pages are made of the

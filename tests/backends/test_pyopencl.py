@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import here
+import msgspec
 import numpy as np
 import pytest
 from buffers import got, sent
@@ -19,7 +20,7 @@ from gpumap.backends.base import Clock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
 from gpumap.backends.pyopencl.session import PyopenclShared, Timestamps
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.kernels import KERNELS
 
 PROGRAMS = table(__file__)
@@ -58,6 +59,14 @@ def test_a_copy_onto_a_part_of_itself_is_refused(session, cache):
             session.copy(buffer[source], buffer[target])
     assert session.copy(buffer[:2496], buffer[2496:4992]) == "same"
     session.synchronize()
+
+
+def test_more_than_the_device_has_is_out_of_memory(session):
+    """NVIDIA's driver grants a buffer of any size, and fails at its first use."""
+    session.device = msgspec.structs.replace(session.device, memory_total=4096)
+    assert session.empty((4096,), "uint8").nbytes == 4096
+    with pytest.raises(OutOfMemory, match="4097 of 4096 bytes"):
+        session.empty((4097,), "uint8")
 
 
 def ran(text):

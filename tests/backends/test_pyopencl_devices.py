@@ -52,14 +52,14 @@ def test_a_device_that_is_gone(probe, ref):
 
 
 @pytest.mark.parametrize(("native", "address"), [
-    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=0b101),
-     "0001:c1:00.5"),
+    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=6),
+     "0001:c1:06.0"),
     (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
      "0000:c1:03.1"),
     (SimpleNamespace(), None),
 ])  # fmt: skip
 def test_a_pci_address_by_the_query_of_each_vendor(native, address):
-    """NVIDIA packs device and function in one number; AMD's bus is a signed byte."""
+    """NVIDIA gives the device, as an H100 at 00:06.0 does; AMD's bus is a signed byte."""
     assert address == _pci(native)
 
 

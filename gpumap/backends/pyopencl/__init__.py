@@ -287,8 +287,9 @@ def _pci(native: Any) -> str | None:
 
 
 def _pci_nvidia(native: Any) -> str:
+    # its slot is the device alone: that of an H100 at 00:06.0 is 6, and a GPU is function 0
     slot = native.pci_slot_id_nv
-    return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7}"
+    return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot:02x}.0"
 
 
 def _pci_amd(native: Any) -> str:

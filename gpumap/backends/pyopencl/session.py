@@ -47,7 +47,7 @@ from gpumap.backends.pyopencl.launch import (
     product_of,
 )
 from gpumap.backends.third_party import third_party_errors
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.errors import DeviceError, OutOfMemory, Unsupported
 from gpumap.machine import blas
 from gpumap.machine.process_control import worth_asking
 
@@ -172,6 +172,12 @@ class PyopenclSession(Session):
             OutOfMemory: the device has no room.
         """
         nbytes = bytes_of(shape, dtype)
+        total = self.device.memory_total
+        if total is not None and nbytes > total:  # NVIDIA's driver grants it, and fails at its use
+            raise OutOfMemory(
+                f"{self.device.ref} ran out of memory: {nbytes} of {total} bytes",
+                "choose a smaller size, or free the device's memory",
+            )
         with third_party_errors(self.device):
             if self._facts.processor and worth_asking(nbytes):
                 native, events = allocate_large(self.context, self._queue, nbytes)
