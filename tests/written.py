@@ -9,8 +9,10 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PAGES = [
-    ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")),
+_DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [  # a record of a GPU is made from the JSON beside it, and is no guide
+    ROOT / "README.md", ROOT / "examples" / "README.md",
+    *(page for page in _DOCS if not page.with_suffix(".json").exists()),
 ]  # fmt: skip
 SHOWN = {"text"}  # blocks in which those behind "$ " are
 OTHER = {"yaml", "toml", "python", "json"}  # blocks of something else
