@@ -46,7 +46,7 @@ def pages() -> dict[str, str]:
             command.commands = {name: command.get_command(context, name) for name in names}
         text = generate_man_page(context, version=__version__, date=" ")
         # no date, so that two builds are equal; no hyphen comes into a name
-        text = text.replace('" "', '""', 1).replace("\n", "\n.nh\n", 1)
+        text = text.replace('"1" " "', '"1" ""', 1).replace("\n", "\n.nh\n", 1)
         text = re.sub("['`^~]", lambda match: CHANGED[match[0]], text)
         made[f"{context.command_path.replace(' ', '-')}.1"] = re.sub(r"(?<!\\)-", r"\\-", text)
     return made

@@ -38,7 +38,7 @@ COMMANDS = {
     "check": ("Map", "gpumap.commands.map:check",
               "Check that every name of a map is a device that works."),
     "check-files": ("Map", "gpumap.commands.map:check_files",
-                    "Check the maps that stand in files, by their syntax alone."),
+                    "Check the maps in files, by their syntax alone."),
     "devices": ("Map", "gpumap.commands.map:devices",
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.map:doctor",

@@ -263,4 +263,4 @@ def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}..."
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -253,7 +253,7 @@ def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
 def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionError:
     name = inventory.requested or ""
     drives = ", ".join(sorted(inventory.backend(name).kinds))
-    message = f"the backend {name} drives {drives}; {entry} asks for another kind"
+    message = f"the backend {name} drives {drives}; {entry} requests another kind"
     hint = "omit --backend, or map this name to a device that it drives"
     return QuestionError(
         (Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name),)

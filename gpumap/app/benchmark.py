@@ -65,7 +65,7 @@ class Unopened:
     holds: int = sys.maxsize
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise DeviceError(f"{self.device.ref} is not opened", "leave --dry-run away")
+        raise DeviceError(f"{self.device.ref} is not opened", "omit --dry-run")
 
 
 def unopened(resolution: Resolution, inventory: Inventory) -> Opened:

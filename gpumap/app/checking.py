@@ -288,7 +288,7 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
         draft.source = MapText(draft.map.text, "default")
 
 
-# --- the maps that stand in files, by their syntax alone; nothing beside Python's own library
+# --- the maps in files, by their syntax alone; nothing beside Python's own library
 
 _KEYS = {  # where in a file its map begins
     "gpumap.toml": re.compile(r"""^[ \t]*(["']?)map\1[ \t]*=""", re.MULTILINE),

@@ -190,7 +190,7 @@ class _Examination:
         self._draft.remarks += notes(known)
         found = diagnoses(known)
         if only_default_cores(known, found):
-            message = "no map and no GPU: nothing to diagnose; the CPU works"
+            message = "no map is given and this machine has no GPU; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
         self._draft.diagnoses = found

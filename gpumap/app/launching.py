@@ -186,7 +186,7 @@ class Launching:
             raise cannot_run(self._program, message, fix, code)
         if (number := failed.get("memory")) and not self._quiet:
             why = os.strerror(number)
-            message = f"note: {job.name}: not held to the memory of node {job.order.memory}: {why}"
+            message = f"note: {job.name}: not bound to the memory of node {job.order.memory}: {why}"
             self._say(message)
 
     def _prove(self, processes: Sequence[Process]) -> None:
@@ -214,7 +214,7 @@ class Launching:
             raise next(s.failed for s in self._sinks if s.failed and s.vital)
         if ending.why == "timeout":
             self._say(f"error: the time limit of {limit:g} s was reached: all processes were ended")
-            self._say("  fix: raise --timeout, or ask for less")
+            self._say("  fix: raise --timeout, or request less")
         elif ending.why == "failed" and ending.process is not None:
             self._failed(ending.process)
         return ending.code

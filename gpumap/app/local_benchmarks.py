@@ -160,7 +160,7 @@ def measure_copies(request: Request, *, sizes: str, cases: str | None, model: bo
 
 
 def _decider(turn: Turn, params: TransferParams, request: Request) -> Any:
-    """Return what decides from which size a device pays."""
+    """Return what decides from which size a device breaks even."""
 
     def decide(devices: Opened, rows: Sequence[Measurement], end: float) -> Iterator[BreakEven]:
         from gpumap.bench.breakeven import World, break_evens

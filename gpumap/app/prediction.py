@@ -137,7 +137,7 @@ def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
             raise QuestionError("give --latency and --bandwidth, or --report FILE", _EXAMPLE)
         return given_link(latency, bandwidth)
     if latency is not None or bandwidth is not None:
-        fix = "leave --latency and --bandwidth away, or --report"
+        fix = "omit --latency and --bandwidth, or --report"
         raise QuestionError("a report has a latency and a bandwidth", fix)
     from gpumap import saved
     from gpumap.app.comparison import show_machine

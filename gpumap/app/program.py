@@ -279,7 +279,7 @@ class TimeLimit:
 
         where = f" while {self.doing}" if self.doing else ""
         message = f"the time limit of {self.seconds:g} s was reached{where}"
-        hint = "raise --timeout, or ask for less"
+        hint = "raise --timeout, or request less"
         if silent := ", ".join(self.silent()):
             message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
         self._expired(Diagnostic("timeout", message, hint=hint))

@@ -390,7 +390,7 @@ class Draft:
 
 def by_default(text: str) -> Diagnostic:
     """Return the note that no map was given, and which one was taken."""
-    message = f"no map is given: {text}"
+    message = f"no map is given: using {text}"
     return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
 
 

@@ -257,7 +257,7 @@ def _line(binding: Binding, sight: Sight | None) -> str:
 
 
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
-_ASK_LESS = "see what limits it, or ask for less"
+_ASK_LESS = "see what limits it, or request less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
 _CONFIDENCE, _PRECISION = 0.95, 0.02
 _EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ... and all

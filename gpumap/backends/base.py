@@ -348,7 +348,7 @@ def bytes_of(shape: tuple[int, ...], dtype: Any) -> int:
     """
     nbytes = prod(map(int, shape)) * int(np.dtype(dtype).itemsize)
     if nbytes > sys.maxsize:
-        raise OutOfMemory(f"there is no room for {shape} {dtype} anywhere", "ask for less")
+        raise OutOfMemory(f"there is no room for {shape} {dtype} anywhere", "request less")
     return nbytes
 
 
@@ -384,7 +384,7 @@ def pageable(shape: tuple[int, ...], dtype: Any) -> Array:
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as error:
-        raise OutOfMemory(f"the host has no room for {shape} {dtype}", "ask for less") from error
+        raise OutOfMemory(f"the host has no room for {shape} {dtype}", "request less") from error
 
 
 def has_data(array: Any) -> bool:

@@ -219,7 +219,7 @@ _CORES = 0.1  # of one core, by all other processes together
 _OF_OURS = 0.1  # of the cores that a run uses, above which others disturb it
 _SHARE = 0.1  # of a GPU's time
 _HINT = "wait for it to end, or measure without --require-idle"
-_UNSEEN = "processes that cannot be seen from here"
+_UNSEEN = "processes that are not visible from here"
 
 
 def require_idle(devices: Sequence[Device]) -> None:
@@ -273,7 +273,7 @@ def _gpu(use: GpuUse, name: Callable[[int], str]) -> Iterator[Diagnostic]:
     if use.busy is None and use.processes is None:
         from gpumap.machine.nvml import INSTALL
 
-        message = f"cannot tell whether {use.device.ref} is busy: NVML does not answer"
+        message = f"cannot tell whether {use.device.ref} is busy: NVML did not respond"
         yield Diagnostic("busy", message, hint=f"{INSTALL}; or measure without --require-idle")
     elif use.processes or (use.busy or 0.0) > _SHARE:
         who = ", ".join(

@@ -174,5 +174,6 @@ def _even(found: BreakEven) -> str:
         return ""
     if math.isinf(size.value):
         return f"{found.workload} does not break even up to {amount(found.measured_to)}."
-    known = f" ({interval(size)})" if math.isfinite(size.high) else ""
-    return f"{found.workload} breaks even at {value(size)}{known}."
+    if math.isinf(size.high):
+        return f"{found.workload} breaks even at {amount(int(size.low))} or more, or never."
+    return f"{found.workload} breaks even at {value(size)} ({interval(size)})."

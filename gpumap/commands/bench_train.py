@@ -109,7 +109,7 @@ _STEPS = 10_000_000
     "--learn",
     type=click.IntRange(1, 1 << 40),
     metavar="EXAMPLES",
-    help="Train so many examples before measuring, and tell the loss.",
+    help="Train so many examples before measuring, and report the loss.",
 )
 @click.option("--start", type=FileType(), metavar="FILE", help="Begin with this checkpoint.")
 @click.option(

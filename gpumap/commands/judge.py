@@ -13,6 +13,7 @@ from gpumap.commands.option_types import FileType, SelectorType
 from gpumap.commands.options import (
     chosen_format,
     edited_option,
+    inconclusive_option,
     json_option,
     output_options,
     setting,
@@ -38,8 +39,7 @@ _OF_REPORTS = {
 @click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
 @edited_option
 @terms_options
-@setting("--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-         help="pass: inconclusive results exit 0, with a warning.")  # fmt: skip
+@inconclusive_option
 @output_options
 @click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:

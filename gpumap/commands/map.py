@@ -53,7 +53,7 @@ def check(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@setting("--backend", metavar="NAME", help="Ask this backend only.")
+@setting("--backend", metavar="NAME", help="Query this backend only.")
 @timeout_option(60.0)
 @output_options
 @click.pass_obj
@@ -72,11 +72,11 @@ def devices(program: Program, *, backend: str | None, timeout: float, output: Ou
 @setting("--strict", is_flag=True, help="Treat warnings as errors (exit code 1).")
 @click.pass_obj
 def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> None:
-    """Check the maps that stand in files, by their syntax alone.
+    """Check the maps in files, by their syntax alone.
 
     A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global], and a
     pyproject.toml may have none; every other FILE is a map as --map-file reads it. No device is
-    looked for. Every problem is said with its file and line, and ends in exit code 2; with
+    looked for. Every problem is printed with its file and line, and ends in exit code 2; with
     --strict a warning ends in 1. As a hook of pre-commit it is called gpumap-maps.
     """
     from pathlib import Path
@@ -118,7 +118,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 def doctor(program: Program, /, **options: Any) -> None:
     """Say for each name whether its device is used, and if not, why.
 
-    Reads what decides placement and runs three workloads on each device, with a time limit for
+    Reads what decides placement and runs four workloads on each device, with a time limit for
     each driver. A cause has a code: `gpumap explain GM102`.
 
     With --python or --framework it says the same of frameworks: it reads their packages, and

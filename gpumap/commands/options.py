@@ -185,7 +185,7 @@ if_absent_option = setting(
 
 inconclusive_option = setting(
     "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail",
-    help="pass: where the figures are too uncertain for a verdict, exit 0 and say so.",
+    help="pass: inconclusive results exit 0, with a warning.",
 )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def _gate_options(*, base: bool) -> Callable[[F], F]:
         if_absent_option,
         inconclusive_option,
         setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
-                help="What a figure must be: 'dot.many.speedup>=1.8'; repeatable."),
+                help="What a metric must be: 'dot.many.speedup>=1.8'; repeatable."),
     )  # fmt: skip
 
 

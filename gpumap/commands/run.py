@@ -137,7 +137,7 @@ def _typed(path: Path, program: Program) -> str:
     type=FileType(),
     help="In place of a map and a command: Theano-MPI's session file, read as data, never by a "
     "shell. Starts the bench train that it asks for, or trains its ModelClass; further options of "
-    'bench train stand behind "--".',
+    'bench train follow "--".',
 )
 @backend_option("Drive the devices with this backend, in the processes too.")
 @setting(
@@ -151,7 +151,7 @@ def _typed(path: Path, program: Program) -> str:
 @setting(
     "--dry-run",
     is_flag=True,
-    help="Print the places and variables, or the call of mpirun; start nothing.",
+    help="Print the placement and variables, or the call of mpirun; start nothing.",
 )
 @setting(
     "--output-dir",
@@ -176,7 +176,7 @@ def _typed(path: Path, program: Program) -> str:
     is_flag=True,
     help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
 )
-@setting("--quiet", is_flag=True, help="No notes and no report of places on stderr.")
+@setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     """Run a command once for each name of a map, on its device and on its cores.

@@ -250,7 +250,7 @@ def _from(figure: Estimate | None) -> str:
     if figure is None or figure.value < figure.high == math.inf:
         return ""
     if figure.value == math.inf:
-        return "; no size was seen at which the device pays"
+        return "; no break-even size was measured"
     return f"; the device breaks even at {shown(figure)} of x"
 
 

@@ -213,7 +213,7 @@ def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     gpu = gpu or next((g for g in every if g.uuid and g.uuid == device.uuid), None)
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
-    who = ", ".join(gpu.processes[:3]) or "processes that cannot be seen from here"
+    who = ", ".join(gpu.processes[:3]) or "processes that are not visible from here"
     return Sign({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
 
 
@@ -336,7 +336,7 @@ def _busy(known: Evidence, named: MapName) -> Sign | None:
     texts = {
         "cores": f"{load.cores:.2f}",
         "of": str(load.of),
-        "who": who or "processes that cannot be seen from here",
+        "who": who or "processes that are not visible from here",
     }
     return Sign(texts, {"foreign": Estimate.exact(load.cores)})
 

@@ -1,4 +1,4 @@
-"""The probes: three workloads of Theano's users on a name, against NumPy with all cores.
+"""The probes: four workloads of Theano's users on a name, against NumPy with all cores.
 
     affine       y = x.w + b, 100 x 10 by 10 x 5: the article's first example
     small, large the same for 10 rows and for 10,000, 100 calls each with x moved: its second

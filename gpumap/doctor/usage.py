@@ -202,7 +202,7 @@ def _wrong_backend(_: Evidence, named: MapName) -> Sign | None:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}..."
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 CONFIGURATION = {

@@ -163,7 +163,8 @@ def doctor(report: Report) -> Headline:
     diagnoses = report.diagnoses
     if not diagnoses:
         first = "Nothing to diagnose: no map is given and this machine has no GPU."
-        return answer(report, "untrusted", (first, "The CPU works."))
+        why = 'Why one is not used: gpumap doctor "dev0->cuda0".'
+        return answer(report, "untrusted", (first, "The CPU works.", why))
     bad = [each for each in diagnoses if each.findings]
     if not bad:
         if diagnoses[0].interpreter is not None:
@@ -190,8 +191,10 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
         first = f"{whose} uses no GPU: {likely}{finding.text} ({finding.code})."
     if level == "untrusted":
         first = f"{whose}: cannot tell; {finding.text} ({finding.code})."
-    more = (f"{counted(others, 'other name')} has causes too.",) * (others == 1)
-    more += (f"{others} other names have causes too.",) * (others > 1)
+    unused = all(each.verdict == "not used" for each in report.diagnoses if each.findings)
+    be, have = ("is", "has") if others == 1 else ("are", "have")
+    too = f"{be} not used either" if unused else f"{have} causes too"
+    more = (f"{counted(others, 'other name')} {too}.",) * (others > 0)
     subject = About(cause=finding.cause)
     return answer(report, level, (first, f"Fix: {sentence(finding.fix)}", *more), subject)
 

@@ -149,9 +149,7 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     what = "".join(f"{each}: " for each in how(row.case).values())
     names = "+".join(row.case.names)
-    text = (
-        f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the device does not pay"
-    )
+    text = f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the host is faster"
     return Explanation(HOST_FASTER, text, {"host": seconds(theirs), "time": seconds(ours)})
 
 

@@ -55,7 +55,7 @@ _OWN = ("time", "rate", "speedup", "device_time", "overlap", "time_observed", "s
         "undisturbed")  # fmt: skip
 _LONGER = "raise --budget, and keep the machine idle"
 _PLANNED = "--dry-run lists the rows that there would be"
-_ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or ask for less"
+_ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or request less"
 
 
 def exit_code(outcomes: Iterable[int]) -> Exit:
@@ -248,6 +248,8 @@ def _why_not(row: Row | None) -> tuple[str, str]:
         return "has no such figure", _LONGER
     status = row.status if isinstance(row, Measurement) else "failed"
     why = f"{status}: {row.reason.text}"
+    if row.reason.code == "stopped":
+        return why, "see what ended the run"
     return why, "if that cannot be changed, select other rows by their keys"
 
 
@@ -303,4 +305,4 @@ def _not_judged(gate: Gate) -> tuple[Diagnostic, ...]:
     if not gate.limits:
         return ()
     message = "a dry run measures nothing: no limit is judged"
-    return (Diagnostic("limit", message, hint="leave --dry-run away", severity="note"),)
+    return (Diagnostic("limit", message, hint="omit --dry-run", severity="note"),)

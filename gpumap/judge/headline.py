@@ -119,7 +119,10 @@ def _measured(report: Report) -> Iterator[Headline]:
             yield missed[0]
         else:
             yield from gates
-            yield _by_what(spec.headline(report, rows), rows)
+            own = _by_what(spec.headline(report, rows), rows)
+            passed = None if gates or report.exit_code else _passed(report)
+            # what a gate could decide is decided, whatever else of its rows is inconclusive
+            yield passed if passed and own.level == "untrusted" else own
 
 
 def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
@@ -142,6 +145,21 @@ def _gates(report: Report) -> Iterator[Headline]:
         comparison = compare(report)
         if comparison.level != "good":
             yield comparison
+
+
+def _passed(report: Report) -> Headline | None:
+    """Return the headline of limits and of a comparison that all pass; None without them."""
+    limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
+    if any(verdict.verdict != "pass" for verdict in limits):
+        return None
+    if len(limits) < len(report.verdicts):
+        return compare(report)
+    figure = verdict_figure(limits[0]) if limits else None
+    if figure is None:
+        return None
+    some = f"All {len(limits)} limits met, the first: " if len(limits) > 1 else "Limit met: "
+    text = f"{some}{limits[0].text}; it is {value(figure)} ({interval(figure)})."
+    return answer(report, "good", (text,), About(limits[0].id, limits[0].metric, figure))
 
 
 def _failed(report: Report) -> Headline | None:
@@ -200,11 +218,12 @@ def compare(report: Report) -> Headline:
         return _sides(report, verdicts)
     known = any(verdict.value is not None for verdict in verdicts)
     unlike = _of(verdicts, "missing") or _of(verdicts, "new") if report.exit_code else []
-    if unlike or not known:
+    unclear = _of(verdicts, "inconclusive")
+    if unlike or not (known or unclear):
         return _incomparable(report, unlike)
     if slower := _of(verdicts, "regression"):
-        return _slower(report, slower, len(_of(verdicts, "inconclusive")))
-    if unclear := _of(verdicts, "inconclusive"):
+        return _slower(report, slower, len(unclear))
+    if unclear:
         count = f"{len(unclear)} of {counted(len(verdicts), 'metric')}"
         need = f"{verb(unclear, 'needs', 'need')} more samples to exclude"
         text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."

@@ -89,7 +89,7 @@ CAUSES: dict[ScaleCause, str] = {
     "idle-names": "It does not use {unused}.",
     "uneven-work": "The work is uneven: {shares}.",
     "waits": "The {noun}s work {busy} of the time: it waits.",
-    "not-seen": "What its devices do cannot be seen.",
+    "not-seen": "What its devices do is not visible.",
     "cpu-contention": "Other programs had {others} of the cores. Repeat on an idle machine.",
     "few-samples": "Six turns make an interval. Repeat with a larger --budget.",
     "wide-interval": "The times vary too much. Repeat with a larger --budget.",
@@ -102,7 +102,7 @@ WHY = {  # of a device: why its use is unknown
     "no-address": "its driver reports no PCI address",
     "no-driver": "NVML did not respond",
     "no-permission": "the open files of its processes may not be read",
-    "hidden-processes": "processes on it cannot be seen from here",
+    "hidden-processes": "processes on it are not visible from here",
     "opened-idle": "it was open, and never busy for 1 % of the time",
     "compute-driver": "AMD's compute driver does not report which process works",
     "short-lived": "processes or threads that lived between two looks may have used it",
@@ -218,7 +218,7 @@ def shares(step: Scaled) -> str:
     """Return how busy each name was: ``dev0 98 %, dev1 40 %``; of many the least and the most."""
     known = [(use.busy, middle(use.name)) for use in step.uses if use.busy is not None]
     known = known if len(known) <= _FEW else [min(known), max(known)]
-    return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not seen"
+    return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not observed"
 
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:

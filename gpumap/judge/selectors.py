@@ -440,7 +440,7 @@ def _model_of(id_: str) -> str | None:
 def _no_operator(text: str, stop: int) -> QuestionError:
     rest = text[stop:].strip()
     if not rest:
-        message, place = "nothing is asked of it", Span(max(len(text) - 1, 0), len(text))
+        message, place = "it requests nothing", Span(max(len(text) - 1, 0), len(text))
     else:
         start = text.index(rest[0], stop)
         place = Span(start, min(start + _REST, len(text)))

@@ -244,13 +244,13 @@ class Forecast(Struct, frozen=True):
 
 
 class Payoff(Struct, frozen=True, rename={"best": "best_devices"}):
-    """From which size of a step on a second device pays, and which number of devices pays most.
+    """From which size of a step on a second device breaks even, and which number is fastest.
 
     Attributes:
         algorithm: An algorithm of exchanges.
         metrics: Figures that are computed; low and high are what the link's intervals allow
             together, or the figure itself.
-        pays: Whether a second device pays; null: no compute time is known.
+        pays: Whether a second device breaks even; null: no compute time is known.
         best: The fastest of the numbers of devices.
     """
 
@@ -289,7 +289,7 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
         compute: A step on one device, without an exchange.
         batch: Examples of that step.
         forecasts: What each number of devices would give, algorithm by algorithm.
-        payoffs: Whether a second device pays, by each algorithm.
+        payoffs: Whether a second device breaks even, by each algorithm.
     """
 
     nbytes: Count

@@ -126,7 +126,7 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "ideal": ("1", "Speed-up that this placement can reach."),
     "ideal_balanced": ("1", "Speed-up that the best split of the work could reach."),
     "overlap": ("1", "Share of the time in which the devices worked concurrently."),
-    "issue_interval": ("s", "Time between the starts of the devices."),
+    "issue_interval": ("s", "Time per copy of several that are queued, waited for once."),
     "latency": ("s", "Time of a copy of zero bytes, by the fit."),
     "peak_bandwidth": ("B/s", "Bandwidth of an unlimited copy, by the fit."),
     "n_half": ("B", "Half-performance length: the size that reaches half of the peak."),

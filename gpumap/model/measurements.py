@@ -408,7 +408,7 @@ class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"})
 
 
 class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}):
-    """From which size on a device pays.
+    """The size from which on a device breaks even.
 
     `wins` are from the smallest to the largest size at which it was seen to win; the last one has
     no end if it still won at `measured_to`.
@@ -420,7 +420,7 @@ class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}
         wins: Ranges of bytes in which the device is faster.
         measured_to: The largest size measured.
         why_stopped: Why no larger one was.
-        metrics: From which size on it pays; empty if that is not known.
+        metrics: From which size on it breaks even; empty if that is not known.
         shares: Bytes to where the time went.
         check: Null: not reached.
         reason: Why it could not be told.

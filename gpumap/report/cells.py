@@ -180,13 +180,11 @@ _CELLS: dict[str, Callable[[Measurement], str]] = {
 
 def solo_rates(rows: Iterable[Measurement]) -> Iterator[str]:
     """Yield how fast each device is with its own part, in a line: the range, and the slowest."""
-    found = {
-        row.case.names[0]: row.metrics["rate"]
-        for row in rows
-        if _is_solo(row) and row.status == "ok" and "rate" in row.metrics
-    }
+    solo = [r for r in rows if _is_solo(r) and r.status == "ok" and "rate" in r.metrics]
+    found = {row.case.names[0]: row.metrics["rate"] for row in solo}
     values = sorted(figure.value for figure in found.values())
-    if len(values) < 2:  # noqa: PLR2004 - a range
+    by_cpu_time = {"cpu" in row.flags for row in solo}
+    if len(values) < 2 or len(by_cpu_time) > 1:  # noqa: PLR2004 - a range, of one clock
         return
     unit, texts = units.column(values, "FLOP/s")
     few_ = "" if all(figure.has_interval for figure in found.values()) else "~"

@@ -8,7 +8,7 @@ one that would be called as another column is), and FIGURE. `record` tells what 
     measurement    a row of the report; without a figure it has one line, that says why
     fit            a model of copies; `status` is "fits" or "does not fit"
     forecast       what so many devices would give by the algorithm in `case`: computed
-    payoff         from which size on a second device pays; `status` says whether it does here
+    payoff         the size from which on a second device breaks even; `status`: whether it does
     published      a cell of a table, with what follows from it; `flags` are its labels
     model          what a row's exchanges took by the table, and as the other rows predict it
     break-even     a decision; `status` is "wins", "never wins", "no win found" (where the

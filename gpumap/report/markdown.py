@@ -100,7 +100,8 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         alike = f", {more(others)}" if others else ""
         yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}{alike}"
     if len(every) > SHOWN:
-        yield f"- and {len(every) - SHOWN} more; `--format json` lists them all"
+        left = sum(1 + len(others) for _, others in every[SHOWN:])
+        yield f"- and {left} more; `--format json` lists them all"
     yield ""
 
 

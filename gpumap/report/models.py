@@ -160,9 +160,9 @@ def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Ta
 
 
 def _break_even_text(found: Sequence[BreakEven]) -> str:
-    """Return from which size on one device pays, or several."""
+    """Return from which size on one device breaks even, or several."""
     figures = [(one, figure) for one in found if (figure := one.metrics.get("break_even"))]
-    paying = [figure for _, figure in figures if math.isfinite(figure.value)]
+    paying = [figure for _, figure in figures if _certain(figure)]
     if not paying:
         texts = list(dict.fromkeys(_from(figure, one) for one, figure in figures))
         return texts[0] if len(texts) == 1 else "never" if texts else "-"
@@ -171,8 +171,13 @@ def _break_even_text(found: Sequence[BreakEven]) -> str:
     return f"from {size}{most}"
 
 
+def _certain(figure: Estimate) -> bool:
+    """Return whether there is such a size: the interval of a doubtful one has no upper end."""
+    return math.isfinite(figure.value) and (math.isfinite(figure.high) or not figure.has_interval)
+
+
 def _from(figure: Estimate, one: BreakEven) -> str:
-    """Return that a device pays for no size, as far as is known."""
+    """Return that a device breaks even at no size, as far as is known."""
     if one.why_stopped in _ENDS:
         return f"not up to {_amount(one.measured_to)}"
     return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
@@ -214,7 +219,7 @@ def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
 PREDICTED = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
                   "examples/s"),
-    "payoffs": ("algorithm", "pays", "from a step of", "from a batch of", "fastest on"),
+    "payoffs": ("algorithm", "breaks even", "from a step of", "from a batch of", "fastest on"),
     "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
               "training alone"),
     "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),

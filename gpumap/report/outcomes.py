@@ -189,7 +189,7 @@ def finding_lines(found: Diagnosis) -> Iterator[str]:
         yield f"{'also: ' if number else ''}{cause(finding)}"
         yield f"  fix: {finding.fix}"
     if found.name is not None:
-        yield f"seen: {found.evidence}"
+        yield f"evidence: {found.evidence}"
 
 
 def cause(finding: Finding) -> str:

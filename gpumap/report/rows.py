@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.registry import find, in_sweep, key, loaded
+from gpumap.bench.registry import find, in_sweep, key, loaded, sizes
 from gpumap.judge.ceilings import conclusive, too_few
 from gpumap.model import replace
 from gpumap.report import cells
@@ -332,9 +332,9 @@ def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> s
     if math.isinf(calls.value):
         over = later.metrics.get("speedup_over_host")
         if over is not None and over.high < 1.0:
-            return "its set-up never pays: the host is clearly faster than every later call"
-        return "its set-up is not recovered: no later call is clearly faster than the host's"
-    return f"its set-up has paid after {times(calls)}, against the host"
+            return "its set-up is never amortised: the host is clearly faster than every later call"
+        return "its set-up is not amortised: no later call is clearly faster than the host's"
+    return f"its set-up is amortised after {times(calls)}, against the host"
 
 
 def times(figure: Estimate) -> str:
@@ -346,9 +346,15 @@ def times(figure: Estimate) -> str:
 
 
 def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:
-    """Yield why rows stay below what could be: each cause once, with its rows and one's figures."""
+    """Yield why rows stay below what could be: each cause once, with its rows and one's figures.
+
+    These are of the largest size, as the headline's are.
+    """
     found: dict[str, dict[str, list[str]]] = {}
-    for row in group:
+    explained = [row for row in group if row.explanation is not None]
+    if not verbose:
+        explained.sort(key=lambda row: -max(map(int, sizes(row.case).values()), default=0))
+    for row in explained:
         if (why := row.explanation) is not None and why.cause != _ODD:  # below its matrix
             texts = found.setdefault(why.cause, {})
             texts.setdefault(why.text, []).append(row.case.name)

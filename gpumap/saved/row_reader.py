@@ -178,7 +178,7 @@ def _samples(row: Any) -> Samples | None:
     )
 
 
-# --- what follows from many rows: models of copies, and from which size on a device pays
+# --- what follows from many rows: models of copies, and from which size on a device breaks even
 
 
 def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:

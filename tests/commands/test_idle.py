@@ -81,7 +81,7 @@ def test_an_idle_machine_passes():
 
 ON_IT = GpuUse(GPU, 0.87, (GpuProcess(9, 12 << 30), GpuProcess(8, None)))
 RESTING = GpuUse(GPU, 0.0, (GpuProcess(7, 1 << 20),))
-UNSEEN = "processes that cannot be seen from here"
+UNSEEN = "processes that are not visible from here"
 
 
 @pytest.mark.parametrize(("cores", "uses", "said"), [
@@ -95,7 +95,7 @@ UNSEEN = "processes that cannot be seen from here"
       f"cuda0 is busy 50% of the time: {UNSEEN}"]),
     (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
     (IDLE, [GpuUse(GPU, None, None)],
-     ["cannot tell whether cuda0 is busy: NVML does not answer"]),
+     ["cannot tell whether cuda0 is busy: NVML did not respond"]),
 ])  # fmt: skip
 def test_who_uses_the_machine_is_named(cores, uses, said):
     """All in one message for each device, most of it first; unknown is not idle."""

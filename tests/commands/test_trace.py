@@ -87,7 +87,7 @@ def test_a_default_map_is_named(run, gpumap, options, text, count):
     gpumap.fake(devices())
     answer = run(text, *options, "--backend", "fake", "--output", "report.json")
     notes = json.loads((gpumap.folder / "report.json").read_text())["notes"]
-    assert answer.err.count("note: no map is given: dev0->cuda0;dev1->cuda1\n") == count
+    assert answer.err.count("note: no map is given: using dev0->cuda0;dev1->cuda1\n") == count
     assert [note["code"] for note in notes].count("default-map") == count
 
 

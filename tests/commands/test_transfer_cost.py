@@ -1,4 +1,4 @@
-"""`gpumap transfer-cost`: rows, and from which size on a device pays; exact on scripted devices."""
+"""`gpumap transfer-cost`: rows and break-even sizes, exact on scripted devices."""
 
 import math
 

@@ -257,8 +257,19 @@ def test_cpu_contention_is_no_conclusion():
     ]
     row = product("many", "ok", 1.9, 0.01, bound=tuple(devices))
     busy = replace(row, around=Around(1.0, 0.0, 0.0, 2))
-    found = headline(made(measurements=(product("one", "ok"), busy), notes=()))
+    rows = (product("one", "ok"), busy)
+    found = headline(made(measurements=rows, notes=()))
     assert (found.level, "Other processes used 1.00 cores" in found.text) == ("untrusted", True)
+    # but for what a gate has decided: its verdict comes first
+    met = verdict("pass", id_=row.case.id, value=1.9, low=1.85, high=1.95)
+    found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
+    assert (found.level, found.text.partition("Limit met: ")[2]) == (
+        "good",
+        "dot.many.speedup>=1.8; it is 1.90 (CI 1.85 to 1.95).",
+    )
+    unclear = verdict("inconclusive", "compare", threshold=0.1, value=None, low=None, high=None)
+    found = headline(made("inconclusive", 5, measurements=rows, notes=(), verdicts=(unclear,)))
+    assert "Inconclusive: 1 of 1 metric needs more samples to exclude a 10 %" in found.text
 
 
 @pytest.mark.parametrize(("share", "flags", "note"), [

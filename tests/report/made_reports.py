@@ -186,7 +186,8 @@ def _trained(of, speedup=None, moved=0.0):
 
 def absent_skipped(names=("a", "b"), text="x"):
     rows = tuple(skipped(each, "absent", text) for each in pair(names, text))
-    verdicts = (verdict("skipped", text=text, id_=rows[1].case.id, value=None, low=None, high=None),)
+    figures = {"value": None, "low": None, "high": None}
+    verdicts = (verdict("skipped", text=text, id_=rows[1].case.id, **figures),)
     errors = (problem("absent", f"{text}: not there", 0, text, severity="note"),)
     return made("skipped", 0, names=names, text=text, measurements=rows, verdicts=verdicts,
                 errors=errors)  # fmt: skip

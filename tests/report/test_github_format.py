@@ -25,10 +25,10 @@ def annotations(report):
 
 def test_the_whole_text():
     shared = Diagnostic("hardware", "a,b:c", hint="look", severity="warning")
-    told = problem("limit", "100% of it, not: met", 1, "ask for less", entry=1)
+    told = problem("limit", "100% of it, not: met", 1, "request less", entry=1)
     report = made("no", 1, errors=(told,), notes=(shared,))
     assert log(report) == render("plain", report, Style()) + (
-        "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: ask for less\n"
+        "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: request less\n"
         "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
         "::notice title=gpumap bench%3A headline::Simulated: Not measured: 100%25 of it, not: met. "
         "Ask for less.\n"

@@ -30,7 +30,7 @@ def state(test):
 
 
 LIMIT = "dot.many.speedup>=1.8"
-MISSED = problem("limit", f"limit {LIMIT}: dot.many[x] has 1.5 [1.4, 1.6]", 1, "ask for less")
+MISSED = problem("limit", f"limit {LIMIT}: dot.many[x] has 1.5 [1.4, 1.6]", 1, "request less")
 OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[y] has 1.8 [1.7, 1.9]", 5, "longer")
 
 

@@ -12,7 +12,7 @@ from gpumap.report import Style, render
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
 from gpumap.report.rows import tables, times
 
-NOT_SEEN = "its set-up is not recovered: no later call is clearly faster than the host's"
+NOT_SEEN = "its set-up is not amortised: no later call is clearly faster than the host's"
 SHARES = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
@@ -52,7 +52,7 @@ def on(report):
 
 @pytest.mark.parametrize(("low", "high", "told"), [
     (0.90, 1.38, NOT_SEEN), (0.80, 1.00, NOT_SEEN),
-    (0.80, 0.99, "its set-up never pays: the host is clearly faster than every later call"),
+    (0.80, 0.99, "its set-up is never amortised: the host is clearly faster than every later call"),
 ])  # fmt: skip
 def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
     """Infinite calls alone say only that it did not break even; the interval is that of fused."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
-INSTALL = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
+INSTALL = f"{install('cuda13')} # a driver below 580: cupy-cuda12x"
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
 _OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")

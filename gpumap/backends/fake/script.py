@@ -183,7 +183,7 @@ def read(path: Path) -> Script:
     scripts = tuple(_fields(entry, path) for entry in entries)
     ids = [device_of(script).id for script in scripts]
     if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
-        raise SourceError(f"{path}: {min(repeated)} stands there twice", "keep one of them")
+        raise SourceError(f"{path}: {min(repeated)} is defined twice", "keep one of them")
     log = path.parent / script["log"] if "log" in script else None
     return Script(scripts, log, _host(script.get("host", {}), path))
 

@@ -273,7 +273,7 @@ def _chart(
     colors: dict[str, str],
     lines: tuple[str, ...],
 ) -> Chart:
-    shown, more = first(lanes, _LANES, "places are drawn")
+    shown, more = first(lanes, _LANES, "lanes are drawn")
     legend = [(color, word, "patch") for word, color in colors.items()]
     drawn = [bar for bar in bars if bar.lane in shown]
     texts = [(lane, lane, "", INK) for lane in shown]

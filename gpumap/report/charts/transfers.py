@@ -109,13 +109,13 @@ def _model_text(fit: Fit) -> str:
 
 
 def _break_even_text(one: BreakEven) -> str:
-    """Return within which sizes a device was seen to win."""
+    """Return within which sizes a device was faster."""
     ranges = [
         f"from {short(a, 'B')} on" if b is None else f"from {short(a, 'B')} to {short(b, 'B')}"
         for a, b in one.wins
     ]
     found = "; ".join(ranges) or "for no size"
-    return f"{_what(one)} pays {found}, of those up to {short(one.measured_to, 'B')}"
+    return f"{_what(one)} is faster {found}, of those up to {short(one.measured_to, 'B')}"
 
 
 def _what(one: BreakEven) -> str:
@@ -151,7 +151,7 @@ def _draw(curves: Sequence[tuple[Fit, Points]], pays: Sequence[BreakEven], figur
         for row, one in enumerate(pays):
             _decision(below, row, one, sizes)
             top = head + _HIGH + _BELOW + row * _ROW + 12
-            paper.write(figure, _LEFT, top, f"{_what(one)}: pays")
+            paper.write(figure, _LEFT, top, f"{_what(one)}: faster")
 
 
 def _reach(
