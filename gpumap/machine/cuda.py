@@ -190,7 +190,7 @@ def _fix(entries: Sequence[_Entry]) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def test_the_whole_text():
         "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: request less\n"
         "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
         "::notice title=gpumap bench%3A headline::Simulated: Not measured: 100%25 of it, not: met. "
-        "Ask for less.\n"
+        "Request less.\n"
     )
 
 
