@@ -82,31 +82,17 @@ __all__ = [
 ]
 
 _PLACES = {
-    "BSP": "running",
-    "EASGD": "running",
-    "GOSGD": "running",
-    "Array": "contexts.array",
-    "Binding": "model",
-    "Context": "contexts",
-    "ContextMap": "model",
-    "Device": "model",
-    "Diagnosis": "model",
-    "Report": "model",
-    "TraceEvent": "model",
-    "average": "training.loop",
-    "broadcast": "training.loop",
-    "check": "running",
-    "checkpoint": "training.loop",
-    "devices": "running",
-    "doctor": "running",
-    "dot": "running",
-    "open": "running",
-    "parse_map": "parse",
-    "rank": "training.loop",
-    "ranks": "training.loop",
-    "run_benchmark": "running",
-    "scaled_rate": "training.loop",
-    "split": "distributed.algorithms",
+    name: module
+    for module, names in {
+        "contexts": "Context",
+        "contexts.array": "Array",
+        "distributed.algorithms": "split",
+        "model": "Binding ContextMap Device Diagnosis Report TraceEvent",
+        "parse": "parse_map",
+        "running": "BSP EASGD GOSGD check devices doctor dot open run_benchmark",
+        "training.loop": "average broadcast checkpoint rank ranks scaled_rate",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -144,11 +144,7 @@ class RankInfo:
 
 def state(process: int) -> str | None:
     """Return the state of a process of this machine: R, S, D, T, Z; None where there is none."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - ten times a second
-            return file.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return None
+    return next(iter(_stat(process)), None)
 
 
 def stopped_siblings(process: int) -> list[int]:
@@ -160,12 +156,17 @@ def stopped_siblings(process: int) -> list[int]:
     return sorted(each for each in every if _parent(each) == parent and state(each) == "T")
 
 
-def _parent(process: int) -> int | None:
+def _parent(process: int) -> str | None:
+    return next(iter(_stat(process)[1:]), None)
+
+
+def _stat(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; none of a process that is gone."""
     try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - of every process
-            return int(file.read().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - ten times a second
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 class Heartbeat:

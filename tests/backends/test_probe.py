@@ -14,10 +14,12 @@ from tables import table
 from gpumap.backends import probe as module
 from gpumap.backends import pyopencl as pyopencl_devices
 from gpumap.backends.base import Host
+from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.probe import _Late, _starved, _unanswered, probe_in_child
 from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
+from gpumap.machine.cuda import NO_DRIVER
 from gpumap.model import Probe
 
 PROGRAMS = table(__file__)
@@ -47,6 +49,13 @@ def driver(tmp_path):
         return str(library)
 
     return build
+
+
+@pytest.mark.parametrize(("files", "fix"), [((), NO_DRIVER.fix), (("/",), install("cuda13"))])
+def test_cupy_alone_is_no_help_without_a_driver(monkeypatch, files, fix):
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    monkeypatch.setattr("gpumap.backends.cupy._DRIVER_FILES", files)
+    assert CupyBackend(Host({}, MACHINE)).probe().fix.startswith(fix)
 
 
 NO_CORE = "struct rlimit no = {0, 0}; setrlimit(RLIMIT_CORE, &no); "

@@ -12,6 +12,7 @@ NCCL has run on one device (docs/measured); between two it follows its documenta
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_o
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import uuid_text, version_text
+from gpumap.machine.cuda import NO_DRIVER, uuid_text, version_text
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
 INSTALL = f"{install('cuda13')} # a driver below 580: cupy-cuda12x"
+_DRIVER_FILES = ("/proc/driver/nvidia", "/dev/dxg", "/dev/nvmap")  # Linux's, WSL's and Tegra's
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
 _OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
@@ -46,6 +48,14 @@ class CupyBackend(ProbedBackend):
 
     name = NAME
     kinds = frozenset({Kind.CUDA})
+
+    def probe(self) -> Probe:
+        """Ask a child process what is there; where there is no driver, CuPy alone is no help."""
+        found = super().probe()
+        if found.lack != "no-library" or any(map(os.path.exists, _DRIVER_FILES)):
+            return found
+        reason = f"{found.reason}, and no NVIDIA driver is loaded"
+        return replace(found, reason=reason, fix=f"{NO_DRIVER.fix}; then install CuPy")
 
     def install(self) -> str:
         """Return the line that installs CuPy."""
