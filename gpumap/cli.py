@@ -397,8 +397,9 @@ def _complete(instruction: str) -> int:
 
     try:
         return complete(group, _COMPLETE, instruction)
-    except KeyError as error:
-        message = f"{_COMPLETE} is for a shell to set, with {error.args[0]}\n  fix: unset it"
+    except (KeyError, ValueError) as error:
+        what = error.args[0] if isinstance(error, KeyError) else "a number in COMP_CWORD"
+        message = f"{_COMPLETE} is for a shell to set, with {what}\n  fix: unset it"
         return _complain(message)
 
 

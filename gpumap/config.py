@@ -20,8 +20,12 @@ _LIMITS = {PROJECT: 2**18}  # bytes: other tools' settings are in it too
 _LIMIT = 2**16
 _DOTS = 100  # in one key; tomllib takes minutes for 60,000
 _WHAT = "configuration"
-# Comments and strings of TOML: a dot in them is none of a key's.
-_NO_KEY = r"""(?s)#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'"""
+# Comments and strings of TOML: a dot in them is none of a key's. One without an end goes on to that
+# of its line or file, so that nothing is read twice.
+_NO_KEY = (
+    r"""(?s)#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\\?\Z)|'{3}.*?(?:'{3}|\Z)"""
+    r"""|"(?:\\.|[^"\\\n])*+"?|'[^'\n]*+'?"""
+)
 
 
 def find(cwd: Path | str, home: str | None = None) -> Path | None:

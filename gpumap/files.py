@@ -242,13 +242,13 @@ def _all(descriptor: int, size: int, most: int) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    state = _state(path)
+    state = target_state(path)
     if state is not None and (not stat.S_ISREG(state.st_mode) or _is_stream(state)):
         return _append(path, data)
     return _replace(path.resolve(), data, None if state is None else stat.S_IMODE(state.st_mode))
 
 
-def _state(path: Path) -> os.stat_result | None:
+def target_state(path: Path) -> os.stat_result | None:
     """Return what is at a path that will be written, if anything is; raises OSError.
 
     A link in a folder such as /tmp is not followed where it is another user's, whatever
@@ -258,19 +258,19 @@ def _state(path: Path) -> os.stat_result | None:
         link, folder = path.lstat(), path.parent.stat()
         foreign = link.st_uid not in (os.geteuid(), folder.st_uid)
         if foreign and stat.S_ISLNK(link.st_mode) and folder.st_mode & _SHARED == _SHARED:
-            raise PermissionError(errno.EPERM, "a link of another user")
+            raise PermissionError(errno.EPERM, "a link of another user", str(path))
         state = path.stat()
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(state.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if stat.S_ISREG(state.st_mode):  # a rename would not ask whether the file may be written
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     return state
 
 
 def _try(path: Path) -> None:
-    state = _state(path)
+    state = target_state(path)
     if state is None or (stat.S_ISREG(state.st_mode) and not _is_stream(state)):
         temporary = _temporary(path.resolve())
         try:

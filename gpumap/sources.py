@@ -382,8 +382,23 @@ def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
 
 
 def _rc_value(parser: ConfigParser) -> str:
-    from configparser import InterpolationError
+    from configparser import MAX_INTERPOLATION_DEPTH, InterpolationError
 
+    lengths: dict[tuple[str, int], int] = {}
+
+    def length(key: str, depth: int) -> int:
+        """Return how long a value is with all that it names: references double it at each level."""
+        if depth > MAX_INTERPOLATION_DEPTH:
+            return 0
+        if (key, depth) not in lengths:
+            raw = parser.get("global", key, raw=True, fallback="")
+            named = re.findall(r"%\(([^()]+)\)s", raw)
+            lengths[key, depth] = len(raw) + sum(length(each, depth + 1) for each in named)
+        return lengths[key, depth]
+
+    if length("contexts", 0) > _RC_LIMIT:
+        problem = ".theanorc: contexts, with the values that it names, is longer than a map can be"
+        raise SourceError(problem, "write the map without %(name)s")
     try:
         return parser.get("global", "contexts", fallback="")
     except InterpolationError:

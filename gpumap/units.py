@@ -30,6 +30,7 @@ _QUANTITIES = {
 _DIGITS = 3  # of a figure: its interval tells how many of them count
 _ROUNDS_UP = 0.9995  # 999.6 G is shown as 1.00 T
 _LONGEST = 32  # characters of a figure that can be meant
+_MOST = 10**18  # bytes: a report holds whole numbers of 18 digits
 _AGES = 1e9  # seconds; nothing here waits for thirty years
 
 
@@ -145,6 +146,8 @@ def nbytes(text: str) -> int:
     if unit not in _BYTES:
         raise UnitError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
     size = float(number) * _BYTES[unit]
+    if size >= _MOST:
+        raise UnitError(f"{text!r} is more than any machine has", "write a smaller size")
     if size < 1 or size != int(size):
         problem = f"{text!r} is not a whole number of bytes from 1 on"
         raise UnitError(problem, "write 400 or 4KiB")

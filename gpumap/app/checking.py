@@ -6,6 +6,7 @@ The proof that a device is true: bytes that go there come back the same.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -340,7 +341,8 @@ def _checked(
         diagnostics = parse_map(found.text).notes
     except MapError as error:
         diagnostics = error.diagnostics
-    return found, [_in_file(one, path, _line(found, one)) for one in (*notes, *diagnostics)]
+    line_of = _line_of(found)
+    return found, [_in_file(one, path, line_of(one)) for one in (*notes, *diagnostics)]
 
 
 def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic:
@@ -349,14 +351,16 @@ def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic
     return replace(diagnostic, message=f"{place}: {diagnostic.message.removeprefix('.theanorc: ')}")
 
 
-def _line(found: MapText, diagnostic: Diagnostic) -> int | None:
-    """Return the line of a message: of a setting, where it begins."""
+def _line_of(found: MapText) -> Callable[[Diagnostic], int | None]:
+    """Return what tells the line of a message: of a setting, where it begins."""
     if found.origin == "--map-file":
-        return 1 + found.text.count("\n", 0, diagnostic.span.start if diagnostic.span else 0)
+        ends = [end.start() for end in re.finditer("\n", found.text)]
+        return lambda one: 1 + bisect_left(ends, one.span.start if one.span else 0)
     from pathlib import Path
 
     from gpumap.files import read_text
 
     text = read_text(Path(found.path or ""), "file")
     key = _KEYS[found.origin].search(text)
-    return 1 + text.count("\n", 0, key.end()) if key else None
+    line = 1 + text.count("\n", 0, key.end()) if key else None
+    return lambda _: line

@@ -18,6 +18,7 @@ from gpumap.app.program import Ended
 from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, written
+from gpumap.files import target_state
 from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order, Sink
@@ -117,9 +118,11 @@ class Launching:
         """
 
         def opened(name: str) -> Sink:
+            path = self._program.cwd / folder / name
+            target_state(path)
             # O_NONBLOCK: the open itself would wait for who reads a FIFO
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
-            self._files.append(os.open(self._program.cwd / folder / name, flags, 0o666))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
+            self._files.append(os.open(path, flags, 0o666))
             os.set_blocking(self._files[-1], True)
             return Sink(self._files[-1])
 
@@ -171,6 +174,9 @@ class Launching:
                 raise QuestionError(message, LIMITS) from error
             self._started(job, process)
             found.append(process)
+        for file in self._files:  # what was in it is lost only now that something was started
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                os.ftruncate(file, 0)
         return found
 
     def _started(self, job: Job, process: Process) -> None:

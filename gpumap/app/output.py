@@ -349,7 +349,9 @@ def _bar(program: Program) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(file=program.stderr, no_color="NO_COLOR" in program.env)
+    # Rich fails if one of these is no number; without them it looks at the terminal
+    env = {key: v for key, v in program.env.items() if key not in ("COLUMNS", "LINES")}
+    console = Console(file=program.stderr, no_color="NO_COLOR" in env, _environ=env)
     parts = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

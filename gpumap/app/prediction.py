@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
@@ -155,8 +156,10 @@ def _fits(report: Report, text: str) -> Sequence[Fit]:
     """
     from gpumap.judge.selectors import Selector
 
-    selector = Selector.parse(f"{text}.latency")
-    fits = [fit for fit in report.fits if fit.fits and selector.selects(fit.id)]
+    fits: list[Fit] = []
+    with suppress(QuestionError):  # no selector selects nothing
+        selector = Selector.parse(f"{text}.latency")
+        fits = [fit for fit in report.fits if fit.fits and selector.selects(fit.id)]
     if not fits:
         ids = [fit.id.replace(".fit[", "[") for fit in report.fits if fit.fits]
         there = sorted(ids, key=lambda id_: _BETWEEN not in id_)  # those between devices first

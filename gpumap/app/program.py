@@ -93,6 +93,10 @@ def lacking(error: BaseException | None) -> BaseException | None:
 
         reason = f"the system refuses a file: {os.strerror(error.errno)}"
         return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        from gpumap.errors import QuestionError
+
+        return QuestionError("the system refuses a thread", "raise the limit: ulimit -u 256")
     return error
 
 

@@ -142,7 +142,7 @@ def _settings_options(budget: float) -> Callable[[F], F]:
                 help="Show the cases, their memory and time; open no device, measure nothing."),
         setting("--require-idle", is_flag=True,
                 help="Measure nothing (exit 3) while others use the cores or the GPUs."),
-        setting("--seed", type=click.IntRange(0), default=1,
+        setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
                 help="Random seed for the input data and the order of cases."),
         setting("--precision", type=ShareType(), default="2%",
                 help="Stop once every half-interval is within this share; with --limit or "
@@ -290,7 +290,7 @@ def output_options(command: F) -> F:
     ) -> Any:
         context = click.get_current_context()
         format_ = chosen_format(format_, json=json)
-        _refuse_collisions(context)
+        refuse_collisions(context, _settings(context.obj))
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
         return command(output=Output(format_, output, quiet, verbose), **others)
@@ -330,10 +330,11 @@ def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
         yield Diagnostic("output", message, severity="note")
 
 
-def _refuse_collisions(context: click.Context) -> None:
+def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] = ()) -> None:
     """Refuse options that name one file twice, however it is spelled or linked.
 
     A base that a result is written over is a gate that is green the next time, whatever was found.
+    `read` has what the command reads beside its parameters.
 
     Raises:
         UsageError: two results go to one file, or one goes to a file that the command reads.
@@ -343,10 +344,22 @@ def _refuse_collisions(context: click.Context) -> None:
         if _same(first, second):
             which = f"two {one}" if one == other else f"{one} and {other}"
             raise click.UsageError(f"{which} go to one file; give each its own")
-    for (one, first), (other, second) in product(written, _named(context, (FileType,))):
+    for (one, first), (other, second) in product(written, (*_named(context, (FileType,)), *read)):
         if _same(first, second):
             what = f"{one} would write over what {other} reads, {str(second)!r}"
             raise click.UsageError(f"{what}; choose another file")
+
+
+def _settings(program: Program) -> Iterator[tuple[str, Path]]:
+    """Yield the files that steer gpumap, with what names them."""
+    from pathlib import Path
+
+    folder = Path(program.cwd)
+    for name in ("gpumap.toml", "pyproject.toml", ".theanorc"):
+        yield "gpumap itself", folder / name
+    for name in ("GPUMAP_FAKE", "THEANORC"):
+        for path in filter(None, program.env.get(name, "").split(os.pathsep)):
+            yield name, folder / path
 
 
 def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[str, Path]]:

@@ -8,7 +8,14 @@ import click
 from click.core import ParameterSource
 
 from gpumap.commands.option_types import DurationType, FileType, NewFileType
-from gpumap.commands.options import backend_option, map_argument, map_texts, output_options, setting
+from gpumap.commands.options import (
+    backend_option,
+    map_argument,
+    map_texts,
+    output_options,
+    refuse_collisions,
+    setting,
+)
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -93,6 +100,7 @@ def trace(
     if "->" in str(path) and not path.exists():
         argument = _typed(path, program)
         path, arguments = _script(path, arguments)
+        refuse_collisions(click.get_current_context(), [("SCRIPT", path)])
     trace_script(program, TraceRequest(path, arguments, argument, **options))
 
 

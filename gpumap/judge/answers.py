@@ -324,7 +324,7 @@ def trace(report: Report) -> Headline:
         return utilisation(report, report.utilisation)
     if report.errors and report.exit_code != 0:
         follows = "What was recorded until then follows." if report.traces else ""
-        text = sentence(capital(report.errors[0].diagnostic.message))
+        text = sentence(f"Not traced: {report.errors[0].diagnostic.message}")
         return answer(report, "failed", (text, *((follows,) if follows else ())))
     summaries = [summary(one) for one in report.traces]
     busy = [each for one in summaries for each in one.busy if each.device != HOST]

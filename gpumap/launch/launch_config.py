@@ -279,7 +279,7 @@ def is_model_class(source: str, name: str) -> bool:
     """Return whether a module's text has a class of that name with Theano-MPI's train_iter."""
     try:
         classes = [n for n in ast.parse(source).body if isinstance(n, ast.ClassDef)]
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deep
         return False
     methods = [n for each in classes if each.name == name for n in each.body]
     return any(isinstance(n, ast.FunctionDef) and n.name == "train_iter" for n in methods)

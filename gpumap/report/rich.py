@@ -73,6 +73,7 @@ def printed(parts: Iterable[Text], style: Style) -> str:
     console = Console(
         file=stream,
         width=max(style.width, 1),
+        height=100,  # else Rich reads LINES, and fails if that is no number
         force_terminal=style.color,
         no_color=not style.color,
         color_system="standard" if style.color else None,

@@ -116,6 +116,7 @@ def _hint(tree: Any) -> str:
 
 
 _VALUES = 10_000_000  # of a text: a trace of 256 MiB has as many
+_DEEPEST = 50  # levels of settings
 _DIGITS = 18  # of a whole number: what 64 bits hold
 _CUT_AT = 40  # characters of what is refused
 JSON = "give the JSON report of the same run, which --output FILE.json writes"
@@ -136,6 +137,17 @@ class _Odd:
     """Marks a value in a tree that must not be there."""
 
     reason: str
+
+
+def _is_deep(tree: Any) -> bool:
+    """Return whether lists and objects are nested beyond what any setting is."""
+    level: list[Any] = [tree] if isinstance(tree, dict) else []
+    for _ in range(_DEEPEST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [one for each in inner for one in each if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def parse(text: str) -> Any:
@@ -167,6 +179,8 @@ def parse(text: str) -> Any:
         raise Refused(reason, hint=None if begin[:1] in ("{", "[") else JSON) from error
     except RecursionError as error:
         raise Refused("its brackets are nested too deeply") from error
+    if isinstance(tree, dict) and _is_deep(tree.get("settings")):  # who writes it recurses
+        raise Refused("its brackets are nested too deeply")
     return tree
 
 

@@ -84,12 +84,14 @@ def test_what_cuda_says_of_a_driver(devices):
     assert "LD_LIBRARY_PATH" in found["fix"]
 
 
+@needs_cupy
 def test_check_says_it_of_every_backend(gpumap, stubs):
     """The reasons stand side by side in the order of preference; the fix is the first one's."""
     env = {**stubs(*WHOLE), **stub(cuda=999), "OCL_ICD_VENDORS": "/nonexistent"}
     answer = gpumap("check", "dev0->cuda0", **env)
     pygpu = f"cuda: {UNKNOWN[0]}{NO_OPENCL}" if find_spec("pygpu") else "not installed"
+    told = f"cupy: {UNKNOWN[0]}; pygpu: {pygpu}"
     line, *_, fix = answer.err.splitlines()
     assert (answer.code, answer.out[:24]) == (3, "The name is not mapped: ")
-    assert line == f"error in entry 1: dev0: no backend can drive cuda0: cupy: {UNKNOWN[0]}; pygpu: {pygpu}"
+    assert line == f"error in entry 1: dev0: no backend can drive cuda0: {told}"
     assert fix == f"  fix: {UNKNOWN[1]}"
