@@ -116,25 +116,16 @@ def test_an_entry_without_an_arrow(entry, hint):
 
 
 @pytest.mark.parametrize(("text", "code", "entry", "start", "stop"), [
-    # unquoted, dev0->cuda0;dev1->cuda1 reaches the program as dev0-
-    ("a->cpu0; dev1-", "no-arrow", 2, 9, 14),
-    # two entries in one: the caret is under the second arrow
-    ("a->cuda0,b->cuda1", "two-arrows", 1, 10, 12), ("a->cuda0\nb->cuda1", "two-arrows", 1, 10, 12),
-    ("a->cuda0 b->cuda1", "two-arrows", 1, 10, 12), ("a->->cuda0", "two-arrows", 1, 3, 5),
-    ("a->b=>c->d", "two-arrows", 1, 7, 9),
+    *TABLE["places"],
     # nothing is not a map of nothing
     *((text, "empty-map", None, 0, len(text)) for text in ("", " ", "\t\r\n")),
-    # an empty span where a side should be
-    ("->cuda0", "empty-name", 1, 0, 0), ("a-> ", "empty-device", 1, 3, 3),
     # a name that reads like a device would make a swapped entry parse
     *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),
     # escapes, marks, surrogates and NUL cannot be printed
-    *((f"{name}->cuda0", "unprintable-name", 1, 0, len(name)) for name in (
-        "\x1b[31mred", "a\u202eb", "a\u200fb", "a\u200bb", "a\u00a0b", "a\ud800b", "a\0b", "a\nb",
-        "\x85a", "\U000e0001")),
+    *((f"{name}->cuda0", "unprintable-name", 1, 0, len(name))
+      for name in (*TABLE["unprintable"], "a\ud800b", "a\0b")),
     *((f"a->cuda@{identity}", "bad-identity", 1, 3, 8 + len(identity)) for identity in (
-        "", "0", "000:09:00.0", "000000000:09:00.0", "0000:9:00.0", "0000:09:00.8", "0000:09:00",
-        "0000:09:00.0 x", UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x")),
+        *TABLE["misread"], UUID, f"gpu-{UUID}", f"GPU-{UUID[:-1]}", f"GPU-{UUID}0", "GPU-x")),
 ])  # fmt: skip
 def test_a_problem_has_its_place(text, code, entry, start, stop):
     found = problem(text)
