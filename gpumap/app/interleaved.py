@@ -16,11 +16,12 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from click.core import ParameterSource
 
@@ -72,6 +73,7 @@ _LEAST, _BUDGETS = 60.0, 10.0  # the default time limit of what measures, as its
 _REGRESSION = "the notes list what differs between A and B"
 _MAYBE = "raise --budget on both sides, and keep the machine idle"
 _END = 5.0  # seconds that a process has to end
+_TAIL = 1 << 16  # bytes of what it printed last
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,9 @@ class _Process:
 
     def __init__(self, side: Side, program: Program, folder: Path) -> None:
         self.side, self.ended = side, False
-        self.report, self._log = folder / f"{side.name}.json", folder / f"{side.name}.txt"
+        self.report = folder / f"{side.name}.json"
+        self._stderr = bytearray()  # the end of it: a program may print without end
+        self._reader: threading.Thread | None = None
         self._program, self._turns = program, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: list[int] = []
@@ -205,16 +209,15 @@ class _Process:
         env |= {**side.variables, TURNS: f"{theirs_in},{theirs_out}"}
         command = [*side.interpreter, "-m", "gpumap", *_before_map(side.argv, self.report)]
         try:
-            with self._log.open("wb") as log:
-                self._process = subprocess.Popen(  # noqa: S603 - what the user gave to run
-                    command,
-                    cwd=program.cwd,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    pass_fds=(theirs_in, theirs_out),
-                )
+            self._process = subprocess.Popen(  # noqa: S603 - what the user gave to run
+                command,
+                cwd=program.cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs_in, theirs_out),
+            )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             what = f"{side.name}: cannot start {side.interpreter[0]}: {why}"
@@ -222,7 +225,15 @@ class _Process:
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
+        self._reader = threading.Thread(target=self._read, args=[self._process.stderr], daemon=True)
+        self._reader.start()
         self._wait()
+
+    def _read(self, stderr: IO[bytes]) -> None:
+        with stderr:
+            for piece in iter(partial(os.read, stderr.fileno(), _TAIL), b""):
+                self._stderr += piece
+                del self._stderr[:-_TAIL]
 
     def go(self) -> None:
         """Let it work until it is parked again, or has ended well."""
@@ -254,7 +265,9 @@ class _Process:
             raise TimedOut(f"{name} closed its pipe and did not end") from error
         if code in _WHOLE and self._turns and self.report.exists():
             return
-        output = last_lines(self._log.read_bytes())
+        if self._reader is not None:
+            self._reader.join(_END)  # a child of its own may hold the pipe open
+        output = last_lines(bytes(self._stderr))
         if code in _WHOLE and not self._turns:
             what = f"{name} ended (exit code {code}) and never took turns"
             fix = "measure devices of one process, with a gpumap that has compare --ab"

@@ -252,7 +252,7 @@ def _predicted(found: Prediction) -> Iterator[Table]:
     grow = "; compute grows with the batch" if found.batch is not None else ""
     fastest = "; fastest on: of the numbers of devices above" if found.compute is not None else ""
     remark = f"from a step of: on one device, its compute alone{grow}{fastest}"
-    yield Table("does a second device pay?", PREDICTED["payoffs"], paid, (remark,)).full()
+    yield Table("does a second device break even?", PREDICTED["payoffs"], paid, (remark,)).full()
 
 
 def _forecast(forecast: Forecast) -> tuple[str, ...]:
