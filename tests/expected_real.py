@@ -7,8 +7,7 @@ CORES = "--map a->cpu0;b->cpu1"
 CUDA = "--map dev0->cuda0;dev1->cuda1"
 CHECKED = "check a->cpu0;b->cpu1"
 # Codes of notes that tell of the machine, or of the time that a run had.
-BY_CHANCE = ("cpu-contention", "inconclusive", "unused", "quota",
-             "shared-hardware", "not-pinned")  # fmt: skip
+BY_CHANCE = ("cpu-contention", "inconclusive", "unused", "quota", "shared-hardware", "not-pinned")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 ON_CORES = {
     "check": CHECKED,

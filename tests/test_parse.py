@@ -117,7 +117,6 @@ def test_an_entry_without_an_arrow(entry, hint):
 
 @pytest.mark.parametrize(("text", "code", "entry", "start", "stop"), [
     *TABLE["places"],
-    # nothing is not a map of nothing
     *((text, "empty-map", None, 0, len(text)) for text in ("", " ", "\t\r\n")),
     # a name that reads like a device would make a swapped entry parse
     *((f"a->cpu;{name}->cpu0", "reserved-name", 2, 7, 7 + len(name)) for name in RESERVED),

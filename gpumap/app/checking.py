@@ -6,7 +6,6 @@ The proof that a device is true: bytes that go there come back the same.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -354,6 +353,8 @@ def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic
 def _line_of(found: MapText) -> Callable[[Diagnostic], int | None]:
     """Return what tells the line of a message: of a setting, where it begins."""
     if found.origin == "--map-file":
+        from bisect import bisect_left
+
         ends = [end.start() for end in re.finditer("\n", found.text)]
         return lambda one: 1 + bisect_left(ends, one.span.start if one.span else 0)
     from pathlib import Path

@@ -340,6 +340,8 @@ def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] =
         UsageError: two results go to one file, or one goes to a file that the command reads.
     """
     written = list(_named(context, (TargetType, NewFileType)))
+    if not written:  # most commands: what is read costs a start nothing
+        return
     for (one, first), (other, second) in combinations(written, 2):
         if _same(first, second):
             which = f"two {one}" if one == other else f"{one} and {other}"

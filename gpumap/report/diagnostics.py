@@ -34,10 +34,14 @@ def render(
     """
     every = list(folded(diagnostics))
     lines = [line for found, others in every[:SHOWN] for line in _lines(found, text, others)]
-    if len(every) > SHOWN:
-        left = sum(1 + len(others) for _, others in every[SHOWN:])
+    if left := left_out(every):
         lines.append(f"... and {left} more; --format json lists them all")
     return "".join(f"{line}\n" for line in fitted(lines, columns))
+
+
+def left_out(every: Sequence[tuple[Diagnostic, Sequence[Diagnostic]]]) -> int:
+    """Return how many diagnostics are behind the folded ones that are shown."""
+    return sum(1 + len(others) for _, others in every[SHOWN:])
 
 
 def folded(

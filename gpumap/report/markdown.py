@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.report import outcomes, plain, programs, rows
-from gpumap.report.diagnostics import SHOWN, folded, more
+from gpumap.report.diagnostics import SHOWN, folded, left_out, more
 from gpumap.report.table import RIGHT
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         hint = "" if found.hint is None else f" ({label}: {code(found.hint)})"
         alike = f", {more(others)}" if others else ""
         yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}{alike}"
-    if len(every) > SHOWN:
-        left = sum(1 + len(others) for _, others in every[SHOWN:])
+    if left := left_out(every):
         yield f"- and {left} more; `--format json` lists them all"
     yield ""
 

@@ -52,8 +52,7 @@ def test_a_device_that_is_gone(probe, ref):
 
 
 @pytest.mark.parametrize(("native", "address"), [
-    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=6),
-     "0001:c1:06.0"),
+    (SimpleNamespace(pci_domain_id_nv=1, pci_bus_id_nv=0xC1, pci_slot_id_nv=6), "0001:c1:06.0"),
     (SimpleNamespace(topology_amd=SimpleNamespace(bus=-63, device=3, function=1)),
      "0000:c1:03.1"),
     (SimpleNamespace(), None),

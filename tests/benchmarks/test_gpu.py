@@ -145,7 +145,7 @@ def mapped(*entries, code=0, notes=()):
 
 
 @pytest.mark.parametrize(("judged", "found", "word"), [
-    # a name without a device, or no name at all, is a no
+    # a name without a device, or no name at all, fails
     (judge.accepted, mapped(NAME), judge.PASSED),
     (judge.accepted, mapped(NAME, code=3), judge.FAILED),
     (judge.accepted, mapped(), judge.FAILED),
@@ -256,7 +256,7 @@ def test_markdown_shows_what_the_record_holds():
     ):
         assert line in text.splitlines()
     assert "0.250 &lt; 1 (float64 reference) | 2 | ok |" in text
-    # nobody may take scripted figures for measured ones, or a part for the whole
+    # scripted figures are not taken for measured ones, nor a part for the whole
     assert "imulated" not in text
     assert "Simulated" in record.markdown(held(simulated=True))
     cut = record.markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))

@@ -94,8 +94,7 @@ UNSEEN = "processes that are not visible from here"
      [f"the machine is busy: 0.50 of 2 cores by {UNSEEN}",
       f"cuda0 is busy 50% of the time: {UNSEEN}"]),
     (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
-    (IDLE, [GpuUse(GPU, None, None)],
-     ["cannot tell whether cuda0 is busy: NVML did not respond"]),
+    (IDLE, [GpuUse(GPU, None, None)], ["cannot tell whether cuda0 is busy: NVML did not respond"]),
 ])  # fmt: skip
 def test_who_uses_the_machine_is_named(cores, uses, said):
     """All in one message for each device, most of it first; unknown is not idle."""

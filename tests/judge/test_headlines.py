@@ -250,7 +250,7 @@ def test_a_terminal_shows_the_level_as_a_colour(end, colour):
 
 
 def test_cpu_contention_is_no_conclusion():
-    """Cores that others keep busy: no verdict on a row that needs them."""
+    """Cores that others keep busy: no verdict on a row that needs them, but what a gate decides."""
     host = bindings()
     devices = [
         replace(b, device=replace(b.device, kind=Kind.CPU, cores=(n,))) for n, b in enumerate(host)
@@ -260,7 +260,6 @@ def test_cpu_contention_is_no_conclusion():
     rows = (product("one", "ok"), busy)
     found = headline(made(measurements=rows, notes=()))
     assert (found.level, "Other processes used 1.00 cores" in found.text) == ("untrusted", True)
-    # but for what a gate has decided: its verdict comes first
     met = verdict("pass", id_=row.case.id, value=1.9, low=1.85, high=1.95)
     found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
     assert "Limit met: dot.many.speedup>=1.8; it is 1.90 (CI 1.85 to 1.95)." in found.text

@@ -137,7 +137,7 @@ def limit_missed(names=("a", "b"), text="x"):
     )
     errors = (
         problem("limit", f"{text}>=1.8: not met", 1, text),
-        problem("inconclusive", f"{text}>=1.5: nobody can tell", 5, text),
+        problem("inconclusive", f"{text}>=1.5: it is not known", 5, text),
         problem("missing", f"{text}>=9: no row", 1),
     )
     rows = (ok(one, 1.0), ok(many, speedup=1.5))

@@ -42,11 +42,8 @@ def taken(name, names, n, **gains):
 
 
 def on(report):
-    found = [
-        t
-        for t in tables(report, verbose=True)
-        if t.title.startswith(("model", "break-even:", "100 calls"))
-    ]
+    shown = ("model", "break-even:", "100 calls")
+    found = [t for t in tables(report, verbose=True) if t.title.startswith(shown)]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
 
@@ -112,8 +109,15 @@ def test_a_negative_cost_is_never_printed(low, high, slowest, most):
 def test_rows_of_several_backends_are_told_apart(backends, shown):
     report = driven(copies(), *backends)
     assert on(report) == [shown] * 3
-    assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in render(
-        "plain", report, Style(verbose=True)
+    text = render("plain", report, Style(verbose=True))
+    assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in text
+
+
+def test_a_break_even_without_an_upper_end_may_be_none():
+    size = {"break_even": model.Estimate(26e3, 2e4, math.inf, "B")}
+    one = replace(copies().break_evens[0], metrics=size)
+    assert "never, or from 20.0 kB" in render(
+        "plain", replace(copies(), break_evens=(one,)), Style()
     )
 
 

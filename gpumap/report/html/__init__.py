@@ -19,7 +19,7 @@ from gpumap.extras import pip
 from gpumap.judge.ceilings import too_few
 from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
-from gpumap.report.diagnostics import folded, more, place
+from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place
 from gpumap.report.table import RIGHT, Table
 from gpumap.units import counted
 from gpumap.version import __version__
@@ -180,7 +180,9 @@ def _environment() -> Environment:
         "policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         "place": place,
+        "SHOWN": SHOWN,
         "folded": folded,
+        "left_out": left_out,
         "more": more,
         "version": __version__,
     }
