@@ -116,7 +116,7 @@ LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
 
-# Each fault of tests/mutants.toml, planted alone, must be found by the tests that it names: before tests
+# Each fault of tests/mutants, planted alone, must be found by the tests that it names: before tests
 # are made fewer, and when code moves. `MUTANTS="--only stats --verbose"` takes some of them.
 mutants: $(VENV)/.installed
 	$(BIN)/python tests/mutants.py --jobs 2 $(MUTANTS)

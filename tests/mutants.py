@@ -1,4 +1,8 @@
-"""Plant each fault of `mutants.toml` in a copy of the tree, and run the tests that must find it.
+"""Plant each fault of `mutants/` in a copy of the tree, and run the tests that must find it.
+
+These are faults that a refactoring could make. A table has those of one folder of gpumap, `top.toml`
+those beside the folders. `old` is in `file` exactly once. A fault that no test can find has
+`equivalent`, the argument for that, in place of `tests`.
 
 Each job has a copy of the tree, and an environment whose Python imports gpumap from there: tests
 start processes with environments of their own, so that no variable would reach all of them.
@@ -44,8 +48,9 @@ class Mutant:
 
 
 def table() -> list[Mutant]:
-    text = (ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8")
-    return [Mutant(**row) for row in tomllib.loads(text)["mutant"]]
+    files = sorted((ROOT / "tests" / "mutants").glob("*.toml"))
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    return [Mutant(**row) for text in texts for row in tomllib.loads(text)["mutant"]]
 
 
 class Copy:
