@@ -177,16 +177,6 @@ def bimodal(values: Sequence[float], rate: float = 0.001) -> bool:
     return widest > (high - low) * max(chance, _LEAST_GAP)
 
 
-def more_than(count: int, n: int, share: float, rate: float = 0.01) -> bool:
-    """Return whether so many of n are more than a share: chance has them at most at this rate."""
-    each = (
-        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-        + k * math.log(share) + (n - k) * math.log1p(-share)
-        for k in range(count, n + 1)
-    )  # fmt: skip
-    return math.fsum(map(math.exp, each)) <= rate
-
-
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
     """Return the place of each outlier, and its distance from the median in robust deviations."""
     middle = median(values)

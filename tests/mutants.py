@@ -1,8 +1,8 @@
 """Plant each fault of `mutants/` in a copy of the tree, and run the tests that must find it.
 
-These are faults that a refactoring could make. A table has those of one folder of gpumap, `top.toml`
-those beside the folders. `old` is in `file` exactly once. A fault that no test can find has
-`equivalent`, the argument for that, in place of `tests`.
+These are faults that a refactoring could make. A table has those of one folder of gpumap, and
+`top.toml` those beside the folders. `old` is in `file` exactly once. A fault that no test can
+find has `equivalent`, the argument for that, in place of `tests`.
 
 Each job has a copy of the tree, and an environment whose Python imports gpumap from there: tests
 start processes with environments of their own, so that no variable would reach all of them.

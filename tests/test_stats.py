@@ -299,20 +299,3 @@ def test_resampling_misses_a_part_of_the_spread():
     z = NormalDist().inv_cdf(0.975)
     assert stats.widening(10, 10) == pytest.approx(math.sqrt(10 / 9) * student(9) / z)
     assert stats.widening(10, 5) == pytest.approx(math.sqrt(10 / 9 * 2) * student(4) / z)
-
-
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
-@pytest.mark.parametrize("n", [1, 2, 6, 20, 100])
-def test_more_than_a_share_is_what_chance_seldom_has(n, share):
-    """P(Bin(n, share) >= count) <= rate, as whole numbers give it; of very many it is known too."""
-    tails = [
-        sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(count, n + 1))
-        for count in range(n + 1)
-    ]
-    for rate in (0.01, 0.2):
-        assert [stats.more_than(count, n, share, rate) for count in range(n + 1)] == [
-            tail <= rate for tail in tails
-        ]
-    assert [stats.more_than(count, 10_000, 0.05) for count in (0, 500, 551, 552)] == [
-        False, False, False, True
-    ]  # fmt: skip

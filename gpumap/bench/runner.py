@@ -115,7 +115,6 @@ class Runner:
         self._series, self._checks, self._failures, self._left_out = {}, {}, {}, {}
         self._group, self._why = group, "blocks"
         self._prepare(group, latest)
-        self._warm(end, latest)
         self._take_blocks(group, end, latest)
         self._throttling.look(last=True)
         self._check_again()
@@ -192,64 +191,97 @@ class Runner:
         self._pace.saw(case, done - start)
         return check
 
-    def _warm(self, end: float, latest: float) -> None:
+    def _warm(self, ids: Collection[str], end: float, latest: float) -> None:
         now = self._now()
         spare = min(
             (end - now) * _WARM_SHARE, latest - now - stopping.needed(self._series.values())
         )
-        share = max(spare, 0.0) / max(len(self._series), 1)
-        for id_, series in list(self._series.items()):
+        share = max(spare, 0.0) / max(len(ids), 1)
+        for id_ in [id_ for id_ in self._series if id_ in ids]:
             try:
-                warm_up(series, self._clock, min(share, _WARM_CAP))
+                warm_up(self._series[id_], self._clock, min(share, _WARM_CAP))
             except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
 
     def _take_blocks(self, group: Group, end: float, latest: float) -> None:
+        """Take blocks of the cases that matter most, then of all."""
         if not self._series:
             return
-        order: list[str] = []
+        first = self._first(group)
+        self._warm(first or self._series.keys(), end, latest)
         checking = sum(series.checking for series in self._series.values())
-        latest += _GRACE * self._settings.budget
-        start = self._now()
         least = stopping.needed(self._series.values())
+        start = self._now()
         self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
-        stage = stopping.Stage(self._first(group), start)
         self._look_around()
         self._throttling.begin(group)
-        width, looks = None, [*stopping.EARLY_LOOKS]
-        if self._settings.decided is None:
-            looks.insert(0, stopping.FIRST_LOOK)
-        for block in range(self._settings.blocks):
+        blocks = stopping.Blocks(start, end, self._settings.blocks, self._looks())
+        last, latest = end - checking, latest + _GRACE * self._settings.budget - checking
+        if first:
+            until = blocks.first_until(least)
+            self._why = self._stage(group, blocks, first, until, until)
+            self._warm(self._series.keys() - first, end, latest)
+        if self._why == "decided":  # what is only shown gets the fewest blocks of an interval
+            blocks.most, blocks.looks = blocks.count + stopping.FEWEST, []
+            self._stage(group, blocks, (), latest, latest)
+        else:
+            self._why = self._stage(group, blocks, (), last, latest)
+
+    def _looks(self) -> list[float]:
+        """Return the shares of the time at which a group is looked at before its end."""
+        soon = (stopping.FIRST_LOOK,) if self._settings.decided is None else ()
+        return [*soon, *stopping.EARLY_LOOKS]
+
+    def _stage(
+        self,
+        group: Group,
+        blocks: stopping.Blocks,
+        only: Collection[str],
+        end: float,
+        latest: float,
+    ) -> Why:
+        """Take blocks of all cases, or of some alone, until `end`; return why it ended.
+
+        Until `latest` while there are fewer than FEWEST of them.
+        """
+        begun, taken = self._now(), 0
+        order: list[str] = []
+        while blocks.count < blocks.most:
             now = self._now()
-            if stage.over(now, block, end - least):
-                stage = stopping.Stage(set(), now, block)
-            lasting, number = stage.lasting(now, block), block - stage.block
-            if number and now + lasting + checking > (end if number >= stopping.FEWEST else latest):
-                self._why = "budget"
-                return
-            order = self._order(order, number, stage.first)
+            after = now + (now - begun) / max(taken, 1)
+            if taken and after > (end if taken >= stopping.FEWEST else latest):
+                return "budget"
+            order = self._order(order, taken, only)
+            if not order:  # each of them has failed
+                return "blocks"
             for id_ in order:
-                self._take(id_, block)
+                self._take(id_, blocks.count)
             self._throttling.look()
-            passed = self._now() - start
-            share = min(max(passed / (end - start), 0.0), 1.0) if end > start else 1.0
-            look = looks[0] if looks else 1.0
-            taken = {i: s.taken[block] for i, s in self._series.items() if block in s.taken}
-            self._observer.block(Snapshot(group, share, block + 1, look, width, taken))
-            gone = max(share, (block + 1) / self._settings.blocks)
-            if looks and gone >= look:
-                looks = [later for later in looks if later > gone]
-                found = stopping.outlook(group, self._good(self._every()), self._settings)
-                width = found.width
-                if not stage.first and (why := self._settled(group, found)):
-                    self._why = why
-                    return
+            blocks.count, taken = blocks.count + 1, taken + 1
+            if (why := self._looked(group, blocks)) is not None:
+                return why
+        return "blocks"
+
+    def _looked(self, group: Group, blocks: stopping.Blocks) -> Why | None:
+        """Show how far a group has come; return why no more blocks are needed, if it is known."""
+        now, block = self._now(), blocks.count - 1
+        look = blocks.looks[0] if blocks.looks else 1.0
+        taken = {i: s.taken[block] for i, s in self._series.items() if block in s.taken}
+        shown = Snapshot(group, blocks.share(now), blocks.count, look, blocks.width, taken)
+        self._observer.block(shown)
+        if not blocks.due(now):
+            return None
+        found = stopping.outlook(group, self._good(self._every()), self._settings)
+        blocks.width = found.width
+        return self._settled(group, found)
 
     def _first(self, group: Group) -> set[str]:
         """Return the cases that are measured alone at first; none: all are, from the start."""
         first = stopping.first(group) & self._series.keys() if self._settings.staged else set()
         rest = [case for case in group.cases if case.id in self._series and not is_control(case)]
-        return first if len(first) < len(rest) else set()
+        if len(first) == len(rest):
+            return set()
+        return first | {self._series[id_].control for id_ in first} - {""}
 
     def _settled(self, group: Group, found: stopping.Outlook) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
@@ -411,11 +443,8 @@ class Runner:
 
     def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
         series = self._series[case.id]
-        known = {"throttled"} if series.power_capped else set()
-        known |= {"preempted"} if self._benchmark.computes and samples.ran else set()
-        odd = len({m.sample for m in samples.sample_notes if m.mark not in known})
         found = {
-            "unstable": stopping.unstable(standing, odd, len(self._series)),
+            "unstable": stopping.unstable(standing, len(self._series)),
             "shared-hardware": series.shared,
             "warm-up-capped": series.capped,
             "launch-bound": series.iteration.launched

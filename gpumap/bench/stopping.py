@@ -8,13 +8,17 @@ precision, and samples worth at least twenty independent ones. Where cases are c
 decide; where a case is alone, its time does: then a slow change of the machine is part of what this
 run observed, as it is in no ratio.
 
-`unstable` is raised by tests at a stated rate: a row of independent noise has it in 2 % of runs at
-most. The procedure's coverage is in docs/method.md.
+`unstable` is a row whose interval is wide, and whose samples do not hold one value: neighbours are
+alike (steps, drift), or there are two modes, by tests at a stated rate. A wide interval alone says
+all that there is to say of noise. The procedure's coverage is in docs/method.md.
 
 The cases that matter most come first, each with what it needs. A case is kept with the case that it
 is compared with, and with the controls of its devices. It is kept if every case that is kept can
 then be measured in FEWEST blocks: fewer have no interval. What it takes is known once it was
 verified and calibrated; before that it is expected from the work of what has been measured.
+
+What a gate judges is measured alone at first: until an early look settles it, or until the others
+need the rest for FEWEST blocks, at most for _FIRST of the time. The blocks after that hold all.
 
 Throttling by heat or a limit of power marks samples. The devices are looked at between blocks,
 never inside a sample, and seldom enough to cost nothing. What comes and goes between two looks is
@@ -46,15 +50,16 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
-_FIRST = 0.25  # of the time that the others leave, for the cases that matter most
+_FIRST = 0.75  # of a group's time, for the cases that matter most alone, at most
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # iterations: one to be verified, what that takes, and once more at the end
 FIRST_LOOK = 0.1  # a share too, of a run without verdicts: at nothing but the precision
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples: of a row that is done, and of one that is not `unstable`
-MARKED = 0.05  # the share of marked samples that a row may have
-RATE = 0.01  # of false alarms of a test: of marks or correlation in a row, of modes in a group
+WIDE = 0.05  # half of an interval, as a share: a narrower one needs no doubt
+_CONFIDENCE = 0.95  # of the interval that is wide
+RATE = 0.01  # of false alarms of a test: of correlation in a row, of modes in a group
 
 
 def unwatched(at_work: Collection[str]) -> Mapping[str, str]:  # noqa: ARG001 - a Look
@@ -142,23 +147,32 @@ def controls(group: Group) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Stage:
-    """Blocks of the same cases: of those that matter most alone, or of all."""
+class Blocks:
+    """The blocks of a group: how many there are, and when they are looked at."""
 
-    first: Collection[str]  # their ids; none: of all
-    begun: float
-    block: int = 0  # the first of them
+    start: float
+    end: float
+    most: int
+    looks: list[float]  # shares of the time or of the blocks, still to come
+    count: int = 0
+    width: float | None = None  # half of the widest interval that sets the stop, at the last look
 
-    def lasting(self, now: float, block: int) -> float:
-        """Return the seconds of a block so far."""
-        return (now - self.begun) / max(block - self.block, 1)
+    def share(self, now: float) -> float:
+        """Return the share of the time that has passed."""
+        passed = self.end - self.start
+        return min(max((now - self.start) / passed, 0.0), 1.0) if passed > 0.0 else 1.0
 
-    def over(self, now: float, block: int, latest: float) -> bool:
-        """Return whether the others' turn has come, so that they get their share of the time."""
-        if not self.first or block == self.block:
+    def due(self, now: float) -> bool:
+        """Return whether it is time for a look; it is taken."""
+        gone = max(self.share(now), self.count / self.most)
+        if not self.looks or gone < self.looks[0]:
             return False
-        after = now + self.lasting(now, block)
-        return after > self.begun + _FIRST * (latest - self.begun)
+        self.looks = [later for later in self.looks if later > gone]
+        return True
+
+    def first_until(self, least: float) -> float:
+        """Return when the cases that matter most no longer run alone; `least` is for all."""
+        return min(self.start + _FIRST * (self.end - self.start), self.end - least)
 
 
 def _with_needs(
@@ -263,9 +277,10 @@ def half_width(found: stats.Location) -> float:
     return math.log(found.high / found.low) / 2
 
 
-def unstable(row: Standing, odd: int, rows: int) -> bool:
-    """Return whether samples do not represent one value; `odd` are marked, of `rows` in a group."""
-    found = stats.location(row.values, positive=True)
+def unstable(row: Standing, rows: int) -> bool:
+    """Return whether a row, of so many in a group, is wide and its samples hold no single value."""
+    found = row.located(_CONFIDENCE)
+    if not half_width(found) > WIDE:
+        return False
     correlated = found.effective_n < ENOUGH and stats.correlated(row.values)
-    marked = stats.more_than(odd, found.n, MARKED, RATE)
-    return correlated or marked or stats.bimodal(row.values, RATE / rows)
+    return correlated or stats.bimodal(row.values, RATE / rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -21,9 +20,11 @@ _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
 _VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
 _RATIO = "speed-up"
 _FLAGGED = 4  # rows that a flag's line names
-_NOISY = 0.05  # half of an interval, as a share of its figure
-# Flags that say what bounds a figure; the others question it.
-_FACTS = ("shared-hardware", "launch-bound", "power-capped", "cpu")
+_NOISY = "unstable"  # the flag of a row of more than one value
+_DO = {  # what a reader does about rows that are not ok
+    "few": "fewer than 6 samples, no interval: raise --budget",
+    "noisy": "its samples hold more than one value: repeat on an idle machine",
+}
 
 
 def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:
@@ -87,16 +88,14 @@ def _own(row: Measurement, column: Column) -> str:
 
 
 def trust(row: Measurement) -> str:
-    """Return what a row's figures are worth: a sign and a word."""
-    time = row.time
+    """Return what a reader may do with a row's figures: a sign and a word."""
     if row.status != "ok":
         return f"! {row.status}"
-    if time is None:
+    if row.time is None:
         return "-"
     if too_few(row):
         return "? few"
-    wide = not _half(time) <= _NOISY
-    return "~ noisy" if wide or any(flag not in _FACTS for flag in row.flags) else "ok"
+    return "~ noisy" if _NOISY in row.flags else "ok"
 
 
 def spread(figure: Estimate | None) -> str:
@@ -105,13 +104,8 @@ def spread(figure: Estimate | None) -> str:
         return estimate(figure)
     if not figure.has_interval:
         return units.about(figure.value, figure.unit)
-    half, value = _half(figure), units.single(figure.value, figure.unit)
-    return f"{value} ±{half:.0%}" if math.isfinite(half) else value
-
-
-def _half(figure: Estimate) -> float:
-    value = abs(figure.value)
-    return (figure.high - figure.low) / 2.0 / value if value else math.inf
+    half, value = (figure.high - figure.low) / 2.0, units.single(figure.value, figure.unit)
+    return f"{value} ±{half / abs(figure.value):.0%}" if figure.value else value
 
 
 def rates(figures: Sequence[Estimate | None], head: str, unit: str) -> tuple[str, list[str]]:
@@ -196,8 +190,12 @@ def solo_rates(rows: Iterable[Measurement]) -> Iterator[str]:
 
 
 def flags(rows: Sequence[Measurement]) -> Iterator[str]:
-    """Yield what each flag of the rows means, once, with the rows that have it."""
-    found = dict.fromkeys(flag for row in rows for flag in row.flags)
+    """Yield what to do about rows that are not ok, and what each other flag means, once."""
+    doubts = {word: [row for row in rows if trust(row).endswith(word)] for word in _DO}
+    lines = [f"{word}: {_which(few)}: {_DO[word]}" for word, few in doubts.items() if few]
+    if lines:
+        yield "; ".join(lines)
+    found = dict.fromkeys(flag for row in rows for flag in row.flags if flag != _NOISY)
     if not found:
         return
     from gpumap.explain import of_kind
@@ -205,8 +203,11 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:
         what = f": {summaries[flag]}" if flag in summaries else ""
-        flagged = [*dict.fromkeys(_called(row) for row in rows if flag in row.flags)]
-        yield f"{listed(flagged, _FLAGGED)}: {flag}{what}"
+        yield f"{_which([row for row in rows if flag in row.flags])}: {flag}{what}"
+
+
+def _which(rows: Iterable[Measurement]) -> str:
+    return listed([*dict.fromkeys(map(_called, rows))], _FLAGGED)
 
 
 def _called(row: Measurement) -> str:

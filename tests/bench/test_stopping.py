@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from worlds import SETTINGS, gpu, world
 
-from gpumap import stats
 from gpumap.bench import stopping
 from gpumap.bench.stopping import Standing, deciding, outlook, unstable
 from gpumap.model import Case, Group, Samples, Work, replace
@@ -97,20 +96,19 @@ def test_a_time_is_of_this_run_and_a_ratio_is_not():
     assert not done(ratios(slow), 0.02, 0.95)
 
 
-HEAPS = noise(0.001, 20, 2) + [value + 0.1 for value in noise(0.001, 20, 3)]
+HEAPS = noise(0.001, 20, 2) + [value + 0.3 for value in noise(0.001, 20, 3)]
 
 
-@pytest.mark.parametrize(("values", "odd", "raised"), [
-    ([1.0] * 40, 0, False), ([1.0] * 19, 0, False), ([1.0] * 5, 0, False),
-    (noise(0.01), 0, False), (noise(0.01), 6, False), (noise(0.01), 7, True),
-    (noise(0.01, 6), 2, False), (noise(0.01, 6), 3, True),
-    (noise(0.5), 0, False),  # wide is not unstable
-    (drift(), 0, True),
-    (random.Random(1).sample(HEAPS, 40), 0, True),  # noqa: S311 - noise
+@pytest.mark.parametrize(("values", "raised"), [
+    ([1.0] * 40, False), ([1.0] * 19, False), ([1.0] * 5, False),
+    (noise(0.01), False), (noise(0.5), False),  # wide is not unstable
+    (drift(), True), ([1.0 + 0.01 * value for value in drift()], False),  # nor is a narrow drift
+    (random.Random(1).sample(HEAPS, 40), True),  # noqa: S311 - noise
+    (random.Random(1).sample([1.0 + (v - 1.0) / 6 for v in HEAPS], 40), False),  # noqa: S311 - noise
 ])  # fmt: skip
-def test_a_row_is_unstable(values, odd, raised):
-    """Whose samples correlate and are worth too little, are marked, or have two modes."""
-    assert unstable(ratios(values), odd, 1) is raised
+def test_a_row_is_unstable(values, raised):
+    """Whose interval is wide, and whose samples drift or have two modes."""
+    assert unstable(ratios(values), 1) is raised
 
 
 @pytest.mark.parametrize("n", [6, 12, 20, 22, 30, 80])
@@ -118,7 +116,6 @@ def test_a_row_is_unstable(values, odd, raised):
 def test_independent_noise_is_seldom_unstable(n, shape):
     """In 2 % of 600 rows at most, and what chance allows beyond (p < 1 %)."""
     rng = random.Random(n)  # noqa: S311 - noise, not a secret
-    draw = {"gauss": (1.0, 0.02), "lognormvariate": (0.0, 0.1), "paretovariate": (3.0,)}[shape]
+    draw = {"gauss": (1.0, 0.2), "lognormvariate": (0.0, 0.3), "paretovariate": (3.0,)}[shape]
     values = [[getattr(rng, shape)(*draw) for _ in range(n)] for _ in range(600)]
-    odd = (len(stats.outliers(each)) for each in values)
-    assert sum(unstable(ratios(each), n, 7) for each, n in zip(values, odd, strict=True)) <= 21
+    assert sum(unstable(ratios(each), 7) for each in values) <= 21

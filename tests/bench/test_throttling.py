@@ -1,6 +1,5 @@
 """Samples taken while something held their devices back are marked, and kept."""
 
-import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.bench.dot import Params
@@ -41,9 +40,9 @@ def marked(row):
 
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
-    cap, both = {"cuda:0": "power cap"}, {"power-capped", "unstable"}
-    assert flags({}, cap, cases=("one",)) & both == {"power-capped"}
-    assert flags({}, *[cap, {}] * 40, cases=("one",)) & both == {"unstable"}
+    cap = {"cuda:0": "power cap"}
+    assert "power-capped" in flags({}, cap, cases=("one",))
+    assert "power-capped" not in flags({}, *[cap, {}] * 40, cases=("one",))
 
 
 def test_samples_since_the_last_look_are_marked_with_the_reason():
@@ -76,13 +75,3 @@ def test_looks_are_seldom():
     script = Slow({})
     rows_of(script)
     assert len(script.asked) == 2  # all blocks together are shorter than a hundred looks
-
-
-@pytest.mark.parametrize(("looks", "unstable"), [(4, False), (5, True)])
-def test_more_marked_samples_than_one_in_twenty_leaves_by_chance_make_a_row_unstable(
-    looks, unstable
-):
-    """Four of twenty are as many as chance leaves of one in twenty; five are more."""
-    rows = rows_of(_Script({}, *[{"cuda:1": "heat"}] * looks, {}))
-    flagged = {key[1] for key, row in rows.items() if "unstable" in row.flags}
-    assert flagged == ({"b", "a+b"} if unstable else set())
