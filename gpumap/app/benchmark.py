@@ -326,8 +326,13 @@ class BenchmarkRun:
 
 
 @contextmanager
-def recorded(kind: str, request: Request) -> Iterator[Recording]:
-    """Record a run that measures: its settings, its time limit, and what its figures must be."""
+def recorded(
+    kind: str, request: Request, cases: Sequence[str] | None = None
+) -> Iterator[Recording]:
+    """Record a run that measures: its settings, its time limit, and what its figures must be.
+
+    `cases` are those that were chosen; None: all are measured.
+    """
     settings, gate = request.settings, request.gate
     shown = {
         "seed": settings.seed,
@@ -336,6 +341,7 @@ def recorded(kind: str, request: Request) -> Iterator[Recording]:
         "budget_s": settings.budget,
         "timeout_s": settings.timeout,
         "require_idle": settings.require_idle,
+        **({} if cases is None else {"cases": [*cases]}),
         **gate.settings,
     }
     program, limit = request.program, settings.timeout
@@ -346,7 +352,9 @@ def recorded(kind: str, request: Request) -> Iterator[Recording]:
 
 
 @contextmanager
-def recorded_single_process(kind: str, request: Request) -> Iterator[Recording]:
+def recorded_single_process(
+    kind: str, request: Request, cases: Sequence[str] | None = None
+) -> Iterator[Recording]:
     """Record a run that measures the devices of this process.
 
     Raises:
@@ -356,7 +364,7 @@ def recorded_single_process(kind: str, request: Request) -> Iterator[Recording]:
 
     program = request.program
     doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
-    with recorded(kind, request) as record:
+    with recorded(kind, request, cases) as record:
         record.draft.remarks += doubts
         yield record
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.judge.claims import check_patterns
 from gpumap.judge.compare import (
     JUDGED,
     SUSPICIOUS,
@@ -19,7 +20,7 @@ from gpumap.judge.compare import (
     why,
 )
 from gpumap.judge.exit_status import SKIPPED, concluded
-from gpumap.judge.pairs import LAST, share
+from gpumap.judge.pairs import LAST, comparable, share
 from gpumap.judge.several_reports import (
     broken,
     contradiction,
@@ -92,6 +93,7 @@ def base_of(path: Path, terms: Terms) -> Baseline:
 
     base = saved.read(path)
     refuse_broken(base, "base", forged=True)
+    check_patterns(comparable(base), terms.judge)
     return Baseline(str(path), base, terms)
 
 
@@ -106,7 +108,8 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     apart = _machines(base, new, terms)
     # with a second look at more samples, each look spends half of the error
     level = LAST / 2 if terms.confirm else LAST
-    found = compare(base, new, terms.threshold, level)
+    measure = partial(compare, base, threshold=terms.threshold, level=level, judge=terms.judge)
+    found = measure(new)
     unsure: list[Diagnostic] = []
     if apart:
         found = replace(found, verdicts=unjudged(found.verdicts))
@@ -114,7 +117,7 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
         unsure.append(Diagnostic("other-machine", message, severity="warning"))
     elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
         more, unsure = _more(base, new, terms, program)
-        found = compare(base, more, terms.threshold, level) if more else found
+        found = measure(more) if more else found
     judged = conclusion(found.verdicts, terms, () if apart else found.remarks)
     why = notes_of(f"{each}: this may be why they differ" for each in surroundings(base, new))
     return replace(judged, notes=(*judged.notes, *unsure, *why))
@@ -320,6 +323,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         ]
         for report, which in ((before, "base"), (after, "new")):
             refuse_broken(report, which, forged=True)
+        check_patterns(comparable(before), request.terms.judge)
         pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
         found = judged(before, after, request.terms, program)

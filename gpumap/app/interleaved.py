@@ -312,7 +312,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         refuse_mixed(unlike(a, simulated=b.simulated))
         pair |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}
         show_machine(record.draft, b)
-        comparison = compare(a, b, terms.threshold, interleaved=True)
+        comparison = compare(a, b, terms.threshold, judge=terms.judge, interleaved=True)
         found = conclusion(comparison.verdicts, terms, comparison.remarks)
         hints = {"regression": _REGRESSION, "inconclusive": _MAYBE}
         problems = tuple(

@@ -60,7 +60,7 @@ def measure_products(
         choose = _chooser("dot", given, request)
         return Task(judged(plan(bindings, params, given or bindings[0]), gate), make)
 
-    with recorded_single_process("bench", request) as record:
+    with recorded_single_process("bench", request, cases and params.cases) as record:
         run_single_process(record, request, task)
 
 
@@ -99,7 +99,7 @@ def measure_chains(
         choose = _chooser("chain", given, request)
         return Task(chain.plan(chain.Setting(bindings, given or bindings[0], {}), params), make)
 
-    with recorded_single_process("bench", request) as record:
+    with recorded_single_process("bench", request, cases and params.cases) as record:
         run_single_process(record, request, task)
 
 
@@ -152,7 +152,8 @@ def measure_copies(request: Request, *, sizes: str, cases: str | None, model: bo
         decide = _decider(turn, params, request) if params.workloads else None
         return Task(needs(bindings, params), make, decide=decide)
 
-    with recorded_single_process("transfer-cost", request) as record:
+    chosen_cases = cases and params.cases
+    with recorded_single_process("transfer-cost", request, chosen_cases) as record:
         record.draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
         run_single_process(record, request, task)
         if settings.dry_run and params.workloads:

@@ -42,7 +42,7 @@ from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Pla
 from gpumap.text import middle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
     from gpumap.model import Headline, Measurement, Report, Samples
@@ -62,7 +62,8 @@ DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "
 REFERENCES = {"many": "one", "many+fetch": "one+fetch", "many+fetch+threads": "one+fetch"}
 # What matters most; the ideal follows from all that are alone.
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
-_FIRST = 2  # of them, whose speed-up is known before the rest takes its time
+_JUDGED = {"one": ("time",), "many": ("time", "speedup")}
+_FIRST = len(_JUDGED)  # of what matters: a gate judges it, so it is measured alone at first
 _BUFFERS = 3  # a, b and out
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
@@ -84,8 +85,9 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
         wanted |= {"solo", "one"}  # the ideal follows from them
     ordered_cases = tuple(case for case in CASES if case in wanted)
     sized = [tuple(_cases(bindings, params, size, ordered_cases, fastest)) for size in params.sizes]
+    first = _FIRST if params.cases == CASES else 0  # cases that were chosen matter alike
     groups = tuple(
-        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=_FIRST)
+        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=first)
         for cases, size in zip(sized, params.sizes, strict=True)
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
@@ -305,6 +307,12 @@ def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:
     return replace(found, text=f"{text} Map a second device to compare.{end}")
 
 
+def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield what the headline claims: the times of `one` and `many`, and what `many` gains."""
+    for row in rows:
+        yield from ((row.case.id, metric) for metric in _JUDGED.get(row.case.name, ()))
+
+
 SPEC = BenchmarkSpec(
     KEY,
     _CASES,
@@ -323,4 +331,5 @@ SPEC = BenchmarkSpec(
     counted=True,
     arithmetic=True,
     headline=headline,
+    judged=_judged,
 )  # fmt: skip

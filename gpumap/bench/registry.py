@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     # The rows of a group with their causes, by what the system says of the links of devices.
     Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
     Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
+    # Ids of rows, each with a metric.
+    Claims: TypeAlias = Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -101,6 +103,7 @@ class BenchmarkSpec(NamedTuple):
     counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
     headline: Answer | None = None  # of its report, by the requested rows
+    judged: Claims | None = None  # what its headline claims, and so a gate judges; None: all
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 
 

@@ -259,9 +259,11 @@ def _group(
     def rank(index: int) -> tuple[bool, bool]:
         return index not in steps, len(cases[index].bindings) not in extremes
 
+    if params.learn:
+        return Group(cases, network.name, (steps,), COMPARABLE, insists=True)
     order = tuple((index,) for index in sorted(range(len(cases)), key=rank))
-    learns = bool(params.learn)
-    return Group(cases, network.name, (steps,) if learns else order, COMPARABLE, insists=learns)
+    first = sum(rank(index) == (False, False) for index in steps)
+    return Group(cases, network.name, order, COMPARABLE, first=first)
 
 
 def _cases(
@@ -399,4 +401,5 @@ SPEC = BenchmarkSpec(
     how=("network", "rule", "algorithm"),
     work="split",
     headline=train_table.headline,
+    judged=train_table.judged,
 )  # fmt: skip

@@ -207,6 +207,13 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     return answer(report, "below", (f"{text}. {_why(best)}.",), about(best, "speedup"), end)
 
 
+def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield what a gate judges: the time of a step on all devices."""
+    most = max((len(row.case.names) for row in rows), default=0)
+    steps = (row for row in rows if row.case.name == "step" and len(row.case.names) == most)
+    yield from ((row.case.id, "time") for row in steps)
+
+
 def _known_gain(gain: Estimate | None) -> float:
     return gain.value if gain is not None and gain.has_interval else 0.0
 

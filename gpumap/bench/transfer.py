@@ -26,7 +26,7 @@ from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sizes import KEYS, Size, size_text
-from gpumap.bench.transfer_headline import headline
+from gpumap.bench.transfer_headline import headline, is_plain, judged
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
@@ -68,16 +68,25 @@ class Params:
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
     """Return a group for each size, and one for the sweep."""
-    sized = [tuple(_sized(bindings, sessions, size, params)) for size in params.sizes]
-    groups = [
-        Group(cases, f"{size.nbytes}B", _plain_first(cases))
-        for cases, size in zip(sized, params.sizes, strict=True)
-    ]
+    groups = [_group(bindings, sessions, size, params) for size in params.sizes]
     if params.sweep:
         sweep = tuple(_sweep_cases(bindings, sessions, params))
         groups.append(Group(sweep, "ladder", _spread(sweep), extra=True))
     found = tuple(group for group in groups if group.cases)
     return replace(needs(bindings, params, sessions), groups=found)
+
+
+def _group(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: Size, params: Params
+) -> Group:
+    """Return the copies of a size; what a gate judges of it is measured alone at first."""
+    cases = tuple(_sized(bindings, sessions, size, params))
+    every = [each.nbytes for each in params.sizes]
+    modes = {"sync"} if size.nbytes == min(every) else set()
+    modes |= {"queued"} if size.nbytes == max(every) else set()
+    first = {n for n, case in enumerate(cases) if is_plain(case) and case.params["mode"] in modes}
+    order = sorted(_plain_first(cases), key=lambda places: not first.issuperset(places))
+    return Group(cases, f"{size.nbytes}B", tuple(order), first=len(first))
 
 
 def needs(
@@ -422,5 +431,6 @@ SPEC = BenchmarkSpec(
     how=("memory", "mode"),
     work="whole",
     headline=headline,
+    judged=judged,
     explain=_explained,
 )  # fmt: skip

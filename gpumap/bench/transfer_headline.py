@@ -18,10 +18,11 @@ from gpumap.judge.phrases import (
     roughly,
     value,
 )
+from gpumap.model import replace
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.model import BreakEven, Case, Fit, Headline, Measurement, Report
 
@@ -53,6 +54,32 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     return found or answer(
         report, "good", (cost, *model, *_evens(report)), about(copy, metric), end
     )
+
+
+def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield what a gate judges of each way: the bandwidth of large copies, the latency of small.
+
+    By single copies of plain memory: the issue interval at the largest size, where copies can be
+    queued, and the time of one copy at the smallest.
+    """
+    ways: dict[object, list[Measurement]] = {}
+    for row in rows:
+        case = row.case
+        if is_plain(case):
+            ways.setdefault((case.name, case.names, case.backend), []).append(row)
+    for found in ways.values():
+        sizes = [int(row.case.params["bytes"]) for row in found]
+        large = [row for row, size in zip(found, sizes, strict=True) if size == max(sizes)]
+        small = [row for row, size in zip(found, sizes, strict=True) if size == min(sizes)]
+        queued = [row for row in large if "issue_interval" in row.metrics]
+        yield from ((row.case.id, "issue_interval") for row in queued)
+        alone = small if queued else [*large, *small]
+        yield from ((row.case.id, "time") for row in alone if "time" in row.metrics)
+
+
+def is_plain(case: Case) -> bool:
+    """Return whether a case is single copies one way, of plain memory; queued or waited for."""
+    return case.name in _WAYS and _plain(replace(case, params={**case.params, "mode": "sync"}))
 
 
 def _plain(case: Case) -> bool:

@@ -39,7 +39,7 @@ _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
 _WHERE = ("argument", "option", "map_file", "backend")
-_TERMS = ("threshold", "confirm", "allow_missing", "other_machine")  # of the parameters
+_TERMS = ("threshold", "confirm", "allow_missing", "other_machine", "judge")  # of the parameters
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -235,6 +235,9 @@ _terms_parameters = combined(
     setting("--confirm", is_flag=True,
             help="Measure once more in a fresh process, with the same budget, where a row is "
             "slower or inconclusive, and judge all samples."),
+    setting("--judge", metavar="PATTERN", multiple=True,
+            help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
+            "headline claims; the others are shown]"),
     setting("--threshold", type=ShareType(), default="5%",
             help="The slowdown that counts."),
 )  # fmt: skip

@@ -7,6 +7,8 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
 - slower as it is, and its control with it: the device became slower (reason `device-slower`).
 - a pass is a time that passes as it is, and is no alarm relative to its control; or one that passes
   relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
+- shown: no alarm, and not of the metrics that are judged (`gpumap.judge.claims`). An alarm is
+  corrected for all metrics.
 
 Levels and sources: `gpumap.judge.pairs`. Nothing is concluded on a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
@@ -23,12 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.judge.ceilings import out_of_time
+from gpumap.judge.claims import judged
 from gpumap.judge.pairs import (
     EARLY,
     LAST,
     SPEEDUP,
     alarms,
     change,
+    comparable,
     joined,
     left_out,
     located,
@@ -48,7 +52,7 @@ WHY: dict[str, str] = {
     "work-slower": "slower relative to its control product: the work became slower",
     "device-slower": "its control product is slower too: the device became slower",
     "device-unclear": "not slower relative to its control product; the device's speed varies",
-    "cpu-times": "not lower by the CPU times of all blocks; many were disturbed by other processes",
+    "cpu-times": "not lower relative to its controls, or by CPU times; the device's speed varies",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
     "unverified": "it is not verified in both reports",
@@ -57,7 +61,8 @@ WHY: dict[str, str] = {
     "impossible": "it is above its ceiling in one of the reports",
 }
 SUSPICIOUS = ("regression", "inconclusive")  # what another measurement may clear up
-JUDGED = ("regression", "improvement", "pass", "inconclusive")  # both runs have the metric
+NO_ALARM = ("improvement", "pass", "inconclusive")
+JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
 _MOST = 709.0  # e to a higher power is no float
 
 
@@ -69,6 +74,7 @@ class Terms:
     confirm: bool = False  # measure what is suspicious once more
     allow_missing: bool = False
     other_machine: bool = False  # show what differs, and judge nothing
+    judge: tuple[str, ...] = ()  # patterns of the metrics that are judged; none: the headline's
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,13 @@ class Comparison:
 
 
 def compare(
-    base: Report, new: Report, threshold: float, level: float = LAST, *, interleaved: bool = False
+    base: Report,
+    new: Report,
+    threshold: float,
+    level: float = LAST,
+    *,
+    judge: Sequence[str] = (),
+    interleaved: bool = False,
 ) -> Comparison:
     """Return what changed from base to new.
 
@@ -103,28 +115,45 @@ def compare(
         new: the report that is judged.
         threshold: the change that counts, as a share.
         level: one-sided error of a pass, and of any false alarm among all metrics.
+        judge: patterns of the metrics that are judged; none: what the headline claims.
         interleaved: blocks of one number were taken right after each other.
     """
     pairs, rest = joined(base, new)
     pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
-    judge = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
-    verdicts = (*map(judge.verdict, pairs), *map(_unpaired_verdict, rest))
+    metrics = _judged(base, new, judge)
+    of_all = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
+    verdicts = [*map(of_all.verdict, pairs), *map(_unpaired_verdict, rest)]
+    verdicts = [_shown(each, metrics) for each in verdicts]
     remarks = [*_remarks(pairs, threshold)]
     if unread := left_out(new):
         remarks.append(f"{_counted(unread)} been measured for the model alone, and not judged")
-    return Comparison(verdicts, tuple(remarks))
+    return Comparison(tuple(verdicts), tuple(remarks))
 
 
-def early(base: Report, rows: Sequence[Measurement], threshold: float) -> list[VerdictWord]:
-    """Return the verdicts on some rows of a run in progress, at the level of an early look.
+def _judged(base: Report, new: Report, patterns: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the ids and metrics that are judged: what either report claims."""
+    sides = (base, new)
+    return {key for side in sides for key in judged(side, comparable(side), patterns)}
+
+
+def _shown(verdict: Verdict, metrics: set[tuple[str, str]]) -> Verdict:
+    """Return a verdict that is only shown, if its metric is not judged and it is no alarm."""
+    if (verdict.id, verdict.metric) in metrics or verdict.verdict not in NO_ALARM:
+        return verdict
+    return replace(verdict, verdict="shown", reason=None)
+
+
+def early(base: Report, rows: Sequence[Measurement], terms: Terms) -> list[VerdictWord]:
+    """Return the verdicts on the judged metrics of some rows, at the level of an early look.
 
     Alarms are corrected for every metric of the baseline: other rows are judged elsewhere.
     """
     pairs, _ = joined(base, replace(base, measurements=tuple(rows)))
     every, _ = joined(base, base)
     alike = [pair for pair in pairs if _unlike(pair) is None]
-    judge = _Judge(alike, threshold, EARLY, _claims(every) - _claims(alike))
-    return [judge.verdict(pair).verdict for pair in pairs]
+    metrics = _judged(base, base, terms.judge)
+    of_all = _Judge(alike, terms.threshold, EARLY, _claims(every) - _claims(alike))
+    return [of_all.verdict(pair).verdict for pair in pairs if (pair.id, pair.metric) in metrics]
 
 
 def _claims(pairs: Iterable[Pair]) -> int:

@@ -131,7 +131,7 @@ def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
     if gate.against is not None and not gate.against.terms.other_machine:
         from gpumap.judge import compare
 
-        answers += compare.early(gate.against.base, rows, gate.against.terms.threshold)
+        answers += compare.early(gate.against.base, rows, gate.against.terms)
     return "inconclusive" not in answers and not _inconclusive(rows) if answers else None
 
 

@@ -213,7 +213,8 @@ def _limits(report: Report) -> Headline | None:
 
 def compare(report: Report) -> Headline:
     """Answer whether a report is slower than its baseline; a regression comes first."""
-    verdicts = [verdict for verdict in report.verdicts if verdict.rule != "limit"]
+    every = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
+    verdicts = [verdict for verdict in every if verdict.verdict != "shown"]
     if report.settings.get("interleaved"):
         return _sides(report, verdicts)
     known = any(verdict.value is not None for verdict in verdicts)
@@ -303,8 +304,8 @@ def _decisive(verdict: Verdict) -> Estimate | None:
 
 
 def _relation(verdict: Verdict) -> str:
-    by = {"device-unclear": ", relative to its control product", "cpu-times": ", by CPU times"}
-    return by.get(verdict.reason or "", "")
+    by = {"device-unclear": "its control product", "cpu-times": "its controls"}
+    return f", relative to {by[verdict.reason]}" if verdict.reason in by else ""
 
 
 def _shown(verdict: Verdict) -> str:

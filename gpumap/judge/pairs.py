@@ -14,7 +14,8 @@ new over base, turned so that more is worse,
 
 A time whose interval alone is too wide passes if it does so relative to its control, and its value
 is below d: the speed of the machine varies by more than d, and the work became no slower. A
-speed-up, which needs no control, passes in the same way by the CPU times of all blocks.
+speed-up passes in the same way, each of its times relative to its own control; and both by the CPU
+times of all blocks, where that interval is the narrower one.
 
 "Nothing became slower" is a claim on every metric, an intersection-union test: each has a level of
 5 % (Berger, Technometrics 1982, doi 10.2307/1267823). "Something became slower" is a claim on any:
@@ -79,6 +80,8 @@ class Row:
     def series(self, metric: str, *, relative: bool = False) -> dict[int, float]:
         """Return a judged metric, one number for each block; none where it is absent."""
         seconds = _by_block(self.row)
+        if metric == SPEEDUP and relative:
+            return _over(_sums(map(_relative, self.references)), _relative(self.row))
         if metric == SPEEDUP:
             return _over(_sums(map(_by_block, self.references)), seconds)
         if relative and self.control is not None:
@@ -127,18 +130,15 @@ class Pair:
 
         Args:
             level: one-sided error of the interval at either end.
-            relative: to the control product, block by block, and by CPU times, if both have them;
-                of a speed-up by CPU times alone.
+            relative: to the control product, block by block, or by CPU times, if both have them:
+                of the two the narrower, which says nothing of where it lies.
         """
         sides = self.base, self.new
-        both = [side.series(self.metric, relative=relative) for side in sides]
-        needed = relative or self.metric == SPEEDUP
-        cpu = [side.by_cpu(self.metric) for side in sides] if needed else []
-        if relative and all(cpu):
-            both = cpu
-        result = self._change(both, level)
-        if result is None and self.metric == SPEEDUP and all(cpu):
-            result = self._change(cpu, level)
+        result = self._change([s.series(self.metric, relative=relative) for s in sides], level)
+        if relative or (result is None and self.metric == SPEEDUP):
+            by_cpu = self._change([side.by_cpu(self.metric) for side in sides], level)
+            known = [each for each in (result, by_cpu) if each is not None]
+            result = min(known, key=lambda each: each.high - each.low, default=None)
         return -result if result is not None and self.metric == SPEEDUP else result
 
     def _change(self, both: Sequence[Mapping[int, float]], level: float) -> Change | None:
@@ -196,6 +196,11 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
             Unpaired(id_, metric, lost=False, other=was) for metric in has if metric not in had
         ]
     return pairs, rest
+
+
+def comparable(report: Report) -> list[Row]:
+    """Return the rows of a report that may be judged."""
+    return [*_rows(report).values()]
 
 
 def left_out(report: Report) -> int:
@@ -294,6 +299,11 @@ def _cpu_times(row: Measurement) -> dict[int, float]:
     samples = row.samples or Samples()
     known = "undisturbed" in row.metrics
     return dict(zip(samples.blocks, samples.cpu_times, strict=False)) if known else {}
+
+
+def _relative(row: Measurement) -> dict[int, float]:
+    """Return the time of each block over that of the control product just before it, if any."""
+    return _over(_by_block(row), _before(row))
 
 
 def _before(row: Measurement) -> dict[int, float]:

@@ -32,6 +32,7 @@ ExampleOutcome = Literal["faster", "equal", "slower", "unclear"]
 EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two times are then equal
 VerdictWord = Literal[
     "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
+    "shown",
 ]  # fmt: skip
 VerdictReason = Literal[
     "work-slower", "device-slower", "device-unclear", "cpu-times", "few-samples", "wide-interval",
@@ -136,7 +137,8 @@ class Verdict(Struct, frozen=True):
         id: The row that it judges; null: there is none.
         metric: The figure that it judges.
         verdict: By interval against the threshold or limit. missing: it was not measured; new: base
-            has it not; skipped: nothing was judged, and the text says why.
+            has it not; skipped: nothing was judged, and the text says why; shown: the gate does not
+            judge this metric, and it is no certain slowdown.
         value: What was found: the figure; for base the ratio of figures, new over base.
         low: Lower end.
         high: Upper end.

@@ -119,7 +119,7 @@ def _judged(report: Report) -> tuple[list[_Test], list[_Test], list[Problem]]:
     for verdict, outcome in zip(report.verdicts, outcomes.of_verdicts(report), strict=True):
         if verdict.rule == "limit":
             limits.setdefault(verdict.text, []).append((verdict, outcome))
-        else:
+        elif verdict.verdict != outcomes.SHOWN:  # no test: nothing is judged
             others.append(_verdict(verdict, outcome))
     of_limit: dict[str, list[Problem]] = {text: [] for text in limits}
     errors: list[Problem] = []

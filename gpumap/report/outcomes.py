@@ -42,6 +42,7 @@ State = Literal["passed", "failed", "error", "skipped"]
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
 _WRONG = ("wrong-data", "over-ceiling", "diverged")  # what a row fails with exit code 4 for
 _GOOD = ("pass", "improvement")
+SHOWN = "shown"  # the verdict of what a gate does not judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def of_verdicts(report: Report) -> Iterator[Outcome]:
         state: State = "failed"
         if word in _GOOD:
             state = "passed"
-        elif report.exit_code == 0 or word in let_pass:
+        elif word == SHOWN or report.exit_code == 0 or word in let_pass:
             state = "skipped"
         yield Outcome(state, word, f"{verdict.text}: {word}{_figures(verdict)}")
 
@@ -261,7 +262,7 @@ COLUMNS = {
     "limits": ("limit", "row", "figure", "verdict"),
     "changes": ("row", "metric", "new/base", _CONTROL, "verdict"),
 }
-_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass")
+_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass", "shown")
 _NOUNS = ("regression", "improvement")  # words that have a plural
 _FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 

@@ -114,6 +114,24 @@ def test_what_the_words_are_in_exit_codes(pair, base, new, more, code, words):
     assert (("nothing-judged", 1) in codes(answer)) == (new == "other")
 
 
+@pytest.mark.parametrize(("judge", "code", "passed"), [
+    (("--judge", "dot.one.*"), 0, {"one"}), (("--judge", "all"), 0, {"solo", "one", "many"}),
+    (("--judge", "dot.one.*", "--judge", "*.speedup"), 0, {"one", "many"}),
+    (("--judge", "dot.none.*"), 2, set()),
+])  # fmt: skip
+def test_what_is_judged_is_chosen(pair, judge, code, passed):
+    """Of `compare`; a pattern of nothing is refused, by --base before anything is measured."""
+    answer = compare(pair, *judge, "--format", "json", base="two.json", new="two.json")
+    assert answer.code == code
+    verdicts = report(answer)["verdicts"]
+    good = {v["id"].partition("[")[0] for v in verdicts if v["verdict"] == "pass"}
+    assert good == {f"dot.{name}" for name in passed}
+    assert {v["verdict"] for v in verdicts} <= {"pass", "shown"}
+    if code == 2:
+        early = dot(pair.fake(script()), "--base", "two.json", *judge)
+        assert (early.code, "selects no metric of the baseline" in early.err) == (2, True)
+
+
 def test_another_machine_is_compared_only_where_that_is_wished(pair):
     """Exit 2; else the ratio, no verdict, and exit 0. Simulated and real are never compared."""
     other = {"hash": "sha256:" + "0" * 64, "cpu": "Another"}

@@ -58,6 +58,15 @@ def test_a_limit_is_one_test(words, errors, code, run, state):
     assert read(report).failures == (run == "failed") + (state == "failed") + len(others)
 
 
+def test_a_metric_that_is_only_shown_is_no_test():
+    """There is one for each judged metric: what is not judged can be neither green nor red."""
+    words = ("pass", "shown", "improvement", "shown")
+    verdicts = tuple(made_reports.verdict(word, "base", f"{n}.time", id_=f"dot.many[{n}]")
+                     for n, word in enumerate(words))  # fmt: skip
+    found = suites(made(measurements=(ok(case()),), verdicts=verdicts))["verdicts"]
+    assert found == [("0.time dot.many[0]", "passed"), ("2.time dot.many[2]", "passed")]
+
+
 def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
     longer = problem("limit", f"limit {LIMIT}5: y", 1)
     verdict = made_reports.verdict("fail", id_="dot.many[0]")

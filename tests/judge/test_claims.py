@@ -1,0 +1,141 @@
+"""Which metrics a comparison judges: what the headline claims, a choice, or all of them."""
+
+import pytest
+from reports import noisy, report, row
+
+from gpumap.bench.registry import find
+from gpumap.errors import QuestionError
+from gpumap.judge.claims import check_patterns, judged
+from gpumap.judge.compare import Terms, compare, early
+from gpumap.judge.pairs import comparable
+from gpumap.model import Reason, replace
+
+SAME = [0.01] * 40
+
+
+def dot(*slower, factor=2.0, **settings):
+    """Return a run of two devices, of which some cases are slower."""
+
+    def timed(name, seconds, **others):
+        return row(name, noisy(seconds * (factor if name in slower else 1.0), noise=0.002),
+                   **others)  # fmt: skip
+
+    one = timed("one", 0.02)
+    both = {"names": ("a0", "b1"), "against": one.case.id, "speedup": 2.0}
+    rows = (one, timed("many", 0.01, **both), timed("solo", 0.01), timed("many+fetch", 0.012))
+    return replace(report(*rows), settings=settings)
+
+
+def words(base, new, *judge):
+    found = compare(base, new, 0.05, judge=judge).verdicts
+    return {(v.id.partition("[")[0].partition(".")[2], v.metric): v.verdict for v in found}
+
+
+def claims(*rows):
+    (bench,) = {one.case.bench for one in rows}
+    return {(id_.partition("[")[0], metric) for id_, metric in find(bench).judged(rows)}
+
+
+def test_dot_claims_the_times_of_one_and_many_and_the_speed_up():
+    assert {key for key, word in words(dot(), dot()).items() if word == "pass"} == {
+        ("one", "time"), ("many", "time"), ("many", "speedup"),
+    }  # fmt: skip
+    assert {word for key, word in words(dot(), dot()).items() if "fetch" in key[0]} == {"shown"}
+
+
+def test_copies_claim_the_bandwidth_of_the_largest_and_the_latency_of_the_smallest():
+    """Of each way and device; queued copies tell the bandwidth; pinned memory and both ways not."""
+
+    def copy(way, nbytes, mode, memory="pageable", **others):
+        keys = {"bytes": nbytes, "mode": mode, "memory": memory, "pattern": "alone", **others}
+        metric = "issue_interval" if mode == "queued" else "time"
+        return row(way, SAME, bench="transfer", metric=metric, **keys)
+
+    rows = [copy(way, nbytes, mode, memory)
+            for way in ("h2d", "d2h", "bidir") for nbytes in (400, 4000, 400_000)
+            for mode in ("sync", "queued") for memory in ("pageable", "pinned")]  # fmt: skip
+    both = copy("h2d", 400_000, "sync", pattern="together")
+    by_id = {one.case.id: one.case.params for one in (*rows, both)}
+    found = {(id_.partition("[")[0], by_id[id_]["bytes"], by_id[id_]["memory"], metric)
+             for id_, metric in find("transfer").judged([*rows, both])}  # fmt: skip
+    assert found == {
+        (f"transfer.{way}", nbytes, "pageable", metric)
+        for way in ("h2d", "d2h")
+        for nbytes, metric in ((400, "time"), (400_000, "issue_interval"))
+    }
+    alone = [copy("h2d", 400, "sync"), copy("h2d", 4000, "sync")]  # nothing can be queued
+    assert len([*find("transfer").judged(alone)]) == 2
+
+
+def test_other_benchmarks_claim_what_their_headline_is_about():
+    chain = [row(name, SAME, bench="chain") for name in ("separate", "fused", "host", "solo")]
+    assert claims(*chain) == {("chain.fused", "speedup")}
+    sums = [row(name, [seconds] * 40, bench="allreduce", bytes=nbytes)
+            for name, seconds in (("native", 0.02), ("ring", 0.01))
+            for nbytes in (400, 400_000)]  # fmt: skip
+    ((best, metric),) = find("allreduce").judged(sums)
+    assert (best, metric) == (sums[-1].case.id, "time")
+    steps = [row(name, SAME, bench="train", names=names)
+             for name in ("step", "compute") for names in (("a0",), ("a0", "b1"))]  # fmt: skip
+    assert [*find("train").judged(steps)] == [(steps[1].case.id, "time")]
+
+
+def test_what_is_only_shown_is_an_alarm_where_it_is_certainly_slower():
+    """And no regression, improvement or open question of it is a verdict otherwise."""
+    assert words(dot(), dot("many+fetch"))["many+fetch", "time"] == "regression"
+    assert words(dot("many+fetch"), dot())["many+fetch", "time"] == "shown"
+    few = dot()
+    *others, fetch = few.measurements
+    samples = replace(fetch.samples, seconds=SAME[:3], blocks=(0, 1, 2))
+    few = replace(few, measurements=(*others, replace(fetch, samples=samples)))
+    assert words(dot(), few)["many+fetch", "time"] == "shown"
+
+
+def test_no_time_for_what_is_judged_is_inconclusive_and_for_the_rest_shown():
+    """In either report. A row that was not planned is missing, judged or not."""
+    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
+    for name, word in (("one", "inconclusive"), ("many+fetch", "shown")):
+        rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)
+        short = replace(dot(), measurements=tuple(rows))
+        assert words(dot(), short)[name, "time"] == words(short, dot())[name, "time"] == word
+    fewer = replace(dot(), measurements=dot().measurements[:-1])
+    assert words(dot(), fewer)["many+fetch", "time"] == "missing"
+
+
+@pytest.mark.parametrize(("patterns", "chosen"), [
+    (["all"], {"one", "many", "solo", "many+fetch"}), (["dot.many+fetch.*"], {"many+fetch"}),
+    (["dot.solo.time", "dot.one.time"], {"solo", "one"}), (["*.time"], {
+        "one", "many", "solo", "many+fetch"}),
+])  # fmt: skip
+def test_patterns_choose_what_is_judged(patterns, chosen):
+    found = words(dot(), dot(), *patterns)
+    assert {name for (name, _), word in found.items() if word == "pass"} == chosen
+
+
+def test_a_pattern_without_a_metric_is_refused_with_some_that_there_are():
+    with pytest.raises(QuestionError, match=r"--judge dot\.nine\.time selects no metric") as error:
+        check_patterns(comparable(dot()), ["dot.one.time", "dot.nine.time"])
+    assert "dot.one.time, dot.many.time, dot.many.speedup" in error.value.diagnostics[0].hint
+
+
+def test_cases_that_were_chosen_are_judged():
+    """Who wrote --cases many+fetch has that question."""
+    assert words(dot(cases=["many+fetch"]), dot())["many+fetch", "time"] == "pass"
+    chosen = dot(cases=["many+fetch"])
+    assert judged(chosen, comparable(chosen), ()) == {(chosen.measurements[3].case.id, "time")}
+
+
+def test_a_report_without_what_a_headline_claims_is_judged_whole():
+    rows = [one for one in dot().measurements if one.case.name in ("solo", "many+fetch")]
+    some = replace(dot(), measurements=tuple(rows))
+    assert {*words(some, some).values()} == {"pass"}
+
+
+def test_an_early_look_is_at_what_is_judged():
+    """Rows that are shown keep no run going."""
+    base = dot()
+    one, many, solo, fetch = base.measurements
+    short = replace(fetch, samples=replace(fetch.samples, seconds=SAME[:6], blocks=(*range(6),)))
+    assert early(base, [one, many, short], Terms()) == ["pass"] * 3
+    assert early(base, [solo, short], Terms()) == []
+    assert early(base, [solo], Terms(judge=("all",))) == ["pass"]
