@@ -158,7 +158,7 @@ def test_what_is_no_number_is_never_written_as_one():
     assert plain(renderer._row(replace(one, samples=samples)))["samples"] == [0.5, None]
 
 
-@pytest.mark.parametrize("ends", [(5.0, 2.0, np.inf), (np.inf, 2.0, np.inf), (5.0, -np.inf, 9.0)])
+@pytest.mark.parametrize("ends", [(1 / 3, 1 / 7, np.inf), (np.inf, 2, np.inf), (5.0, -np.inf, 9)])
 def test_a_figure_without_one_of_its_ends_comes_back(ends):
     figure = model.Estimate(*ends, "1")
     assert estimate(json.loads(json.dumps(plain(figure), allow_nan=False))) == figure
