@@ -184,7 +184,6 @@ EDITS = [  # of a run of products: path, value, and what is said of it
     ((*ROW, "blocks"), lambda old: old[::-1], "they are not in the order of time"),
     ((*ROW, "intervals", "a", "stop_s"), less, "it must be as long as samples"),
     ((*ROW, "queue_s"), less, "it must be as long as samples"),
-    (("measurements",), lambda old: [*old, old[0]], 'duplicate id "dot.solo['),
 ]  # fmt: skip
 NEEDED = [  # every gpumap that writes this version writes them all
     ("dot", ("notes",)), ("dot", ("accepted",)), ("dot", ("map", "notes", 0, "name")),
@@ -232,6 +231,18 @@ def test_a_name_that_the_map_does_not_have_is_refused(tmp_path):
 ])  # fmt: skip
 def test_every_part_of_a_report_is_looked_at(tmp_path, name, path, value, reason):
     """The message has the place in the file, and the hint what to do instead."""
+    looked_at(tmp_path, name, path, value, reason)
+
+
+@pytest.mark.parametrize(("name", "path", "value", "reason"), [
+    ("dot", ("measurements",), lambda old: [*old, old[0]], 'duplicate id "dot.solo['),
+    ("dot, dry", ("plans", 0, "groups"), lambda old: old[:-1], "they are not of"),
+], ids=["rows", "groups"])  # fmt: skip
+def test_each_case_is_there_once(tmp_path, name, path, value, reason):
+    looked_at(tmp_path, name, path, value, reason)
+
+
+def looked_at(tmp_path, name, path, value, reason):
     message, hint = refused_tree(tmp_path, edited(written(name).tree, path, value))
     place, said = re.fullmatch(
         r"(\$(?:\.[a-z0-9_]+|\[[0-9]+\]|\[\.\.\.\])+: )?(.*)", message
@@ -304,6 +315,14 @@ def test_what_was_edited_is_refused_or_marked(tmp_path):
     assert found.elapsed == 1.25
     assert [(n.code, n.severity) for n in found.notes][-1] == ("edited", "warning")
     assert saved.read(written("dot").path, edited=True).notes[-1:] != found.notes[-1:]
+
+
+def test_an_edit_of_any_key_is_seen(tmp_path):
+    """But of those by which the file is known for a report that this gpumap reads."""
+    tree = written("limit").tree
+    for key in tree.keys() - {"tool", "schema_version"}:
+        message, _ = refused(put(tmp_path, json.dumps(tree | {key: "edited"})))
+        assert (key, message) == (key, "$.digest: it was edited after it was written")
 
 
 def test_a_list_that_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):

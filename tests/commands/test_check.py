@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
+from scripts import script
 from tables import table
 
 TEXTS = table(__file__)
@@ -158,3 +160,18 @@ def test_devices_of_this_machine(gpumap):
     assert {device["backend"] for device in alone["devices"]} == {"numpy"}
     assert [backend["name"] for backend in alone["backends"]] == ["numpy"]
     assert gpumap("devices", "--backend", "fake", GPUMAP_FAKE="/nowhere.toml").code == 2
+
+
+@pytest.mark.parametrize(("fault_in", "after"), [("download", 0), ("upload", 0), ("upload", 2)])
+def test_a_copy_that_does_not_happen_is_wrong_data(gpumap, fault_in, after):
+    """Neither a destination nor memory of the device may hold the bytes by an earlier copy."""
+    keys = {"fault": "nothing", "fault_in": fault_in, "fault_after": after}
+    answer = gpumap.fake(script(keys))("check", "a->cuda0")
+    assert (answer.code, "cuda0 returned wrong bytes" in answer.err) == (4, True)
+
+
+def test_a_name_shows_what_identifies_its_device(gpumap):
+    """Its PCI address; of a device without one the UUID."""
+    fake = gpumap.fake(script({"uuid": "GPU-1", "pci": "0000:09:00.0"}, {"uuid": "GPU-2"}))
+    found = re.findall(r" device (cuda\d): .* \((\S+)\) \(simulated\)", fake("check", TWO).out)
+    assert found == [("cuda0", "0000:09:00.0"), ("cuda1", "GPU-2")]

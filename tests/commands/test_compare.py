@@ -194,6 +194,13 @@ def test_accepting_writes_new_over_base(pair):
     ]  # fmt: skip
 
 
+def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
+    fake = gpumap.fake(script())
+    saved(fake, "base.json")
+    saved(fake, "new.json", map_=TWO)
+    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
+
+
 def test_another_machine_is_accepted_only_where_it_may_be_another(pair):
     """A base moves to new hardware by --other-machine; the entry says that nothing was judged."""
     edited(pair, "base.json", lambda r: r["fingerprint"].update(cpu="Another"))

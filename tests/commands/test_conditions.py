@@ -170,3 +170,5 @@ def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     if moment in ("measuring", "reporting"):  # every row that was planned is there
         rows = [row for row in found["measurements"] if row["bench"] == "dot"]
         assert [(row["case"], "".join(row["names"])) for row in rows] == PLANNED
+    if moment == "measuring":  # each says what ended it
+        assert {row["stop"]["why"] for row in rows if row["stop"]} == {"interrupted"}

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from report_schema import SCHEMA
 from saved_reports import COMMANDS, signed, written
+from shell import SIMULATED
 
 
 @pytest.fixture
@@ -56,6 +57,13 @@ def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
     assert "note:" in run.err
     assert "note:" not in answer.err
     assert "error in entry 2: b: cuda9 is not there" in answer.err
+
+
+def test_notes_of_a_run_without_a_map_are_shown_again(gpumap):
+    fake = gpumap.fake("\n")
+    run = fake("devices", "--output", "r.json")
+    assert run.err.startswith(SIMULATED)
+    assert fake("report", "r.json").err == run.err
 
 
 def test_every_file_that_cannot_be_read_is_named(reports):

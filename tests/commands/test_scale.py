@@ -1,5 +1,6 @@
 """`gpumap scale`: a program on one name, on two and so on: which runs there are, how it ends."""
 
+import csv
 import json
 import os
 import signal
@@ -105,6 +106,9 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how,
     (error,) = report["errors"]
     assert (error["code"], error["message"].startswith(f"on {failing} name")) == ("program", True)
     assert report["headline"]["level"] == "failed"
+    lines = csv.DictReader(gpumap("report", "r.json", "--format", "csv").out.splitlines())
+    states = {line["names"]: line["status"] for line in lines if line["record"] == "scale"}
+    assert states == {"a": "ok", "a+b": "ok"} | {"a" if failing == "1" else "a+b": "failed"}
     if "last words" in how:
         assert error["hint"] == "it printed last: last words"
 

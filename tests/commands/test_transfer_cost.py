@@ -77,3 +77,15 @@ def test_it_pays_from_where_both_take_as_long(gpumap):
         assert (from_["high"] <= first <= 1.21 * from_["low"], last) == (True, None)
         assert (one["measured_to_bytes"], one["why_stopped"]) == (40 * 8**6, "largest")
         assert (one["reason"], one["check"]["passed"]) == (None, True)
+
+
+def test_a_break_even_that_failed_is_an_error_as_a_row_is(gpumap):
+    """Copies are right, and the product that is to break even is wrong."""
+    fake = gpumap.fake(script({"fault": "wrong-product"}))
+    answer = fake("transfer-cost", "--sizes", "small", "--cases", "product", "--budget", "20s",
+                  "--map", "a->cuda0", "--format", "json")  # fmt: skip
+    found = report(answer)
+    (decision, *_) = found["break_evens"]
+    messages = [error["message"] for error in found["errors"] if error["exit"] == answer.code]
+    assert (answer.code, decision["reason"]["code"]) == (4, "wrong-data")
+    assert any(message.startswith(f"{decision['id']}: ") for message in messages)

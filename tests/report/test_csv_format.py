@@ -88,7 +88,7 @@ def test_break_evens_have_lines_of_their_own():
     assert [(line["metric"], line["value"], line["status"]) for line in found] == [
         ("break_even", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
     ]  # fmt: skip
-    assert {line["case"] for line in found} == {"affine"}
+    assert {(line["case"], line["unit"]) for line in found} == {("affine", "B")}
     assert [(line["metric"], line["status"], line["mode"]) for line in fits] == [
         ("latency", "fits", "sync"), ("peak_bandwidth", "fits", "sync"),
     ]  # fmt: skip

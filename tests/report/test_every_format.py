@@ -20,7 +20,9 @@ from runner import commands
 from shell import COLOURS
 
 from gpumap import report as formats
+from gpumap.errors import Diagnostic
 from gpumap.escape import printable
+from gpumap.model import replace
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
 from gpumap.report.table import named
 
@@ -167,3 +169,35 @@ def test_a_suffix_leads_to_its_format(gpumap, suffix, format_):
     run = ("bench", "dot", "--dry-run", "--map", "a->cuda0", "--output", path)
     assert gpumap.fake(script({}))(*run).code == 0
     assert "dot" in "\n".join(READERS[format_](path.read_bytes().decode()))
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_no_format_leaves_out_what_was_warned_of_or_let_pass(format_):
+    """On stdout the result alone: stderr has what was let pass."""
+    warning = Diagnostic("cpu-contention", "others had two cores", severity="warning")
+    let_pass = made_reports.problem("inconclusive", "it is not known", 0, severity="warning")
+    report = replace(made_reports.passed(), notes=(warning,), errors=(let_pass,))
+    text = "\n".join(READERS[format_](rendered(format_, report)))
+    assert warning.message in text
+    assert format_ in ("plain", "rich") or let_pass.diagnostic.message in text
+
+
+@pytest.mark.parametrize("format_", ["markdown", "html"])
+def test_of_many_errors_that_are_alike_the_number_is_shown(format_):
+    errors = tuple(made_reports.problem("absent", f"b{n} is not there", 3, entry=n, name=f"b{n}")
+                   for n in range(1, 10))  # fmt: skip
+    report = replace(made_reports.errors_only(), errors=errors)
+    text = "\n".join(READERS[format_](rendered(format_, report)))
+    assert "b1 is not there" in text
+    assert "and 8 more like it, in entries 2-9" in text
+
+
+@pytest.mark.parametrize("format_", ["plain", "rich", "markdown", "html"])
+def test_all_memory_of_a_device_stands_before_what_is_free_of_it(format_):
+    report = made_reports.listed()
+    probe, *_ = report.backends
+    device = replace(probe.devices[0], memory_total=8 << 30, memory_free=2 << 30)
+    listed = replace(report, backends=(replace(probe, devices=(device,)),))
+    text = rendered(format_, listed)
+    assert -1 < text.index("memory") < text.index("free")
+    assert -1 < text.index("8.0 GiB") < text.index("2.0 GiB")

@@ -16,9 +16,10 @@ from gpumap.judge import transfers
 from gpumap.judge.bottlenecks import CAUSES
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
-from gpumap.model.trees import plain
+from gpumap.model.trees import estimate, plain
 from gpumap.report import Style, render
 from gpumap.report import json as renderer
+from gpumap.saved import read
 
 TABLE = table(__file__)
 GPU = model.GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
@@ -155,3 +156,19 @@ def test_what_is_no_number_is_never_written_as_one():
     one, _ = measured().measurements  # what a backend has timed may come out of an array
     samples = replace(one.samples, seconds=(np.float64(0.5), np.float64("inf")))
     assert plain(renderer._row(replace(one, samples=samples)))["samples"] == [0.5, None]
+
+
+@pytest.mark.parametrize("ends", [(1 / 3, 1 / 7, np.inf), (np.inf, 2, np.inf), (5.0, -np.inf, 9)])
+def test_a_figure_without_one_of_its_ends_comes_back(ends):
+    figure = model.Estimate(*ends, "1")
+    assert estimate(json.loads(json.dumps(plain(figure), allow_nan=False))) == figure
+
+
+def test_a_device_comes_back_with_the_lanes_that_it_has(tmp_path):
+    """Those of its slot may be fewer than it could use."""
+    link = {"max_link_generation": 5, "max_link_width": 16, "link_width": 8}
+    report = made_reports.checked()
+    devices = tuple(replace(each, facts=link) for each in report.devices)
+    path = tmp_path / "report.json"
+    path.write_text(render("json", replace(report, devices=devices), Style()))
+    assert [device.facts for device in read(path).devices] == [link, link]

@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from made_reports import bindings, case, copies, device, figure, made, skipped
+from made_reports import bindings, case, copies, device, figure, made, ok, skipped, verdict
 
 from gpumap import model
 from gpumap.model import replace
@@ -163,3 +163,11 @@ FULL = {"link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_l
 def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
     """An idle link drops its generation, which says nothing; lanes that are missing say a lot."""
     assert device_row(replace(device(), facts=facts))[LINK] == link
+
+
+def test_a_terminal_shows_verdicts_below_more_rows_than_it_has_room_for():
+    rows = [ok(replace(case(), params={"size": n, "dtype": "float32"})) for n in range(1, 600)]
+    report = made("no", 1, measurements=tuple(rows), verdicts=(verdict("fail"),))
+    text = render("rich", report, Style(100))
+    assert re.search(r"dot\.many\.speedup>=1\.8 .* fail", text)
+    assert "the first 50" in text
