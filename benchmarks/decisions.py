@@ -21,7 +21,7 @@ from collections import Counter
 from functools import cache, partial
 from multiprocessing import Pool
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from benchmarks.contest import table
 from gpumap.backends.numpy import NumpySession
 from gpumap.bench.base import Settings
 from gpumap.bench.estimates import Figures, located
-from gpumap.bench.stopping import EARLY_LOOKS, FIRST_LOOK, Standing, done, unstable
+from gpumap.bench.stopping import EARLY_LOOKS, FEWEST, FIRST_LOOK, Standing, done, unstable
 from gpumap.fit import CLOSE, Point, break_even, fitted, intervals
 from gpumap.judge.compare import compare
 from gpumap.model import (
@@ -286,42 +286,67 @@ def _row(bench: str, name: str, times: Array) -> Measurement:
 # --- real pairs of the default command
 
 
-def pairs(count: int, budget: str, cases: str) -> Iterator[str]:
-    """Yield how real pairs end: each run against the one before, then against 10 % more work."""
-    for what in ("A/A", "work +10 %"):
-        codes: Counter[int] = Counter()
-        words: Counter[str] = Counter()
-        foreign = []
-        before = around.state()
-        with tempfile.TemporaryDirectory(prefix="gpumap-pairs-") as folder:
-            base, new = (Path(folder) / f"{name}.json" for name in ("base", "new"))
-            for number in range(count):
-                for target in (base, new)[:: 1 if number % 2 else -1]:
-                    more = ("--more",) if target is new and what != "A/A" else ()
-                    children.python("-m", "benchmarks.decisions", "--measure", str(target), *more,
-                                    "--budget", budget, "--cases", cases)  # fmt: skip
-                code, found, cores = compared(base, new)
-                codes[code] += 1
-                words.update(found)
-                foreign.append(cores)
-                around.say(f"{what} {number + 1} of {count}: exit {code}, {Counter(found)}")
-        ends = ", ".join(f"exit {code}: {codes[code]}" for code in (0, 1, 5))
-        said = ", ".join(f"{n} {word}" for word, n in words.most_common())
-        yield (
-            f"- {what}, {count} pairs of `bench dot --size {SIZE} --cases {cases or 'all'}` "
-            f"({budget}): {ends}; metrics: "
-            f"{said}. Before: {around.words(before)}; others used {min(foreign):.2f} to "
-            f"{max(foreign):.2f} cores."
-        )
+WHAT = {"again": "A/A", "more": "work +10 %"}
 
 
-def compared(base: Path, new: Path) -> tuple[int, list[str], float]:
-    """Return what `gpumap compare` says of two reports, and the cores that others used."""
+def pairs(count: int, budget: str, cases: str, keep: str) -> Iterator[str]:
+    """Yield how real pairs end: each base against the same again, and against 10 % more work."""
+    before = around.state()
+    folder = Path(keep or tempfile.mkdtemp(prefix="gpumap-pairs-"))
+    folder.mkdir(exist_ok=True)
+    ended: dict[str, list[Pair]] = {what: [] for what in WHAT}
+    for number in range(count):
+        names = ("base", *WHAT)
+        paths = {name: folder / f"{number:02}-{name}.json" for name in names}
+        for name in (*names[number % 3 :], *names[: number % 3]):  # no one is always the first
+            more = ("--more",) if name == "more" else ()
+            children.python("-m", "benchmarks.decisions", "--measure", str(paths[name]), *more,
+                            "--budget", budget, "--cases", cases)  # fmt: skip
+        for name, pairs_ in ended.items():
+            pairs_.append(found := compared(paths["base"], paths[name]))
+            around.say(f"{WHAT[name]} {number + 1} of {count}: {found}")
+    for name, pairs_ in ended.items():
+        command = f"bench dot --size {SIZE} --cases {cases or 'all'}"
+        yield f"- {WHAT[name]}, {count} pairs of `{command}` ({budget}): {summary(pairs_)}."
+    yield f"\nBefore: {around.words(before)}."
+
+
+class Pair(NamedTuple):
+    """How a comparison ended, its verdicts, its headline, and what other processes used."""
+
+    code: int
+    words: tuple[str, ...]
+    headline: str
+    cores: float
+    flagged: tuple[int, int]  # rows of new that are not ok, of all
+
+
+def summary(ended: list[Pair]) -> str:
+    """Return how often each exit code came, of which verdicts, and how many rows were flagged."""
+    codes = Counter(pair.code for pair in ended)
+    words = Counter(word for pair in ended for word in pair.words)
+    firsts = Counter(pair.headline.partition(":")[0] for pair in ended)
+    cores = [pair.cores for pair in ended]
+    flagged, rows = (sum(pair.flagged[n] for pair in ended) for n in range(2))
+    return (
+        f"{', '.join(f'exit {code}: {codes[code]}' for code in (0, 1, 5))}; "
+        f"{', '.join(f'{n} {word}' for word, n in words.most_common())}; "
+        f"headlines {dict(firsts)}; {flagged} of {rows} rows few or noisy; "
+        f"others used {min(cores):.2f} to {max(cores):.2f} cores"
+    )
+
+
+def compared(base: Path, new: Path) -> Pair:
+    """Return what `gpumap compare` says of two reports."""
     answer = children.gpumap("compare", str(base), str(new))
-    words = [verdict["verdict"] for verdict in answer.report["verdicts"]]
-    rows = json.loads(new.read_text())["measurements"]
+    words = tuple(verdict["verdict"] for verdict in answer.report["verdicts"])
+    every = json.loads(new.read_text())["measurements"]
+    rows = [row for row in every if row["bench"] == "dot"]
     cores = [row["around"]["foreign_cores"] or 0.0 for row in rows if row["around"]]
-    return answer.exit_code or 0, words, max(cores, default=0.0)
+    doubts = [row for row in rows if "unstable" in row["flags"] or len(row["samples"]) < FEWEST]
+    headline = answer.report["headline"]["text"]
+    most = max(cores, default=0.0)
+    return Pair(answer.exit_code or 0, words, headline, most, (len(doubts), len(rows)))
 
 
 def measure(target: Path, budget: str, cases: str, *, more: bool) -> int:
@@ -363,7 +388,8 @@ def main() -> int:
             for line in part(pool, asked.runs):
                 print(line, flush=True)
             print()
-    for line in pairs(asked.pairs, asked.budget, asked.cases) if asked.pairs else ():
+    real = (asked.pairs, asked.budget, asked.cases, asked.keep)
+    for line in pairs(*real) if asked.pairs else ():
         print(line, flush=True)
     return 0
 
@@ -375,6 +401,7 @@ def _arguments() -> Any:
     parser.add_argument("--pairs", type=int, default=0, help="real ones of each kind")
     parser.add_argument("--budget", default="8s", help="of each real run")
     parser.add_argument("--cases", default="", help="of each real run; all, if not said")
+    parser.add_argument("--keep", default="", help="folder for the reports of real runs")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--more", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -219,7 +219,7 @@ class Runner:
         last, latest = end - checking, latest + _GRACE * self._settings.budget - checking
         if first:
             until = blocks.first_until(least)
-            self._why = self._stage(group, blocks, first, until, until)
+            self._why = self._stage(group, blocks, first, *until, stopping.JUDGED)
             self._warm(self._series.keys() - first, end, latest)
         if self._why == "decided":  # what is only shown gets the fewest blocks of an interval
             blocks.most, blocks.looks = blocks.count + stopping.FEWEST, []
@@ -239,17 +239,18 @@ class Runner:
         only: Collection[str],
         end: float,
         latest: float,
+        fewest: int = stopping.FEWEST,
     ) -> Why:
         """Take blocks of all cases, or of some alone, until `end`; return why it ended.
 
-        Until `latest` while there are fewer than FEWEST of them.
+        Until `latest` while there are fewer than `fewest` of them.
         """
         begun, taken = self._now(), 0
         order: list[str] = []
         while blocks.count < blocks.most:
             now = self._now()
             after = now + (now - begun) / max(taken, 1)
-            if taken and after > (end if taken >= stopping.FEWEST else latest):
+            if taken and after > (end if taken >= fewest else latest):
                 return "budget"
             order = self._order(order, taken, only)
             if not order:  # each of them has failed

@@ -17,8 +17,9 @@ is compared with, and with the controls of its devices. It is kept if every case
 then be measured in FEWEST blocks: fewer have no interval. What it takes is known once it was
 verified and calibrated; before that it is expected from the work of what has been measured.
 
-What a gate judges is measured alone at first: until an early look settles it, or until the others
-need the rest for FEWEST blocks, at most for _FIRST of the time. The blocks after that hold all.
+What a gate judges is measured alone at first: until an early look settles it, or for half of the
+time, or longer, until it has JUDGED blocks or the others need the rest for FEWEST of their own. The
+blocks after that hold all cases.
 
 Throttling by heat or a limit of power marks samples. The devices are looked at between blocks,
 never inside a sample, and seldom enough to cost nothing. What comes and goes between two looks is
@@ -50,7 +51,8 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
-_FIRST = 0.75  # of a group's time, for the cases that matter most alone, at most
+JUDGED = 40  # blocks: of so many, two runs of common noise are told apart at 5 %
+_FIRST = 0.5  # of a group's time, for the cases that matter most
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # iterations: one to be verified, what that takes, and once more at the end
@@ -170,9 +172,14 @@ class Blocks:
         self.looks = [later for later in self.looks if later > gone]
         return True
 
-    def first_until(self, least: float) -> float:
-        """Return when the cases that matter most no longer run alone; `least` is for all."""
-        return min(self.start + _FIRST * (self.end - self.start), self.end - least)
+    def first_until(self, least: float) -> tuple[float, float]:
+        """Return when the cases that matter most no longer run alone, with JUDGED blocks or fewer.
+
+        Args:
+            least: seconds that all cases take for FEWEST blocks.
+        """
+        latest = self.end - least
+        return min(self.start + _FIRST * (self.end - self.start), latest), latest
 
 
 def _with_needs(
