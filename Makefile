@@ -21,7 +21,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected long mutants system system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed gpu gpu-wheels docs package clean
 
 # What a contributor runs: it needs what pip brings, and no root. `make ci` adds what needs more.
 test: lint types unit
@@ -115,6 +115,11 @@ LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)
 long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
+
+# How large each part of the tree is, written down: a higher number needs its reason in the commit.
+budget: $(VENV)/.installed
+	$(BIN)/python tests/test_budget.py
+	git --no-pager diff tests/budget.toml
 
 # Each fault of tests/mutants, planted alone, must be found by the tests that it names: before tests
 # are made fewer, and when code moves. `MUTANTS="--only stats --verbose"` takes some of them.

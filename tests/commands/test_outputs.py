@@ -8,7 +8,8 @@ import pytest
 from scripts import script
 from shell import SIMULATED
 
-DOT = "bench dot --size 64 --cases many --budget 6s --map a->cuda0;b->cuda1".split()
+DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--budget", "6s",
+       "--map", "a->cuda0;b->cuda1")  # fmt: skip
 
 
 def to(*files):
