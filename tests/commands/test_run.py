@@ -139,7 +139,8 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
     )
     answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
     assert answer.code == 3
-    assert answer.err.endswith("error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n")
+    error = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
+    assert answer.err == f"[b] no luck\n{error}"  # and no warning that one cannot be ended
     assert not any(map(lives, noted(gpumap, 1)))
 
 
