@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import gpumap
-from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, TimedOut
+from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, TimedOut, WrongDataError
 from gpumap.model import Report
 
 CORES = "a->cpu0;b->cpu1"
@@ -135,6 +135,29 @@ def test_a_diagnosis_comes_back_for_each_name(monkeypatch):
     assert isinstance(there, gpumap.Diagnosis)
     assert (there.name, there.verdict == "not used") == ("a", False)
     assert (absent.name, absent.verdict, absent.findings[0].code) == ("b", "not used", "GM219")
+
+
+def test_open_takes_its_map_and_its_backend_from_variables(monkeypatch):
+    """What is given wins, and an empty map that is given is no map."""
+    monkeypatch.setenv("GPUMAP_BACKEND", "fake")
+    monkeypatch.setenv("GPUMAP_CONTEXTS", "x->cuda1")
+    for given, name, id_ in ((None, "x", "cuda:1"), ("y->opencl0:1", "y", "opencl:0:1")):
+        with gpumap.open(given) as context:
+            (binding,) = context.bindings
+        device = binding.device
+        assert (binding.name, device.id, device.backend) == (name, id_, "fake")
+    with pytest.raises(gpumap.MapError):
+        gpumap.open("")
+
+
+@pytest.mark.parametrize(("fault", "error"), [
+    ("flip", WrongDataError), ("lost", AbsentError)
+])  # fmt: skip
+def test_a_device_that_fails_its_check_is_an_error(monkeypatch, fault, error):
+    Path("fake.toml").write_text(f'[[device]]\nref = "cuda0"\nfault = "{fault}"')
+    monkeypatch.setenv("GPUMAP_FAKE", str(Path("fake.toml").resolve()))
+    with pytest.raises(error):
+        gpumap.check("a->cuda0", backend="fake")
 
 
 @pytest.mark.parametrize("call", [gpumap.check, gpumap.doctor])

@@ -1,5 +1,7 @@
 """Scripted devices: exact times on their own clock, and faults on demand."""
 
+import gc
+import weakref
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -8,7 +10,7 @@ from tables import table
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeBackend
-from gpumap.errors import DeviceLost, SourceError
+from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.machine import topology
 from gpumap.model import DeviceRef, Kind
 
@@ -99,6 +101,68 @@ def test_every_command_takes_what_the_script_says(script):
     for _ in range(3):
         session.upload(np.zeros(512, "u1"), session.empty((512,), "uint8"))
     assert session.at(session.mark()) == 3.5
+
+
+def test_memory_goes_with_its_last_array(script):
+    """What a view of it keeps, and no session."""
+    session = opened(script('[[device]]\nref = "cuda0"'))
+    whole = session.empty((8, 2), "float32")
+    part, seen = whole[2:], weakref.ref(whole.native.base)
+    del whole
+    assert seen() is not None
+    del part
+    gc.collect()
+    assert seen() is None
+
+
+def test_more_than_a_device_has_is_refused(script):
+    """And so is more than may be locked; what just fits is not."""
+    session = opened(script('[[device]]\nref = "cuda0"\nmemory = 4096\nlocked = 512'))
+    assert session.empty((4096,), "uint8").nbytes == 4096
+    assert session.host((512,), "uint8", "pinned").nbytes == 512
+    for make in (lambda: session.empty((4097,), "uint8"),
+                 lambda: session.host((513,), "uint8", "pinned")):  # fmt: skip
+        with pytest.raises(OutOfMemory):
+            make()
+
+
+@pytest.mark.parametrize("where", ["upload", "download"])
+def test_a_fault_is_in_the_command_that_the_script_names(script, where):
+    """And on its device: four that flip a byte would leave it as it was."""
+    fault = f'fault = "flip"\nfault_in = "{where}"\n[[device]]\nref = "cuda1"'
+    sessions = opened(script(f'[[device]]\nref = "cuda0"\n{fault}'), "cuda:0", "cuda:1")
+    wrong = []
+    for session in sessions:
+        first, second, third = (session.empty((64,), "uint8") for _ in range(3))
+        back = np.ones(64, "u1")
+        session.upload(np.zeros(64, "u1"), first)
+        session.copy(first, second)
+        session.copy(second, third)
+        session.download(third, back)
+        wrong.append(np.count_nonzero(back))
+    assert wrong == [1, 0]
+
+
+def test_no_time_is_lost(script):
+    """Jobs side by side take that of the longest; who waits for what is past is not taken back."""
+    backend = script('[[device]]\nref = "cuda0"')
+    clock = backend.clock()
+    clock.run_concurrently([lambda: clock.sleep(2), lambda: clock.sleep(1)])
+    opened(backend).synchronize()
+    assert clock.now() == 2
+
+
+def test_a_large_copy_has_a_line_of_its_own_and_a_double_product_its_own_rate(script):
+    """From that size on; products of float32 keep theirs."""
+    large = "bandwidth = 1024\nlarge_from = 1024\nlarge_latency = 4\nlarge_bandwidth = 512"
+    session = opened(script(f'[[device]]\nref = "cuda0"\nrate = 1024\ndouble = 8\n{large}'))
+    sizes, dtypes, marks = (512, 1024), ("float32", "float64"), [session.mark()]
+    calls = [(session.upload, np.zeros(n, "u1"), session.empty((n,), "uint8")) for n in sizes]
+    calls += [(session.gemm, *(session.empty((8, 8), each) for _ in "abc")) for each in dtypes]
+    for call, *arguments in calls:
+        call(*arguments)
+        marks.append(session.mark())
+    assert [session.seconds(*pair) for pair in pairwise(marks)] == [0.5, 6.0, 1.0, 8.0]
 
 
 TWO = "".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{{engine}}\n' for n in (0, 1))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
 from ranks import ROOT, lives, mpirun, needs_mpi, needs_mpirun
+from scripts import script
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
 
@@ -72,6 +74,23 @@ def test_each_process_has_its_core_its_rank_and_its_entry(gpumap):
     assert {x["OMP_NUM_THREADS"] for x in unbound} == {"7"}
 
 
+def test_a_process_has_none_of_the_places_of_a_job_around_it(gpumap):
+    """A rank of another launcher may start a run: rank, size and devices are those of the map."""
+    job = {"RANK": "3", "WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4",
+           "OMPI_COMM_WORLD_LOCAL_RANK": "3", "CUDA_VISIBLE_DEVICES": "5"}  # fmt: skip
+    (found,) = variables(gpumap, "a->cpu0", **job)
+    assert not [name for name in found if name.startswith("OMPI_")]
+    assert (found["RANK"], found["WORLD_SIZE"], found["CUDA_VISIBLE_DEVICES"]) == ("0", "1", "")
+
+
+def test_a_process_sees_its_gpu_by_identity_whatever_its_number(gpumap):
+    uuids = [f"GPU-00000000-0000-0000-0000-00000000000{n}" for n in (0, 1)]
+    gpumap.fake(script(*({"uuid": uuid} for uuid in uuids)))
+    out = gpumap("run", "--dry-run", "--no-bind", "a->cuda1;b->cuda0", "--", "true").out
+    assert re.findall("CUDA_VISIBLE_DEVICES=(.*)", out) == uuids[::-1]
+    assert re.findall("GPUMAP_DEVICE=(.*)", out) == [f"cuda@{uuid}" for uuid in uuids[::-1]]
+
+
 def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     code = "import sys; print(sys.argv[1:])"
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code, "--help", "--", "--quiet")
@@ -120,7 +139,8 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
     )
     answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
     assert answer.code == 3
-    assert answer.err.endswith("error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n")
+    error = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
+    assert answer.err == f"[b] no luck\n{error}"  # and no warning that one cannot be ended
     assert not any(map(lives, noted(gpumap, 1)))
 
 
@@ -129,6 +149,13 @@ def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
     assert answer.code == 128 + signal.SIGSEGV
     assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
+
+
+def test_who_fails_is_shown_with_its_last_five_lines(gpumap):
+    code = "import sys; print(*range(20), sep='\\n', file=sys.stderr); sys.exit(1)"
+    answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0", "--", PYTHON, "-c", code)
+    last = "".join(f"  {number}\n" for number in range(15, 20))
+    assert answer.err == f"error: a (rank 0, cpu0) ended with exit code 1\n{last}"
 
 
 GRANDCHILD = TABLE["grandchild"]
@@ -190,6 +217,31 @@ def test_each_stream_goes_where_it_belongs(gpumap):
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
     out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"[a] err\n")
+
+
+def test_lines_of_both_streams_are_whole_and_none_is_lost(gpumap):
+    """Written by the byte, or more than a pipe takes, to a reader that begins after their end."""
+    code = (
+        f"import time; {NOTE}\n"
+        "for byte in b'slow\\n': os.write(1, bytes([byte])); time.sleep(0.05)\n"
+        "for fd, byte in ((2, b'e'), (1, b'o')): os.write(fd, (byte * 999 + b'\\n') * 300)"
+    )
+    both = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=subprocess.STDOUT)
+    (pid,) = noted(gpumap, 1)
+    until(lambda: not lives(pid))
+    out, _ = both.communicate(timeout=LIMIT)
+    many = {b"[a] " + byte * 999: 300 for byte in (b"o", b"e")}
+    assert Counter(out.splitlines()) == {b"[a] slow": 1} | many
+
+
+def test_files_of_an_earlier_run_are_replaced_once_a_process_was_started(gpumap):
+    words, out = (*QUIET, "--output-dir", "logs", "a->cpu0", "--"), gpumap.folder / "logs" / "a.out"
+    for command, code, text in (
+        ("echo before", 0, "before\n"), ("./none", 126, "before\n"), ("echo x", 0, "x\n"),
+    ):  # fmt: skip
+        (gpumap.folder / "none").touch(0o755)
+        assert gpumap(*words, *command.split()).code == code
+        assert out.read_text() == text
 
 
 def test_a_file_for_each_stream(gpumap):
@@ -283,6 +335,14 @@ def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
     process.stderr.close()
 
 
+@pytest.mark.parametrize("watch", [(), ("--watch",)])
+def test_a_time_limit_ends_what_would_go_on(gpumap, watch):
+    """Whether it is watched or not; the code is that of `timeout`."""
+    answer = gpumap("run", *watch, "--timeout", "300ms", "a->cpu0", "--", "sleep", "9")
+    assert answer.code == 124
+    assert "error: the time limit of 0.3 s was reached: all processes were ended\n" in answer.err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_all(gpumap, number):
     """Each process gets the same one; the exit code is that of Ctrl-C."""
@@ -317,6 +377,14 @@ def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
     assert gpumap(*MPI, TWO, "--", "echo", ":").code == 2
     assert gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y").code == 2
     assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
+
+
+@two_cores
+def test_each_rank_of_mpirun_is_told_its_own_core(gpumap):
+    mpirun(gpumap, "HYDRA")
+    out = gpumap(*MPI, "a->cpu0;b->cpu1", "--dry-run", "--", "true").out
+    call = re.findall(r"-np 1 env GPUMAP_NAME=(\w).*?taskset -c (\d+)", out)
+    assert call == [("a", str(ALLOWED[0])), ("b", str(ALLOWED[1]))]
 
 
 @needs_mpirun

@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -129,6 +130,33 @@ def test_every_operation_on_a_real_device(device):
             assert np.allclose(found.numpy(), right, rtol=1e-6, atol=1e-6)
             assert found.shape == np.shape(right)
         assert (float(a.sum()), len(a)) == (3.5, 2)
+
+
+@pytest.mark.parametrize("target", ["a", "cpu"])
+def test_shapes_fit_at_their_end(target):
+    """And a product has the rows of the first, and the columns of the second matrix."""
+    x, y = (np.arange(n, dtype=np.float32).reshape(3, -1) for n in (6, 12))
+    with gpumap.open("a->cuda0", backend="fake") as context:
+        a, b = context.shared(x, target), context.shared(y, target)
+        assert np.array_equal((a - x[1]).numpy(), x - x[1])
+        product = gpumap.dot(context.shared(x.T, target), b)
+        assert (product.shape, product.numpy().tolist()) == ((2, 4), (x.T @ y).tolist())
+        with pytest.raises(gpumap.ShapeError):
+            a + np.zeros(3, np.float32)
+
+
+def test_a_device_that_is_busy_gets_and_gives_what_was_asked():
+    """What is shared may change at once; what leaves by DLPack is computed; times are the run's."""
+    began, x = time.perf_counter(), np.eye(600, dtype=np.float32)
+    with gpumap.open("a->cpu0") as context:
+        a = context.shared(x, "a")
+        for _ in range(20):
+            a = gpumap.dot(a, a)
+        other = context.shared(x, "a")
+        x[:] = 0
+        assert np.array_equal(np.from_dlpack(gpumap.dot(a, other)), np.eye(600))
+        times = [at for event in context.trace for at in (event.start, event.stop)]
+    assert 0 <= min(times) <= max(times) <= time.perf_counter() - began
 
 
 def test_what_a_consumer_of_dlpack_writes_is_in_the_array():
