@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -235,19 +235,19 @@ def chain(session: Session) -> Iterator[Contest]:
     """Yield log(exp(relu(x.w + b))) in one kernel, beside five, on the same x and w."""
     for rows, least in FUSED.items():
         placed = Placed("a", session, Data(rows, "float32", 1), slice(0, rows))
-        fused, separate = (_checked(placed, way) for way in ("chain", "separate"))
+        fused, separate = (_checked(placed, fused=fused) for fused in (True, False))
         what = f"chain of {rows} rows, fused"
         yield Contest(what, "five kernels", fused, separate, least=least)
 
 
-def _checked(placed: Placed, way: Any) -> Callable[[], float]:
+def _checked(placed: Placed, *, fused: bool) -> Callable[[], float]:
     """Return what times a call that is waited for, once its result was compared with float64's."""
-    work = DeviceIteration([Job.of(placed, way)])
+    work = DeviceIteration([Job.of(placed, fused=fused)])
     work.poison()
     work.queue()
     work.finish()
     if not (check := work.check()).passed:
-        raise SystemExit(f"{way}: error {check.max_error} is above {check.bound}")
+        raise SystemExit(f"chain: error {check.max_error} is above {check.bound}")
 
     def call() -> None:
         work.queue()

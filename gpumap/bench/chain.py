@@ -8,15 +8,12 @@ question of `transfer-cost`:
     host       NumPy, with all cores where it uses them; beside that device
     solo       one kernel on each device, alone, with its own rows of `many`
     many       the rows split over the names, one kernel on each: against `fused`
-    op each operation alone, on that device and on the host
-    cold       the first call of a session: opening it, uploads, building the kernel, running it
 
 What is measured of them is in `gpumap.bench.chain_work`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,17 +23,15 @@ from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
     INNER,
-    OPS,
-    ColdIteration,
+    OPERATIONS,
     Data,
     DeviceIteration,
     Dtype,
     HostIteration,
     Job,
     Placed,
-    operations,
 )
-from gpumap.bench.estimates import Figures, by_block, device_time, difference, ratio, time_and_rate
+from gpumap.bench.estimates import Figures, by_block, device_time, ratio, time_and_rate
 from gpumap.bench.keys import ChainKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.sampling import BUSY, times
@@ -46,7 +41,7 @@ from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
 from gpumap.judge.phrases import answer, interval, names, value
-from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work
+from gpumap.model import Binding, Case, Group, Plan, Reason, Work
 from gpumap.text import short
 
 if TYPE_CHECKING:
@@ -55,7 +50,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.base import Iteration
     from gpumap.bench.breakeven import World
-    from gpumap.model import Headline, Measurement, Param, Report, Samples
+    from gpumap.model import Estimate, Headline, Measurement, Param, Report, Samples
 
 KEY = "chain"
 _CASES = (
@@ -64,19 +59,17 @@ _CASES = (
     CaseSpec("host", "host"),
     CaseSpec("solo", "solo"),
     CaseSpec("many", several=True),
-    CaseSpec("op", over_host=True),
-    CaseSpec("cold"),
 )
 CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
-DEVICE, HOST = "device", "host"
+HOST = "host"
 # What a case is judged by, and so what must be measured with it.
 _BESIDE = {
     "fused": ("separate", "host"),
     "separate": ("host",),
     "many": ("fused", "separate", "host", "solo"),
-    "cold": ("fused", "separate", "host"),
 }
+_AGAINST = {"fused": "separate", "many": "fused"}  # what its speed-up is over
 _MATTERS = (("separate", "fused"), ("host",), ("many",), ("solo",))
 _PILOT = 10_000  # rows, or as many as are requested
 _WIDE = 8  # bytes of a float64
@@ -124,16 +117,12 @@ class Setting:
 
 
 def plan(setting: Setting, params: Params) -> Plan:
-    """Return two groups for each number of rows, the second with the cold call alone."""
+    """Return a group for each number of rows."""
     groups: list[Group] = []
     for rows in params.rows:
         cases = tuple(_cases(setting, params, rows))
-        cold = tuple(case for case in cases if case.name == "cold")
-        warm = tuple(case for case in cases if case.name != "cold")
-        first = int(any(case.name == "fused" for case in warm))
-        order = ordered(warm, *_MATTERS)
-        groups += [Group(warm, str(rows), order, COMPARABLE, first=first)] if warm else []
-        groups += [Group(cold, f"{rows} cold")] if cold else []
+        first = int(any(case.name == "fused" for case in cases))
+        groups.append(Group(cases, str(rows), ordered(cases, *_MATTERS), COMPARABLE, first=first))
     most = max(params.rows)
     largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
     return Plan(tuple(groups), _memory(setting, params, most), largest)
@@ -149,7 +138,6 @@ class Chain(Benchmark):
         self._setting, self._world, self._params = setting, world, params
         self._data: Data | None = None
         self._placed: dict[tuple[str, int, int], Placed] = {}
-        self._warm: dict[int, tuple[float, Estimate]] = {}  # by rows: fused, and what it gains
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of what the group before had on its devices."""
@@ -163,28 +151,18 @@ class Chain(Benchmark):
         return played(self._iteration(case, self._data), self._session, self._data.nbytes)
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
-        op = str(case.params.get("op", "chain"))
-        if case.name == "host" or case.params.get("place") == HOST:
-            return HostIteration(data, op, self._world.clock, self._world.cores)
-        if case.name == "cold":
-            return ColdIteration(case.names[0], data, self._world.again)
-        split = case.name in ("solo", "many")
-        what = "separate" if case.name == "separate" else op
+        if case.name == HOST:
+            return HostIteration(data, self._world.clock, self._world.cores)
+        split, fused = case.name in ("solo", "many"), case.name != "separate"
         placed = [self._place(binding, data, split=split) for binding in case.bindings]
-        return DeviceIteration([Job.of(each, what) for each in placed])
+        return DeviceIteration([Job.of(each, fused=fused) for each in placed])
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time and rate of each case, and what it gains over its reference."""
         figures = ChainFigures(group, samples, confidence)
-        found = {case.id: figures.of(case) for case in group.cases if case.id in samples}
-        for case in group.cases:
-            if case.id in samples and (gain := figures.gain(case)) is not None:
-                self._warm[int(case.params["rows"])] = (found[case.id]["time"].value, gain)
-            elif case.id in samples and case.name == "cold":
-                found[case.id] |= self._amortised(case, found[case.id]["time"])
-        return found
+        return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     @property
     def _session(self) -> Session:
@@ -197,21 +175,6 @@ class Chain(Benchmark):
             session = self._world.sessions[binding.name]
             self._placed[key] = Placed(binding.name, session, data, rows)
         return self._placed[key]
-
-    def _amortised(self, case: Case, cold: Estimate) -> dict[str, Estimate]:
-        """Return after how many calls a cold one has paid; infinite where no call clearly gains.
-
-        Nothing, where either has too few samples to tell.
-        """
-        warm = self._warm.get(int(case.params["rows"]))
-        if warm is None or not (cold.has_interval and warm[1].has_interval):
-            return {}
-        seconds, gain = warm
-        if gain.low <= 0.0:
-            return {"calls_to_amortise_setup": Estimate.exact(math.inf)}
-        value, low, high = (max(t - seconds, 0.0) for t in (cold.value, cold.low, cold.high))
-        calls = Estimate(value / gain.value, low / gain.high, high / gain.low, "1")
-        return {"calls_to_amortise_setup": calls}
 
 
 class ChainFigures:
@@ -230,18 +193,12 @@ class ChainFigures:
         else:
             found = time_and_rate(case, self._samples[case.id], self._confidence)
             found |= _known({"speedup": self._over(case, case.against or "")})
-            if case.params.get("place") != HOST and len(case.bindings) == 1:
+            if case.name != HOST and len(case.bindings) == 1:
                 device = device_time(self._samples[case.id], self._confidence)
                 found |= _known({"device_time": device})
         if case.name in ("fused", "separate", "many"):
             found |= _known({"speedup_over_host": self._over(case, self._host)})
         return found
-
-    def gain(self, case: Case) -> Estimate | None:
-        """Return the seconds that a warm call saves against the host; None of other cases."""
-        if case.name != "fused" or self._host not in self._blocks:
-            return None
-        return difference(self._blocks[self._host], self._blocks[case.id], self._confidence)
 
     def _over(self, case: Case, other: str) -> Estimate | None:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
@@ -280,7 +237,7 @@ def pilot(
     data = Data(rows, params.dtype, params.seed, next(iter(sessions.values())))
 
     def prepare(session: Session) -> Callable[[], None]:
-        return Job.of(Placed("", session, data, slice(0, data.rows)), "chain").queue
+        return Job.of(Placed("", session, data, slice(0, data.rows))).queue
 
     return times(bindings, sessions, clock, prepare, most)
 
@@ -291,33 +248,16 @@ def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:
 
 def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:
     ids: dict[str, str] = {}
+    keys: dict[str, Param] = {"rows": rows, "dtype": params.dtype}
     for name in params.wanted:
-        for keys, against in _rows_of(name):
-            for place in setting.places(name):
-                count = setting.share(place[0], rows) if name == "solo" else slice(0, rows)
-                done = (count.stop - count.start) * operations(str(keys.get("op", "chain")))
-                skip = setting.skip(name, place)
-                every = {"rows": rows, "dtype": params.dtype, **keys}
-                work = Work(len(place), done)
-                reference = None if skip else ids.get(against)
-                case = Case(KEY, name, every, place, work, reference, skip)
-                ids[_key(name, keys)] = case.id
-                yield case
-
-
-def _rows_of(name: str) -> list[tuple[dict[str, Param], str]]:
-    """Return the keys of each row that a case has on one place, and of its reference."""
-    if name != "op":
-        return [({}, {"fused": "separate", "many": "fused"}.get(name, ""))]
-    host: list[tuple[dict[str, Param], str]] = [({"op": op, "place": HOST}, "") for op in OPS]
-    device: list[tuple[dict[str, Param], str]] = [
-        ({"op": op, "place": DEVICE}, _key(name, {"op": op, "place": HOST})) for op in OPS
-    ]
-    return [*host, *device]
-
-
-def _key(name: str, keys: Mapping[str, Param]) -> str:
-    return " ".join([name, *(str(keys[key]) for key in ("op", "place") if key in keys)])
+        for place in setting.places(name):
+            share = setting.share(place[0], rows) if name == "solo" else slice(0, rows)
+            work = Work(len(place), (share.stop - share.start) * OPERATIONS)
+            skip = setting.skip(name, place)
+            against = None if skip else ids.get(_AGAINST.get(name, ""))
+            case = Case(KEY, name, keys, place, work, against, skip)
+            ids[name] = case.id
+            yield case
 
 
 def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
@@ -325,18 +265,14 @@ def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
     cases, item = params.wanted, ITEMSIZE[params.dtype]
     x, y = (rows * width * item for width in (INNER, COLUMNS))
     memory = dict.fromkeys((b.device.id for b in setting.bindings), 0)
-    given = 2 * y if "op" in cases else 0  # what its operations are given
-    alone = sum(case in cases for case in ("fused", "separate")) + len(OPS) * ("op" in cases)
-    memory[setting.fastest.device.id] += x + alone * y + given
-    if "cold" in cases:
-        memory[setting.fastest.device.id] += x + y
+    memory[setting.fastest.device.id] += x + y * sum(c in cases for c in ("fused", "separate"))
     for binding in setting.bindings if {"solo", "many"} & {*cases} else ():
         shared = setting.share(binding, rows)
         results = ("solo" in cases) + ("many" in cases)
         memory[binding.device.id] += (x + results * y) * (shared.stop - shared.start) // rows
-    results = 1 + ("host" in cases) + len(OPS) * ("op" in cases)  # one for what devices made
+    results = 1 + ("host" in cases)  # one for what devices made
     checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
-    memory["host"] = x + results * y + given + checked
+    memory["host"] = x + results * y + checked
     return memory
 
 
@@ -346,21 +282,14 @@ def _title(case: Case) -> str:
     return f"chain log(exp(relu(x.w + b))), {about}"
 
 
-def _what(row: Measurement) -> str:
-    """Return a case, with the operation that it is of."""
-    params = row.case.params
-    return f"{row.case.name} {params['op']}" if "op" in params else row.case.name
-
-
 def _where(row: Measurement) -> str:
     """Return the names of a row; of the host's own part of a comparison, that it is the host's."""
-    on_host = HOST in (row.case.name, row.case.params.get("place"))
-    return "host" if on_host else short(row.case)
+    return HOST if row.case.name == HOST else short(row.case)
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what fusing gains at the most rows, over kernels one by one and over the host."""
-    if (nothing := unsupported(report, [r for r in rows if HOST not in _place(r)])) is not None:
+    if (nothing := unsupported(report, [r for r in rows if r.case.name != HOST])) is not None:
         return nothing
     rows, end = largest(rows)
     fused = next((row for row in rows if row.case.name == "fused"), None)
@@ -384,10 +313,6 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     return answer(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
 
 
-def _place(row: Measurement) -> tuple[object, ...]:
-    return row.case.name, row.case.params.get("place")
-
-
 def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield what the headline claims: what fusing gains."""
     yield from ((row.case.id, "speedup") for row in rows if row.case.name == "fused")
@@ -400,20 +325,15 @@ SPEC = BenchmarkSpec(
         Family(("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
                ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
                 "ideal_balanced", "overlap", "device_time")),
-        Family(("op",), ("rows", "dtype", "op", "place"),
-               ("time", "rate", "speedup", "device_time")),
-        Family(("cold",), ("rows", "dtype"),
-               ("time", "rate", "calls_to_amortise_setup", "device_time")),
     ),
     command=("bench", "chain"),
-    columns=(Column("case", cell=_what), Column("on", cell=_where), "time", "rate",
+    columns=("case", Column("on", cell=_where), "time", "rate",
              "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
              "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
     charts=("speedup", "timeline"),
     row_key=ChainKey,
     sizes=("rows",),
-    how=("op",),
     work="split",
     headline=_headline,
     judged=_judged,

@@ -50,7 +50,6 @@ class CaseSpec(NamedTuple):
     role: Role = "measured"
     several: bool = False  # it needs two names
     fetch_of: str = ""  # the case that is the same, but that no result comes to the host
-    over_host: bool = False  # its speed-up is over the host, which does the same by itself
     both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
     about: str = ""  # its line in `explain`, where no topic has its name
 

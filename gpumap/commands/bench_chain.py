@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
 )
 @setting("--dtype", default="float32", help="The type of the elements: float32 or float64.")
-@setting(
-    "--cases", metavar="NAMES", help="Only these: separate, fused, host, solo, many, op, cold."
-)
+@setting("--cases", metavar="NAMES", help="Only these: separate, fused, host, solo, many.")
 @reference_option
 @benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:

@@ -179,7 +179,7 @@ class Probes:
         except Unsupported as error:
             self.missing = str(error)
             return
-        host = HostIteration(data, "chain", self.clock, self.cores)
+        host = HostIteration(data, self.clock, self.cores)
         times = self._turns({"chain": chain, "host": host})
         text = "log(exp(relu(x.w + b))), 10000 x 10 by 10 x 5"
         device, host_ = (_interval(times[side]) for side in ("chain", "host"))
@@ -213,9 +213,9 @@ class ChainCall(Iteration):
         self._data, self._session = data, session
         self._whole = slice(0, data.rows)
         self._placed = PlacedChain("", session, data, self._whole)
-        self._job = Job.of(self._placed, "separate")
+        self._job = Job.of(self._placed, fused=False)
         self._behind = self._placed.elementwise(self._job.out)
-        self._pass = Job.of(self._placed, "relu")
+        self._pass = self._placed.one_pass(self._job.out)
         self._staging = data.empty()
 
     def poison(self) -> None:
@@ -233,7 +233,7 @@ class ChainCall(Iteration):
 
     def check(self) -> Check:
         """Verify the result on the host."""
-        return self._data.check("chain", self._staging, self._whole)
+        return self._data.check(self._staging, self._whole)
 
     def elementwise(self) -> None:
         """Run all kernels after the product, on its last result."""
@@ -242,7 +242,7 @@ class ChainCall(Iteration):
 
     def one_pass(self) -> None:
         """Run one kernel: it reads and writes as much as all of them would if they were one."""
-        self._pass.queue()
+        self._pass()
         self._session.synchronize()
 
 

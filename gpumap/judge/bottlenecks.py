@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
-from gpumap.bench.registry import find, how, is_control, specified
+from gpumap.bench.registry import find, is_control, specified
 from gpumap.judge.ceilings import ENOUGH, conclusive
 from gpumap.model import Estimate, Explanation, Measurement, replace
 from gpumap.units import time_of
@@ -138,18 +138,13 @@ def explained(rows: Sequence[Measurement]) -> list[Measurement]:
 
 def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation | None:
     """Return that the host does the same in clearly less time; None where it does not."""
-    over_host = specified(row.case).over_host
-    gain = row.metrics.get("speedup" if over_host else "speedup_over_host")
+    gain = row.metrics.get("speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    known: dict[str | None, Measurement] = {
-        r.case.id if over_host else specified(r.case).role: r for r in reversed(rows)
-    }
-    host = known[row.case.against if over_host else "host"]
+    host = next(other for other in rows if specified(other.case).role == "host")
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
-    what = "".join(f"{each}: " for each in how(row.case).values())
     names = "+".join(row.case.names)
-    text = f"{what}the host takes {time_of(theirs)}, {names} {time_of(ours)}: the host is faster"
+    text = f"the host takes {time_of(theirs)}, {names} {time_of(ours)}: the host is faster"
     return Explanation(HOST_FASTER, text, {"host": seconds(theirs), "time": seconds(ours)})
 
 

@@ -309,9 +309,6 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool
     for row in solid:
         if (figure := row.metrics.get("fetch")) is not None:
             yield f"{row.case.name}: {_fetched(figure, row.metrics['time'])}"
-    for row in group:
-        if (figure := row.metrics.get("calls_to_amortise_setup")) is not None:
-            yield f"{row.case.name}: {_paid(figure, row, group)}"
     yield from _explanations(group, verbose=verbose)
     yield from cells.flags(group)
     yield from spec.remarks(group) if spec.remarks else ()
@@ -325,16 +322,6 @@ def _fetched(figure: Estimate, time: Estimate) -> str:
     most = units.time_of(min(figure.high, time.high))
     bound = f": at most {most} per iteration" if figure.high > 0.0 else ""
     return f"the fetch has no measurable cost{bound}"
-
-
-def _paid(calls: Estimate, cold: Measurement, group: Sequence[Measurement]) -> str:
-    later = next((row for row in group if row.case.name == "fused"), cold)
-    if math.isinf(calls.value):
-        over = later.metrics.get("speedup_over_host")
-        if over is not None and over.high < 1.0:
-            return "its set-up is never amortised: the host is clearly faster than every later call"
-        return "its set-up is not amortised: no later call is clearly faster than the host's"
-    return f"its set-up is amortised after {times(calls)}, against the host"
 
 
 def times(figure: Estimate) -> str:

@@ -175,36 +175,29 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
     assert why.figures["arithmetic"].value == pytest.approx(share * large)
 
 
-def beside(host, *, op=None, high=0.9):
-    """Return the rows of a chain: a device's, and the host's own as its reference."""
+def beside(host, *, high=0.9):
+    """Return the rows of a chain: a device's, and the host's own."""
     binding = model.Binding("a", device(0))
     keys = {"rows": 100, "dtype": "float32"}
-    alone = {"op": op, "place": "device"} if op else {}
-    mine = model.Case("chain", "op" if op else "fused", keys | alone, (binding,), model.Work())
+    mine = model.Case("chain", "fused", keys, (binding,), model.Work())
     theirs = model.Case("chain", "host", keys, (binding,), model.Work())
-    gain = {"speedup" if op else "speedup_over_host": model.Estimate(0.5, 0.4, high, "1")}
+    gain = {"speedup_over_host": model.Estimate(0.5, 0.4, high, "1")}
     rows = [
         model.Measurement(
             mine, "ok", metrics={"time": model.Estimate(2e-3, 2e-3, 2e-3, "s"), **gain}
         ),
         model.Measurement(theirs, "ok", metrics={"time": model.Estimate(host, host, host, "s")}),
     ]
-    if op:
-        rows[0] = replace(rows[0], case=replace(mine, against=theirs.id))
     return explained(rows)
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is compared with; neither they make the host faster."""
-    for n, found in ((5, (None, None, None)), (6, ("unequal-devices", *["host-faster"] * 2))):
-        rows, *chains = unequal(), *(list(beside(1e-3, op=op)) for op in (None, "exp"))
-        rows[place] = thin(rows[place], n)
-        causes = [cause(rows)]
-        for chain in chains:
-            bare = [replace(row, explanation=None) for row in chain]
-            bare[place] = thin(bare[place], n)
-            causes.append(explained(bare)[0].explanation)
+    for n, found in ((5, (None, None)), (6, ("unequal-devices", "host-faster"))):
+        rows, bare = unequal(), [replace(row, explanation=None) for row in beside(1e-3)]
+        rows[place], bare[place] = thin(rows[place], n), thin(bare[place], n)
+        causes = cause(rows), explained(bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
 
 
@@ -215,6 +208,5 @@ def test_a_refused_ratio_is_no_ground_for_a_cause(name):
     assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
 
-@pytest.mark.parametrize("op", [None, "exp"])
-def test_a_device_that_may_be_as_fast_is_not_called_slower(op):
-    assert [row.explanation for row in beside(1e-3, op=op, high=1.0)] == [None, None]
+def test_a_device_that_may_be_as_fast_is_not_called_slower():
+    assert [row.explanation for row in beside(1e-3, high=1.0)] == [None, None]

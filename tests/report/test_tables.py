@@ -12,7 +12,6 @@ from gpumap.report import Style, render
 from gpumap.report.plain import DEVICE_COLUMNS, device_row
 from gpumap.report.rows import tables, times
 
-NOT_SEEN = "its set-up is not amortised: no later call is clearly faster than the host's"
 SHARES = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 
 
@@ -45,25 +44,6 @@ def on(report):
     shown = ("model", "break-even:", "100 calls")
     found = [t for t in tables(report, verbose=True) if t.title.startswith(shown)]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
-
-
-@pytest.mark.parametrize(("low", "high", "told"), [
-    (0.90, 1.38, NOT_SEEN), (0.80, 1.00, NOT_SEEN),
-    (0.80, 0.99, "its set-up is never amortised: the host is clearly faster than every later call"),
-])  # fmt: skip
-def test_a_set_up_never_pays_only_where_the_host_is_clearly_faster(low, high, told):
-    """Infinite calls alone say only that it did not break even; the interval is that of fused."""
-    keys = {"rows": 100, "dtype": "float32"}
-    never = {"calls_to_amortise_setup": model.Estimate(math.inf, math.inf, math.inf, "1")}
-    over = {"speedup_over_host": model.Estimate((low + high) / 2, low, high, "1")}
-    group = [
-        model.Measurement(
-            model.Case("chain", name, keys, bindings("a"), model.Work()), "ok", metrics=metrics
-        )
-        for name, metrics in (("fused", over), ("cold", never))
-    ]
-    (table,) = tables(replace(made(), measurements=tuple(group)))
-    assert table.remarks == (f"cold: {told}",)
 
 
 @pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
