@@ -197,6 +197,7 @@ def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
 
 _GPUS = ("cuda", "opencl")
 _ALLOWED = ("cpu", *_GPUS)
+_OLD = "gpu"
 _FALSE = ("False", "false", "0")
 _SHOWN = 80
 
@@ -205,6 +206,14 @@ def default_device(options: TheanoOptions) -> str | None:
     """Return the device that `device` sends all work to; None where that is the processor."""
     value = options.get("device", ("", ""))[0]
     return value if value.startswith(_GPUS) else None
+
+
+def renamed(device: str) -> str | None:
+    """Return what a device of Theano's old back-end is called now, as gpu0 is cuda0."""
+    if not device.startswith(_OLD):
+        return None
+    number = device.removeprefix(_OLD)
+    return f"cuda{number}" if number.isdecimal() else "cuda"
 
 
 def refused_device(options: TheanoOptions) -> str | None:
@@ -242,11 +251,8 @@ def theano_notes(options: TheanoOptions) -> Iterator[Diagnostic]:
     for name, owner in lost_names(options).items():
         message = f'Theano does not define "{_cut(name)}": {owner.words} has its device'
         yield Diagnostic("theano-lost-name", message, None, None, owner.fix, "warning", name)
-    if (device := refused_device(options)) is not None:
-        origin = options["device"][1]
-        message = f"device={_cut(device)} ({_cut(origin)}): Theano refuses it when it is imported"
-        hint = "write device=cuda0 for all work, or target= for one variable; names are no devices"
-        yield Diagnostic("theano-device", message, hint=hint, severity="warning")
+    if refused_device(options) is not None:
+        yield _refused(options)
     elif default_device(options) is None and "->" in options.get("contexts", ("", ""))[0]:
         message = "contexts alone leaves inputs and shared variables on the processor"
         hint = 'set target="dev0" on each, or device=cuda0 for all work'
@@ -258,12 +264,25 @@ def theano_notes(options: TheanoOptions) -> Iterator[Diagnostic]:
 
 
 def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:
-    """Yield where all work goes, for when there is no map."""
-    if (device := default_device(options)) is not None:
+    """Yield where all work goes, or that Theano refuses it, for when there is no map."""
+    if refused_device(options) is not None:
+        yield _refused(options)
+    elif (device := default_device(options)) is not None:
         origin = options["device"][1]
         message = f"Theano's default device is set: device={_cut(device)} ({_cut(origin)})"
         hint = f'check that device: gpumap check "dev0->{_cut(device)}"'
         yield Diagnostic("theano-default-device", message, hint=hint, severity="note")
+
+
+def _refused(options: TheanoOptions) -> Diagnostic:
+    device, origin = options["device"]
+    new = renamed(device)
+    old = ", a name of its old back-end" if new else ""
+    message = f"device={_cut(device)} ({_cut(origin)}): Theano refuses it when it is imported{old}"
+    hint = "write device=cuda0 for all work, or target= for one variable; names are no devices"
+    if new:
+        hint = f'write device={_cut(new)}, and check that: gpumap check "dev0->{_cut(new)}"'
+    return Diagnostic("theano-device", message, hint=hint, severity="warning")
 
 
 def _cut(text: str) -> str:

@@ -151,13 +151,23 @@ def test_the_flags_win_over_theanorc_option_by_option(tmp_path, flag, codes):
     assert [note.code for note in notes] == codes
 
 
-@pytest.mark.parametrize(("device", "codes"), [("cuda0", ["theano-default-device"]), ("cpu", [])])
+@pytest.mark.parametrize(("device", "codes"), [
+    ("cuda0", ["theano-default-device"]), ("cuda", ["theano-default-device"]),
+    ("opencl0:0", ["theano-default-device"]), ("gpu", ["theano-device"]),
+    ("gpu0", ["theano-device"]), ("dev0", ["theano-device"]), ("cpu", []), ("", []),
+])  # fmt: skip
 def test_a_default_device_is_no_map_and_said(tmp_path, device, codes):
     """It names where all of Theano's work goes; to a map from elsewhere that is nothing."""
     env = {"THEANO_FLAGS": f"device={device}"}
     found = sources.ignored(env=env, cwd=tmp_path)
     assert (find(tmp_path, env), [note.code for note in found]) == (None, codes)
     assert sources.surrounding(MapText(TWO, "argument"), env=env, cwd=tmp_path) == ()
+
+
+@pytest.mark.parametrize(("old", "new"), [("gpu", "cuda"), ("gpu3", "cuda3")])
+def test_the_fix_of_an_old_name_is_that_device_now(tmp_path, old, new):
+    (note,) = sources.ignored(env={"THEANO_FLAGS": f"device={old}"}, cwd=tmp_path)
+    assert note.hint == f'write device={new}, and check that: gpumap check "dev0->{new}"'
 
 
 def test_an_empty_flag_overrides_theanorc(tmp_path):

@@ -161,7 +161,8 @@ class _Examination:
         found_here = bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
-        turns = ProbeRun(found_here, self._program.env, self._end)
+        calls = self._request.output.verbose
+        turns = ProbeRun(found_here, self._program.env, self._end, calls=calls)
         try:
             turns.run()
         except KeyboardInterrupt:
@@ -186,8 +187,9 @@ class _Examination:
 
     def _conclude(self, known: Evidence) -> None:
         from gpumap.doctor.diagnose import diagnoses, notes, only_default_cores
+        from gpumap.doctor.usage import unknown_options
 
-        self._draft.remarks += notes(known)
+        self._draft.remarks += [*notes(known), *unknown_options(known)]
         found = diagnoses(known)
         if only_default_cores(known, found):
             message = "no map is given and this machine has no GPU; the CPU works"

@@ -21,12 +21,12 @@ from gpumap.extras import install, pip
 from gpumap.files import shipped
 from gpumap.machine.cuda import (
     MISMATCH,
-    NO_DRIVER,
     VARIABLE,
     Known,
     Why,
     driver,
     explain,
+    no_driver,
     version_text,
 )
 from gpumap.machine.nvml import NvmlUnavailable, gpus
@@ -188,7 +188,7 @@ class Cuda:
         """
         driver = self.driver
         if driver is None:
-            return NO_DRIVER
+            return no_driver()
         if driver.status or not driver.devices:
             return self.none(driver.status, driver.version, words)
         for file, why in _UNVERSIONED.items():
@@ -205,7 +205,7 @@ class Cuda:
             words: what the library says of a status that is in no table.
         """
         if version == 0:
-            return NO_DRIVER
+            return no_driver()
         if status in (0, NO_DEVICE):
             return self._no_device()
         message = words or "it gives no reason"

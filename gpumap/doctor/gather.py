@@ -27,7 +27,7 @@ from gpumap import sources
 from gpumap.backends import DEFAULTS, load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import answer, in_child
-from gpumap.config import default_device
+from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor.evidence import Evidence, Gain, Gpu, MapName, Measured, Nvidia, Setting
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, QuestionError, SourceError
 from gpumap.machine.nvml import NvmlUnavailable
@@ -151,10 +151,12 @@ def theano_map(place: Place) -> ContextMap | None:
         MapError: it is no device.
     """
     theano, _ = _theano(place)
-    device = default_device({k: (s.value, s.origin) for k, s in theano.items()})
+    options = {k: (s.value, s.origin) for k, s in theano.items()}
+    refused = refused_device(options)
+    device = default_device(options) or renamed(refused or "") or refused
     if device is None:
         return None
-    if ";" in device or "->" in device:
+    if ";" in device or "->" in device or not device.startswith(("cuda", "opencl")):
         message = f"device={device[:_SHOWN]} is no device"
         raise MapError((Diagnostic("unknown-device", message, hint="write device=cuda0"),))
     return parse_map(f"dev0->{device}")
@@ -246,12 +248,15 @@ class ProbeRun:
         bindings: names and devices.
         env: the environment of the program.
         end: the moment (`time.monotonic`) at which to be done.
+        calls: whether calls of Theano's users are measured on what works in host memory too.
     """
 
-    def __init__(self, bindings: Sequence[Binding], env: Mapping[str, str], end: float) -> None:
+    def __init__(
+        self, bindings: Sequence[Binding], env: Mapping[str, str], end: float, *, calls: bool
+    ) -> None:
         self.results: dict[str, Measured] = {}
         self.gain: Gain | None = None
-        self._bindings, self._env, self._end = bindings, env, end
+        self._bindings, self._env, self._end, self._calls = bindings, env, end, calls
 
     def run(self) -> None:
         """Probe every name that there is time for."""
@@ -273,7 +278,9 @@ class ProbeRun:
         share = max(own / len(remaining), _LEAST)
         watch = _Watch(remaining, self.results, share + START, self._end)
         names = [{"name": b.name, "device": plain(b.device)} for b in remaining]
-        job = json.dumps({"names": names, "share": share, "together": concurrent})
+        job = json.dumps(
+            {"names": names, "share": share, "together": concurrent, "calls": self._calls}
+        )
         child = in_child("gpumap.doctor.gather", ("probes",), self._env, seconds, job, watch.over)
         watch.over(child.answer, 0.0)
         self.gain = watch.gain
@@ -389,7 +396,7 @@ def _probed(env: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         backend = backends[binding.device.backend]
         clock = backend.clock()
         probes = Probes(binding, partial(backend.open, binding.device, clock), clock, cores, share)
-        measured = probes.run()
+        measured = probes.run(calls=job["calls"] or not binding.device.in_host_memory)
         if measured.failure is None:
             opened[binding.name] = probes.session
         yield {"name": binding.name, "found": measured}

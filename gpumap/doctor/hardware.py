@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
 from gpumap.errors import Exit
-from gpumap.machine.cuda import NO_DRIVER, VARIABLE, Known, explain
+from gpumap.machine.cuda import VARIABLE, Known, explain, no_driver
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def _no_driver(known: Evidence, named: MapName) -> Sign | None:
         return None
     if known.fake():
         return None
-    return Sign({"what": "libcuda.so.1 cannot be loaded", "fix": NO_DRIVER.fix})
+    why = no_driver()
+    return Sign({"what": why.reason.removeprefix("no NVIDIA driver: "), "fix": why.fix})
 
 
 def _driver_old(known: Evidence, named: MapName) -> Sign | None:

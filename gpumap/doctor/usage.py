@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.config import lost_names, refused_device
+from gpumap.config import lost_names, refused_device, renamed
 from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
-from gpumap.errors import Exit
+from gpumap.doctor.facts import tables
+from gpumap.errors import Diagnostic, Exit
 from gpumap.model import Kind
+from gpumap.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gpumap.config import TheanoOptions
     from gpumap.doctor.evidence import Evidence, Late, MapName, Measured
@@ -43,6 +45,8 @@ COPYING = 1e9  # B/s: a link of four lanes of 2003
 FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _DOUBLE = ("float64",)
+_VARIABLES = ("OMP_", "MKL_", "OPENBLAS_", "GOTO_", "KMP_", "CUDA_", "LD_", "NVIDIA_", "THEANO")
+_NEAR = 0.8  # of difflib's ratio: a letter or two of an option
 
 
 def _bad_map(known: Evidence, _: MapName) -> Sign | None:
@@ -100,7 +104,7 @@ def _options(known: Evidence) -> TheanoOptions:
 
 def _refused(known: Evidence, _: MapName) -> Sign | None:
     device = refused_device(_options(known))
-    if device is None or device.startswith("gpu"):  # an old name has another cause
+    if device is None or renamed(device):  # an old name has another cause
         return None
     return Sign({"device": _shortened(device), "origin": _shortened(known.theano["device"].origin)})
 
@@ -114,10 +118,8 @@ def _lost_name(known: Evidence, named: MapName) -> Sign | None:
 
 def _old_name(known: Evidence, _: MapName) -> Sign | None:
     setting = known.theano.get("device")
-    if setting is None or not setting.value.startswith("gpu"):
+    if setting is None or (new := renamed(setting.value)) is None:
         return None
-    number = setting.value.removeprefix("gpu")
-    new = f"cuda{number}" if number.isdecimal() else "cuda"
     return Sign(
         {"device": _shortened(setting.value), "origin": _shortened(setting.origin), "new": new}
     )
@@ -222,6 +224,25 @@ CONFIGURATION = {
     "GM114": Rule("not used", _refused),
     "GM115": Rule("not used", _lost_name),
 }
+
+
+def unknown_options(known: Evidence) -> Iterator[Diagnostic]:
+    """Yield options that Theano drops: variables of the environment, and near misses of its own."""
+    options = tables()["theano"]["options"].split()
+    for key, setting in known.theano.items():
+        name, where = _shortened(key), _shortened(setting.origin)
+        variable = name.upper().startswith(_VARIABLES)
+        close = nearest(key, options, alike=_NEAR) if "." not in key else ()
+        if key in options or not (variable or close):
+            continue
+        if variable:
+            name = name.upper()
+            what = "a variable of the environment, and no option of Theano's"
+            fix = f"take it out, and write in the shell: export {name}={_shortened(setting.value)}"
+        else:
+            what, fix = "no option of Theano's, which drops it", f"did you mean {close[0]}?"
+        message = f"{name} ({where}) is {what}"
+        yield Diagnostic("theano-option", message, hint=fix, severity="warning")
 
 
 def _float64(known: Evidence, named: MapName) -> Sign | None:

@@ -20,9 +20,10 @@ from __future__ import annotations
 import re
 from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.machine.topology import pci_address
+from gpumap.machine.topology import Tree, no_gpu, pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ _INDEX = re.compile(r"\s*\+?([0-9]+)(.*)", re.DOTALL | re.ASCII)
 _DIGITS = 9  # of an index; more name nothing that there could be
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/[0-9]+/[0-9]+", re.IGNORECASE | re.ASCII)
 LIBRARY = "libcuda.so.1"
+_NVIDIA = 0x10DE  # on the PCI bus
 _TEXT = 256  # bytes for a name
 _UUID = 16  # bytes; CuPy cuts what it tells at the first zero, and half of one is none
 
@@ -60,10 +62,19 @@ NO_DRIVER = Why(
     "no NVIDIA driver: libcuda.so.1 cannot be loaded",
     "install NVIDIA's driver; start a container with --gpus all",
 )
+NO_GPU = Why(
+    "no NVIDIA GPU is on the PCI bus",
+    "map a device that `gpumap devices` lists, or use a machine with a GPU",
+)
 MISMATCH = Why(
     "the NVIDIA driver and its library differ in version",
     "restart the machine, or load the driver again: it was updated while in use",
 )
+
+
+def no_driver(root: Path = Path("/")) -> Why:
+    """Return why no driver can be loaded: where there is nothing to drive, none would help."""
+    return NO_GPU if no_gpu(Tree(root), _NVIDIA) else NO_DRIVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
 CLASSES = frozenset({0x03, 0x12})  # display controllers, processing accelerators
 
 _FOLDER = "sys/bus/pci/devices"
+_OFF_THE_BUS = ("dev/dxg", "dev/nvmap")  # WSL's and Tegra's
 _HEX = "[0-9a-f]"
 _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
 
@@ -131,6 +132,13 @@ def pci_devices(tree: Tree) -> tuple[PciDevice, ...]:
     """Return the display and accelerator devices, in the order of their addresses."""
     found = (_device(tree, name) for name in tree.names(_FOLDER))
     return tuple(sorted(filter(None, found), key=lambda d: (len(d.address), d.address)))
+
+
+def no_gpu(tree: Tree, vendor: int) -> bool:
+    """Return whether the PCI bus shows that a vendor has no GPU here; not what is off that bus."""
+    if not tree.names(_FOLDER) or any((tree.root / name).exists() for name in _OFF_THE_BUS):
+        return False
+    return all(device.vendor != vendor for device in pci_devices(tree))
 
 
 def pci_address(text: str) -> str | None:

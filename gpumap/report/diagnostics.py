@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Diagnostic, Span
 
-_AROUND = 32  # characters of the map that are shown before and after the place
+_AROUND = 32  # characters of the map that are shown before and after the place, at least
 _MARKED = 48  # characters of the place itself
+_WIDTH = 80  # columns where there is no terminal
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
 _ALIKE = 3  # that say the same of other rows or entries; of more the first one stands for all
 _OWN = re.compile(r'[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
 _ROW = re.compile(r"[^\s\[]+\[[^]]*\]\S*")  # the row that a message begins with
 
 _PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
+_INSET = 2  # columns before a place
 _LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
@@ -33,7 +35,9 @@ def render(
     Where `columns` are given, those of a terminal, lines are broken between words.
     """
     every = list(folded(diagnostics))
-    lines = [line for found, others in every[:SHOWN] for line in _lines(found, text, others)]
+    lines = [
+        line for found, others in every[:SHOWN] for line in _lines(found, text, others, columns)
+    ]
     if left := left_out(every):
         lines.append(f"... and {left} more; --format json lists them all")
     return "".join(f"{line}\n" for line in fitted(lines, columns))
@@ -98,12 +102,15 @@ def _broken(line: str, columns: int) -> Iterator[str]:
 
 
 def _lines(
-    diagnostic: Diagnostic, text: str | None, others: Sequence[Diagnostic] = ()
+    diagnostic: Diagnostic,
+    text: str | None,
+    others: Sequence[Diagnostic] = (),
+    columns: int | None = None,
 ) -> Iterator[str]:
     entry = "" if diagnostic.entry is None else f" in entry {diagnostic.entry}"
     yield f"{diagnostic.severity}{entry}: {diagnostic.message}"
     if text and diagnostic.span is not None:
-        yield from place(text, diagnostic.span)
+        yield from place(text, diagnostic.span, columns or _WIDTH)
     if diagnostic.hint is not None:
         label = "fix" if diagnostic.severity == "error" else "hint"
         yield f"  {label}: {diagnostic.hint}"
@@ -118,9 +125,15 @@ def more(others: Sequence[Diagnostic]) -> str:
     return f"and {len(others)} more like it" + (f", in entries {cut}" if entries else "")
 
 
-def place(text: str, span: Span) -> Iterator[str]:
-    """Yield a place in a text with a few characters around it, and a line that points at it."""
-    start, stop = max(0, span.start - _AROUND), min(len(text), span.stop + _AROUND)
+def place(text: str, span: Span, columns: int = _WIDTH) -> Iterator[str]:
+    """Yield a place in a text with what is around it, and a line that points at it.
+
+    The whole text where it fits the columns, else a few characters before and behind.
+    """
+    room = columns - _INSET
+    whole = len(text) <= room and width(printable(text)) <= room  # of a hostile one no more is seen
+    around = len(text) if whole else _AROUND
+    start, stop = max(0, span.start - around), min(len(text), span.stop + around)
     before = ("…" if start > 0 else "") + printable(text[start : span.start])
     marked = printable(text[span.start : span.stop])
     if len(marked) > _MARKED:

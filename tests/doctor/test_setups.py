@@ -136,6 +136,35 @@ def test_what_theanos_settings_use(gpumap, stubs, plant, found):
     assert ("theano-default-device" in notes) == (found == [("cuda1", None)])
 
 
+@pytest.mark.parametrize(("device", "found"), [("gpu1", "cuda1"), ("gpu", "cuda")])
+def test_an_old_name_of_the_default_device_is_examined_as_that_device(gpumap, stubs, device, found):
+    """No core, of which nobody spoke, is called unused."""
+    plant = Plant("", (), [{}, {}], {"THEANO_FLAGS": f"device={device}"})
+    _, report = asked(gpumap, plant, stubs)
+    assert [(one["requested"], first(one)) for one in report["diagnoses"]] == [(found, "GM105")]
+
+
+def test_a_default_device_that_is_none_is_the_error(gpumap, stubs):
+    answer, report = asked(gpumap, Plant("", (), [{}], {"THEANO_FLAGS": "device=dev0"}), stubs)
+    assert (answer.code, report["diagnoses"][0]["requested"]) == (2, None)
+    assert "device=dev0 is no device" in answer.err
+
+
+@pytest.mark.parametrize(("rc", "told"), [
+    ("OMP_NUM_THREADS = 5", "export OMP_NUM_THREADS=5"),
+    ("cuda_visible_devices = 1", "export CUDA"),
+    ("devise = cuda0", "did you mean device?"), ("FLOATX = float32", None), ("mine = 1", None),
+    ("optimizer = fast_run", None),
+])  # fmt: skip
+def test_what_theano_drops_of_its_settings_is_said(gpumap, stubs, rc, told):
+    """A variable is none as an option, and a near miss is none either; both change nothing."""
+    plant = Plant("", ("a->cuda0",), [{}], files={"~/.theanorc": f"[global]\n{rc}\n"})
+    answer, report = asked(gpumap, plant, stubs)
+    hints = [n["hint"] for n in report["map"]["notes"] if n["code"] == "theano-option"]
+    assert (answer.code, len(hints)) == (0, 1 if told else 0)
+    assert all(told in hint for hint in hints)
+
+
 def test_a_core_that_is_not_for_this_process(gpumap):
     """An affinity mask hides it: the second of two cores for a process on the first."""
     core, *others = sorted(os.sched_getaffinity(0))

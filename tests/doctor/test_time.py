@@ -53,7 +53,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
 
     monkeypatch.setattr(gather, "time", clock)
     monkeypatch.setattr(gather, "in_child", child)
-    turns = ProbeRun(bindings, {}, seconds)
+    turns = ProbeRun(bindings, {}, seconds, calls=True)
     turns.run()
     found = turns.all()
     assert clock.now <= seconds + 0.2

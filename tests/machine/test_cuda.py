@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from gpumap.machine.cuda import Known, Why, driver, explain, uuid_text
+from gpumap.machine.cuda import NO_DRIVER, NO_GPU, Known, Why, driver, explain, no_driver, uuid_text
 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-89aa0000-0000-0000-0000-000000000000"
@@ -90,6 +90,20 @@ def asked(gpumap, stubs):
         return json.loads(answer.out)
 
     return ask
+
+
+@pytest.mark.parametrize(("vendors", "file", "why"), [
+    ((), None, NO_DRIVER), (("0x1a03",), None, NO_GPU), (("0x1002",), None, NO_GPU),
+    (("0x1a03", "0x10de"), None, NO_DRIVER), (("0x1a03",), "dxg", NO_DRIVER),
+    (("0x1a03",), "nvmap", NO_DRIVER),
+], ids=["no bus", "no GPU", "AMD", "NVIDIA", "WSL", "Tegra"])  # fmt: skip
+def test_no_driver_is_to_be_installed_where_it_would_drive_nothing(sketch, vendors, file, why):
+    """Without a bus to look at, and where a GPU is not on it, the driver may be what lacks."""
+    for number, vendor in enumerate(vendors):
+        sketch.pci(f"0000:0{number}:00.0", vendor=vendor, device="0x2000", class_="0x030000")
+    if file:
+        sketch.file(f"dev/{file}", "")
+    assert no_driver(sketch.root) == why
 
 
 def test_no_driver(asked):

@@ -21,7 +21,7 @@ from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_o
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import NO_DRIVER, uuid_text, version_text
+from gpumap.machine.cuda import NO_GPU, no_driver, uuid_text, version_text
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
@@ -54,8 +54,10 @@ class CupyBackend(ProbedBackend):
         found = super().probe()
         if found.lack != "no-library" or any(map(os.path.exists, _DRIVER_FILES)):
             return found
+        if (why := no_driver()) is NO_GPU:
+            return replace(found, reason=f"{found.reason}, and {why.reason}", fix=why.fix)
         reason = f"{found.reason}, and no NVIDIA driver is loaded"
-        return replace(found, reason=reason, fix=f"{NO_DRIVER.fix}; then install CuPy")
+        return replace(found, reason=reason, fix=f"{why.fix}; then install CuPy")
 
     def install(self) -> str:
         """Return the line that installs CuPy."""
