@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 # pygpu is in no package index: it comes with Debian's own Python, which must see its packages.
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
+VENV_QUICK := .venv-quick
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
@@ -21,7 +22,14 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: quick test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed gpu gpu-wheels docs package clean
+
+# The core: statistics, parser, dot, the runner, verdicts, causes, the fit, two backends.
+QUICK = $(patsubst %,tests/%.py,test_stats test_parse test_fit bench/test_dot bench/test_runner \
+	bench/test_stopping judge/test_exit_status judge/test_claims doctor/test_causes) \
+	tests/backends/conformance
+quick: $(VENV_QUICK)/.installed
+	PYTHONHASHSEED=0 $(VENV_QUICK)/bin/pytest --quiet -n 2 --dist worksteal $(QUICK)
 
 # What a contributor runs: it needs what pip brings, and no root. `make ci` adds what needs more.
 test: lint types unit
@@ -34,6 +42,11 @@ EXTRAS_HERE := test,docs,opencl-cpu,$(if $(CI),opencl-intel$(COMMA))mpi,report,t
 $(VENV)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS_HERE)]'
+	touch $@
+
+$(VENV_QUICK)/.installed: pyproject.toml gpumap/version.py
+	$(PYTHON) -m venv $(VENV_QUICK)
+	$(VENV_QUICK)/bin/pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@
 
 # No CuPy here: it needs NumPy 2, and so "not installed" is tested for real.

@@ -20,6 +20,7 @@ from pkgutil import walk_packages
 
 LIBRARIES = ("numpy", "threadpoolctl", "matplotlib.figure", "matplotlib.backends.backend_svg")
 # What may differ: nothing else has read it.
+DRIVERS = ("gpumap.backends.cupy.", "gpumap.backends.pyopencl", "gpumap.backends.pygpu")
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
 OWN_PROCESS = ("trace", "run", "scale", "doctor")  # they look at the process itself
 LARGEST = 100_000  # bytes of a message
@@ -103,11 +104,12 @@ def read_all(ends, limit):
 
 
 def main(door):
-    """Load everything, and become each run that is asked for."""
+    """Load all that scripted devices need, and become each run that is asked for."""
     import gpumap
 
     for module in walk_packages(gpumap.__path__, "gpumap."):
-        import_module(module.name)
+        if not module.name.startswith(DRIVERS):
+            import_module(module.name)
     for library in LIBRARIES:
         with suppress(ImportError):  # what is not installed is not missed before a run wants it
             import_module(library)
