@@ -188,17 +188,14 @@ class ChainFigures:
 
     def of(self, case: Case) -> dict[str, Estimate]:
         """Return the figures of one case."""
-        if case.name == "many":
-            found = self._several.of(case)
-        else:
-            found = time_and_rate(case, self._samples[case.id], self._confidence)
-            found |= _known({"speedup": self._over(case, case.against or "")})
-            if case.name != HOST and len(case.bindings) == 1:
-                device = device_time(self._samples[case.id], self._confidence)
-                found |= _known({"device_time": device})
+        samples, many = self._samples[case.id], case.name == "many"
+        found = self._several.of(case) if many else time_and_rate(case, samples, self._confidence)
+        more = {} if many else {"speedup": self._over(case, case.against or "")}
+        if case.name != HOST and not many:
+            more["device_time"] = device_time(samples, self._confidence)
         if case.name in ("fused", "separate", "many"):
-            found |= _known({"speedup_over_host": self._over(case, self._host)})
-        return found
+            more["speedup_over_host"] = self._over(case, self._host)
+        return found | {name: figure for name, figure in more.items() if figure is not None}
 
     def _over(self, case: Case, other: str) -> Estimate | None:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
@@ -240,10 +237,6 @@ def pilot(
         return Job.of(Placed("", session, data, slice(0, data.rows))).queue
 
     return times(bindings, sessions, clock, prepare, most)
-
-
-def _known(found: Mapping[str, Estimate | None]) -> dict[str, Estimate]:
-    return {name: figure for name, figure in found.items() if figure is not None}
 
 
 def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:

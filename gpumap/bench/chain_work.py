@@ -103,10 +103,6 @@ class Placed:
             moved(array, session) for array in (data.w, data.b, data.x[rows])
         )
 
-    def empty(self) -> Any:
-        """Return room for a result on the device."""
-        return self.session.empty((self.count, COLUMNS), self.data.dtype)
-
     def upload(self) -> None:
         """Queue the copy of x to the device once more, as a call that moves its input would."""
         self.session.upload(self.data.x[self.rows], self._x)
@@ -147,7 +143,7 @@ class Job:
     @classmethod
     def of(cls, placed: Placed, *, fused: bool = True) -> Job:
         """Return a job with a result of its own: no other may make it right."""
-        out = placed.empty()
+        out = placed.session.empty((placed.count, COLUMNS), placed.data.dtype)
         return cls(placed, out, placed.job(out, fused=fused))
 
     def poison(self) -> None:

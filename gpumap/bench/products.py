@@ -191,11 +191,10 @@ def _uploaded(matrix: Matrix, session: Session) -> Any:
 
 
 def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
-    """Return a plan with a control for each device in every group."""
+    """Return a plan with controls in every group, on each device and on those that work at once."""
     first = one_of_each(bindings)
     groups = tuple(
-        replace(group, cases=(*group.cases, *(_case(binding, group.key) for binding in first)))
-        for group in plan.groups
+        replace(group, cases=(*group.cases, *_controls(group, first))) for group in plan.groups
     )
     memory = dict(plan.memory)
     for binding in first:
@@ -206,7 +205,7 @@ def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
 
 
 class Controlled(Benchmark):
-    """A benchmark, with a control product for each device in every group."""
+    """A benchmark, with control products in every group."""
 
     def __init__(
         self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]
@@ -216,7 +215,7 @@ class Controlled(Benchmark):
         self._inner = inner
         self._sessions = sessions
         self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed
-        self._iterations: dict[str, Iteration] = {}
+        self._products: dict[str, Product] = {}
 
     def begin(self, group: Group) -> None:
         """Let the benchmark let go; the control's matrices stay."""
@@ -226,11 +225,10 @@ class Controlled(Benchmark):
         """Return the benchmark's iteration of a case, or the control's."""
         if not is_control(case):
             return self._inner.iteration(case)
-        name = case.names[0]
-        if name not in self._iterations:
-            product = Product(name, self._sessions[name], self._pair)
-            self._iterations[name] = multiplied([product], None, fetched=False)
-        return self._iterations[name]
+        for name in case.names:
+            if name not in self._products:
+                self._products[name] = Product(name, self._sessions[name], self._pair)
+        return multiplied([self._products[name] for name in case.names], None, fetched=False)
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
@@ -251,9 +249,16 @@ def _without(group: Group) -> Group:
     return replace(group, cases=tuple(case for case in group.cases if not is_control(case)))
 
 
-def _case(binding: Binding, beside: str) -> Case:
-    params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "beside": beside}
-    return Case(KEY, "product", params, (binding,), Work(1, 2 * SIZE**3))
+def _controls(group: Group, alone: Iterable[Binding]) -> Iterable[Case]:
+    """Yield a control on each device, and on all devices of each case that computes on several.
+
+    What devices take from each other at once, as two threads of a core do, a single one never sees.
+    """
+    places = [[binding] for binding in alone]
+    places += [one_of_each(case.bindings) for case in group.cases if case.work.operations]
+    params: dict[str, Param] = {"size": SIZE, "dtype": "float32", "beside": group.key}
+    for place in {tuple(b.device.id for b in place): tuple(place) for place in places}.values():
+        yield Case(KEY, "product", params, place, Work(len(place), len(place) * 2 * SIZE**3))
 
 
 # --- the self-test: A against A

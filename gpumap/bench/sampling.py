@@ -240,7 +240,7 @@ def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> No
         return
     taken, alone = sample(series, clock), series.iterations_per_sample == 1
     worked = [part.worked for part in taken.intervals.values() if alone and part.worked]
-    series.latest = clock.now(), min((taken.seconds, *worked))
+    series.latest = clock.now(), min(taken.seconds, max(worked, default=taken.seconds))
     series.taken.setdefault(block, taken)
 
 

@@ -138,13 +138,14 @@ def first(group: Group) -> set[str]:
 
 
 def controls(group: Group) -> dict[str, str]:
-    """Return the id of the control before each case, on the first of its devices.
+    """Return the id of the control before each case: on its devices, or on the first of them.
 
     A size sweep is not compared, and needs none.
     """
-    by_device = {c.bindings[0].device.id: c.id for c in group.cases if is_control(c)}
+    known = {_devices(case.bindings): case.id for case in group.cases if is_control(case)}
     cases = [case for case in group.cases if not is_control(case) and not in_sweep(case)]
-    found = {case.id: by_device.get(case.bindings[0].device.id, "") for case in cases}
+    devices = {case.id: _devices(case.bindings) for case in cases}
+    found = {id_: known.get(each, known.get(each[:1], "")) for id_, each in devices.items()}
     return {id_: control for id_, control in found.items() if control}
 
 
@@ -193,7 +194,7 @@ def _with_needs(
             line.insert(0, reference)
         found |= {one.id: one for one in line}
     used = {binding.device.id for case in found.values() for binding in case.bindings}
-    return [*found.values(), *(c for c in controls if c.bindings[0].device.id in used)]
+    return [*found.values(), *(c for c in controls if used.issuperset(_devices(c.bindings)))]
 
 
 class Pace:

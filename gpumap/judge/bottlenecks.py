@@ -393,7 +393,8 @@ def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
     isolated = {
         other.case.names[0]: other for other in timed if specified(other.case).role == "solo"
     }
-    controls = {o.case.bindings[0].device.id: o for o in timed if is_control(o.case)}
+    alone = [other for other in timed if is_control(other.case) and len(other.case.bindings) == 1]
+    controls = {other.case.bindings[0].device.id: other for other in alone}
     return Evidence(row, isolated, controls)
 
 

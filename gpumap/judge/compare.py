@@ -290,13 +290,13 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
     factors: dict[str, float] = {}
     for pair in pairs:
         before, after = pair.base.control, pair.new.control
-        if before is None or after is None or before.case.names[0] in factors:
+        if before is None or after is None or (names := "+".join(before.case.names)) in factors:
             continue
         sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):
-            factors[before.case.names[0]] = math.exp(moved.value)
+            factors[names] = math.exp(moved.value)
     return factors
 
 

@@ -1,8 +1,9 @@
 """Pair the metrics of two reports by block, and test whether new is slower than base by over d.
 
 Control products are no rows of their own: a time is judged as it is and relative to the control
-just before it (of older reports: in its block). Of the size sweep that a model is fitted to nothing
-is judged unless nothing else was requested: how much of it is measured depends on the time left.
+just before it, on its devices (of older reports: in its block). Of the size sweep that a model is
+fitted to nothing is judged unless nothing else was requested: how much of it is measured depends on
+the time left.
 
 A pass is decided for each metric, alarms for all. With d the threshold and x the logarithm of
 new over base, turned so that more is worse,
@@ -112,9 +113,14 @@ class Pair:
 
     @property
     def controlled(self) -> bool:
-        """Return whether both runs have a control product for it."""
-        sides = (self.base, self.new)
-        return self.metric != SPEEDUP and all(side.control is not None for side in sides)
+        """Return whether both runs have a control product for it, on the same devices."""
+        return self.metric != SPEEDUP and self.base.control is not None and self._alike
+
+    @property
+    def _alike(self) -> bool:
+        """Return whether both runs have the same control products, or both have none."""
+        sides = (self.base.control, self.new.control)
+        return len({side and side.case.id for side in sides}) == 1
 
     @property
     def disturbed(self) -> bool:
@@ -134,7 +140,8 @@ class Pair:
                 of the two the narrower, which says nothing of where it lies.
         """
         sides = self.base, self.new
-        result = self._change([s.series(self.metric, relative=relative) for s in sides], level)
+        over = relative and self._alike
+        result = self._change([s.series(self.metric, relative=over) for s in sides], level)
         if relative or (result is None and self.metric == SPEEDUP):
             by_cpu = self._change([side.by_cpu(self.metric) for side in sides], level)
             known = [each for each in (result, by_cpu) if each is not None]
@@ -223,21 +230,24 @@ def _rows(report: Report) -> dict[str, Row]:
     for group in _groups(report.measurements):
         sound = (row for row in group if is_control(row.case) and row.status == "ok")
         controls = {_where(row): row for row in sound}
-        by_block = {where: _controls(group, where) for where in controls}
+        ways = {row.case.id: _where(row) for row in group}
+        ways = {id_: way if way in controls else way[:2] for id_, way in ways.items()}
+        by_block = {where: _controls(r for r in group if ways[r.case.id] == where)
+                    for where in controls}  # fmt: skip
         for row in group:
             if row.case.id in chosen:
-                references, where = tuple(_references(row, rows)), _where(row)
+                references, where = tuple(_references(row, rows)), ways[row.case.id]
                 control, before = controls.get(where), by_block.get(where, {})
                 result[row.case.id] = Row(row, control, references, before)
     return result
 
 
-def _controls(group: Iterable[Measurement], where: tuple[str, str]) -> dict[int, float]:
-    """Return the middle of the control products of each block on a device."""
+def _controls(rows: Iterable[Measurement]) -> dict[int, float]:
+    """Return the middle of the control products of each block, before rows with the same one."""
     found: dict[int, list[float]] = {}
-    for row in group:
+    for row in rows:
         samples = row.samples or Samples()
-        if _where(row) == where and len(samples.control) == len(samples.blocks):
+        if len(samples.control) == len(samples.blocks):
             for block, seconds in zip(samples.blocks, samples.control, strict=True):
                 found.setdefault(block, []).append(seconds)
     return {block: median(every) for block, every in found.items()}
@@ -254,10 +264,10 @@ def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
     yield group
 
 
-def _where(row: Measurement) -> tuple[str, str]:
-    """Return what a row runs on: the first of its devices, and what drives it."""
-    first = row.case.bindings[0].device
-    return first.backend, first.id
+def _where(row: Measurement) -> tuple[str, ...]:
+    """Return what a row runs on: what drives it, and its devices."""
+    bindings = row.case.bindings
+    return bindings[0].device.backend, *dict.fromkeys(each.device.id for each in bindings)
 
 
 def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:

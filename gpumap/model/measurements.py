@@ -64,8 +64,8 @@ class Samples(
         sample_notes: What is odd about single samples.
         phases: What one iteration of each sample went into, in seconds by phase; only benchmarks
             that tell their phases apart.
-        control: Seconds of the control product on the first of its devices, just before each
-            sample; CPU seconds where its thread tells them. Empty: there was none.
+        control: Seconds of the control product on its devices, or on the first of them, just before
+            each sample; CPU seconds where its threads tell them. Empty: there was none.
     """
 
     seconds: tuple[float, ...] = ()

@@ -4,6 +4,7 @@ import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
+from gpumap.bench import stopping
 from gpumap.bench.dot import Params, plan
 from gpumap.bench.products import (
     KEY,
@@ -18,7 +19,7 @@ from gpumap.bench.products import (
 )
 from gpumap.bench.verify import host_bytes
 from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
-from gpumap.model import Reason, replace
+from gpumap.model import Group, Reason, replace
 
 MATRICES = 3 * 4 * SIZE**2  # bytes on a device
 PARAMS = Params((64, 128), cases=("solo",))
@@ -49,6 +50,17 @@ def test_every_group_has_a_control_for_each_device(counted):
     assert benchmark.plan.memory.items() - counted.highest.items() == {
         ("host", benchmark.plan.memory["host"])
     }
+
+
+def test_devices_that_work_at_once_have_a_control_at_once():
+    """Each device once; `many` has theirs before it, and `one` that of its own device."""
+    _, own, controls = measured(gpu(0), gpu(1), gpu(0), params=replace(ALONE, cases=("many",)))
+    assert {row.case.names for row in controls} == {("a",), ("b",), ("a", "b")}
+    together = next(row for row in controls if len(row.case.names) > 1)
+    assert together.case.work.operations == 2 * controls[0].case.work.operations
+    before = {row.case.name: stopping.controls(Group(tuple(r.case for r in (*own, *controls))))
+              [row.case.id] for row in own}  # fmt: skip
+    assert (before["many"], before["one"]) == (together.case.id, controls[0].case.id)
 
 
 @pytest.mark.parametrize(("size", "each"), [(1024, True), (64, False)])

@@ -204,6 +204,23 @@ def test_the_control_of_a_block_is_the_middle_of_all_on_its_device():
     assert pair.change(0.05, relative=True).value == pytest.approx(0.0, abs=1e-9)
 
 
+def of_both(slower, both):
+    """Return a run of two devices, their controls alone, and `both`, that on the two at once."""
+    alone = [control_row(noisy(0.002), (name,)) for name in ("a0", "b1")]
+    last = [] if both is None else [control_row(noisy(both, seed=3), ("a0", "b1"))]
+    return report(row("many", noisy(0.01 * slower), names=("a0", "b1")), *alone, *last)
+
+
+@pytest.mark.parametrize(("base", "new", "why"), [
+    (0.003, 0.006, "device-slower"), (0.003, 0.003, "work-slower"),
+    (None, None, "work-slower"), (None, 0.006, None), (0.003, None, None),
+], ids=["they slow each other", "they do not", "alone", "new has it", "base has it"])  # fmt: skip
+def test_what_devices_take_from_each_other_is_in_their_own_control(base, new, why):
+    """A control of one is none of both: where a run lacks theirs, times are judged as they are."""
+    (verdict,) = compare(of_both(1.0, base), of_both(2.0, new), 0.05).verdicts
+    assert (verdict.verdict, verdict.reason) == ("regression", why)
+
+
 def test_every_group_has_its_own_control():
     """A control follows the rows that it was measured with: they share its blocks."""
     slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))
