@@ -10,7 +10,7 @@ from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.training.jobs import LocalWorkers, Params, Scaling
 from gpumap.training.network import Layer, Network, outputs
-from gpumap.training.steps import PHASES
+from gpumap.training.steps import PHASES, Inputs, same
 from gpumap.training.worker_groups import OPTIMIZERS, RULES, RuleSpec
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
@@ -94,6 +94,25 @@ def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
         assert found == {"compute": "kept", "step": "kept" if reuse_batch else "made"}
         assert params.config(TASK, ALL[0], 1, whole=False).reuse_batch
         assert params.config(TASK, ALL[0], 1, whole=True).reuse_batch is reuse_batch
+
+
+def test_a_batch_that_is_kept_is_each_workers_own_part_of_the_first():
+    config = asked(reuse_batch=True).config(TASK, ALL[0], 2, whole=True)
+    inputs = Inputs(config)
+    for worker in (1, 0, 1):
+        (x, y), (own, wanted) = (
+            inputs.at(config.first(9, worker), worker),
+            config.part(config.first(0, worker), worker),
+        )
+        assert (x.tobytes(), y.tobytes()) == (own.tobytes(), wanted.tobytes())
+
+
+@pytest.mark.parametrize("other", [0, 1, 2])
+def test_one_worker_with_other_bits_is_wrong(other):
+    every = [np.full(4, 0.5, np.float32) for _ in range(3)]
+    assert same(every, every[0]).passed
+    every[other][3] = np.nextafter(every[other][3], np.float32(1.0))
+    assert not same(every, np.full(4, 0.5, np.float32)).passed
 
 
 @pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
