@@ -19,7 +19,7 @@ from gpumap.backends.probe import _Late, _starved, _unanswered, probe_in_child
 from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
-from gpumap.machine.cuda import NO_DRIVER
+from gpumap.machine.cuda import no_driver
 from gpumap.model import Probe
 
 PROGRAMS = table(__file__)
@@ -51,7 +51,7 @@ def driver(tmp_path):
     return build
 
 
-@pytest.mark.parametrize(("files", "fix"), [((), NO_DRIVER.fix), (("/",), install("cuda13"))])
+@pytest.mark.parametrize(("files", "fix"), [((), no_driver().fix), (("/",), install("cuda13"))])
 def test_cupy_alone_is_no_help_without_a_driver(monkeypatch, files, fix):
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     monkeypatch.setattr("gpumap.backends.cupy._DRIVER_FILES", files)

@@ -102,7 +102,8 @@ HEAPS = noise(0.001, 20, 2) + [value + 0.3 for value in noise(0.001, 20, 3)]
 @pytest.mark.parametrize(("values", "raised"), [
     ([1.0] * 40, False), ([1.0] * 19, False), ([1.0] * 5, False),
     (noise(0.01), False), (noise(0.5), False),  # wide is not unstable
-    (drift(), True), ([1.0 + 0.01 * value for value in drift()], False),  # nor is a narrow drift
+    (drift(), True), ([1.0 + i / 800 for i in range(40)], True),  # by 7 % to either side
+    ([1.0 + 0.01 * value for value in drift()], False),  # nor is a narrow drift
     (random.Random(1).sample(HEAPS, 40), True),  # noqa: S311 - noise
     (random.Random(1).sample([1.0 + (v - 1.0) / 6 for v in HEAPS], 40), False),  # noqa: S311 - noise
 ])  # fmt: skip

@@ -107,6 +107,31 @@ def test_a_batch_that_is_kept_is_each_workers_own_part_of_the_first():
         assert (x.tobytes(), y.tobytes()) == (own.tobytes(), wanted.tobytes())
 
 
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+def test_examples_count_alike_whoever_has_them(average):
+    """Averaged gradients sum up to that of the batch; averaged parameters are of own parts."""
+    config = asked(scaling=Scaling("strong", 7)).config(
+        TASK, replace(ALL[0], average=average), 2, whole=True
+    )
+    counted = [config.share(n) * config.counts[n] for n in range(2)]
+    assert sum(counted) == pytest.approx(1.0 if average == "gradients" else 2.0)
+
+
+def test_a_training_that_begins_again_begins_with_the_first_examples():
+    found, benchmark = training(2, asked(cases=("step",)))
+    case = next(case for case in steps(benchmark.plan.groups[0]) if len(case.names) > 1)
+    benchmark.begin(benchmark.plan.groups[0])
+    work = benchmark.iteration(case)
+    ends = []
+    for _ in range(2):
+        work.poison()
+        work.run(3)
+        work.finish()
+        ends.append(work.parameters().tobytes())
+    assert ends[0] == ends[1]
+    assert found.clock.now() > 0.0
+
+
 @pytest.mark.parametrize("other", [0, 1, 2])
 def test_one_worker_with_other_bits_is_wrong(other):
     every = [np.full(4, 0.5, np.float32) for _ in range(3)]

@@ -16,8 +16,8 @@ rank, ranks = gpumap.rank(), gpumap.ranks()
 
 def gradients(parameters, x, y):
     w, b = parameters
-    wrong = (1 / (1 + np.exp(-(x @ w + b))) - y) / len(x)
-    return [x.T @ wrong, wrong.sum(keepdims=True)]
+    wrong = (1 / (1 + np.exp(-(x @ w.reshape(-1) + b))) - y) / len(x)
+    return [(x.T @ wrong).reshape(w.shape), wrong.sum(keepdims=True)]
 
 
 def trained(average, part, parameters, scale):
@@ -33,7 +33,7 @@ def trained(average, part, parameters, scale):
 
 
 def begun(seed):
-    return [np.random.default_rng(seed).random(8, np.float32), np.zeros(1, np.float32)]
+    return [np.random.default_rng(seed).random((2, 4), np.float32), np.zeros(1, np.float32)]
 
 
 class Foreign:

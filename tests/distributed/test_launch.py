@@ -44,6 +44,14 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
     assert said in told.message
 
 
+@pytest.mark.parametrize("by", VARIABLES)
+def test_a_rank_behind_the_last_of_its_machine_is_named(by):
+    *_, local_rank, local_size = VARIABLES[by]
+    env = dict(zip(VARIABLES[by], ("3", "4", "2", "2"), strict=True))
+    told = refusal(QuestionError, launched, env)
+    assert f"{local_rank} is 2, and {local_size} is 2" in told.message
+
+
 @pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI])
 def test_what_a_rank_starts_is_no_rank(env):
     """Nothing of the rank's own place is left, and everything else is."""

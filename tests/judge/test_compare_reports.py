@@ -353,6 +353,27 @@ def test_the_samples_of_two_runs_are_pooled():
     assert pooled(first, report(failed)) == first
 
 
+@pytest.mark.parametrize(("before", "after", "kept"), [
+    ((0.002,) * 40, (0.003,) * 40, (0.002,) * 40 + (0.003,) * 40), ((0.002,) * 40, (), ()),
+    ((), (0.003,) * 40, ()),
+])  # fmt: skip
+def test_controls_of_two_runs_are_pooled_where_both_have_them(before, after, kept):
+    """Those of one run stand beside no sample of the other."""
+    first = one().measurements[0]
+    runs = [report(replace(first, samples=replace(first.samples, control=control)))
+            for control in (before, after)]  # fmt: skip
+    found = pooled(*runs).measurements[0].samples
+    assert found.control == kept
+
+
+def test_a_reference_that_changed_makes_a_speed_up_unlike_and_no_time():
+    rows = [row("one", noisy(0.02)), row("solo", noisy(0.02))]
+    sides = [report(*rows, row("many", noisy(0.01), against=reference.case.id, speedup=2.0))
+             for reference in rows]  # fmt: skip
+    found = {v.metric: (v.verdict, v.reason) for v in compare(*sides, 0.05).verdicts[-2:]}
+    assert found == {"time": ("pass", None), "speedup": ("inconclusive", "other-reference")}
+
+
 @pytest.mark.parametrize(("others", "why"), [
     *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
     *(({"status": s}, f"status is {s}") for s in BROKEN),
