@@ -127,7 +127,6 @@ class Runner:
         """Make those cases ready that there is time for; what is kept has no place to lose."""
         self._benchmark.begin(group)
         kept: dict[str, Series] = {}
-        controls = stopping.controls(group)
         insists = group.insists or not self._begun
         for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
@@ -139,14 +138,13 @@ class Runner:
             for case in unknown:
                 self._ready(case, group.shortest)
             ready = {case.id: self._series[case.id] for case in new if case.id in self._series}
-            for id_ in ready.keys() & controls.keys():
-                if controls[id_] in self._series:
-                    ready[id_].control = controls[id_]
             if insists or self._room((*kept.values(), *ready.values()), end):
                 kept |= ready
                 insists = insists and not kept
         self._begun = self._begun or bool(kept)
         self._series = kept
+        for id_, control in stopping.controls(group, kept).items():
+            kept[id_].control = control
         self._leave_out(group)
 
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:

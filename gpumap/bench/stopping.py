@@ -116,7 +116,7 @@ def _devices(bindings: Collection[Binding]) -> tuple[str, ...]:
 def units(group: Group) -> Iterator[list[Case]]:
     """Yield the cases that are kept or left out together with all that they need.
 
-    A control of a device that no case of the group uses comes last.
+    A control of a device that no case of the group uses comes last, as one of several devices does.
     """
     ordered = {place for places in group.order for place in places}
     others = (place for place in range(len(group.cases)) if place not in ordered)
@@ -137,13 +137,18 @@ def first(group: Group) -> set[str]:
     return {group.cases[place].id for places in group.order[: group.first] for place in places}
 
 
-def controls(group: Group) -> dict[str, str]:
+def controls(group: Group, kept: Collection[str]) -> dict[str, str]:
     """Return the id of the control before each case: on its devices, or on the first of them.
+
+    Args:
+        group: its cases, with controls.
+        kept: the ids of those that are measured.
 
     A size sweep is not compared, and needs none.
     """
-    known = {_devices(case.bindings): case.id for case in group.cases if is_control(case)}
-    cases = [case for case in group.cases if not is_control(case) and not in_sweep(case)]
+    here = [case for case in group.cases if case.id in kept]
+    known = {_devices(case.bindings): case.id for case in here if is_control(case)}
+    cases = [case for case in here if not is_control(case) and not in_sweep(case)]
     devices = {case.id: _devices(case.bindings) for case in cases}
     found = {id_: known.get(each, known.get(each[:1], "")) for id_, each in devices.items()}
     return {id_: control for id_, control in found.items() if control}
@@ -186,15 +191,15 @@ class Blocks:
 def _with_needs(
     cases: Iterable[Case], by_id: Mapping[str, Case], controls: Iterable[Case]
 ) -> list[Case]:
-    """Return the references of cases, the cases, and the controls of their devices."""
+    """Return the references of cases, the cases, and the control of each of their devices."""
     found: dict[str, Case] = {}
     for case in cases:
         line = [case]
         while (reference := by_id.get(line[0].against or "")) is not None:
             line.insert(0, reference)
         found |= {one.id: one for one in line}
-    used = {binding.device.id for case in found.values() for binding in case.bindings}
-    return [*found.values(), *(c for c in controls if used.issuperset(_devices(c.bindings)))]
+    used = {(binding.device.id,) for case in found.values() for binding in case.bindings}
+    return [*found.values(), *(case for case in controls if _devices(case.bindings) in used)]
 
 
 class Pace:

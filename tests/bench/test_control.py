@@ -53,14 +53,19 @@ def test_every_group_has_a_control_for_each_device(counted):
 
 
 def test_devices_that_work_at_once_have_a_control_at_once():
-    """Each device once; `many` has theirs before it, and `one` that of its own device."""
+    """Each device once; it stands before `many` where there is time for it, never before `one`."""
     _, own, controls = measured(gpu(0), gpu(1), gpu(0), params=replace(ALONE, cases=("many",)))
     assert {row.case.names for row in controls} == {("a",), ("b",), ("a", "b")}
     together = next(row for row in controls if len(row.case.names) > 1)
     assert together.case.work.operations == 2 * controls[0].case.work.operations
-    before = {row.case.name: stopping.controls(Group(tuple(r.case for r in (*own, *controls))))
-              [row.case.id] for row in own}  # fmt: skip
-    assert (before["many"], before["one"]) == (together.case.id, controls[0].case.id)
+    group, kept = Group(tuple(r.case for r in (*own, *controls))), {r.case.id for r in controls}
+    many, one = (next(r.case.id for r in own if r.case.name == name) for name in ("many", "one"))
+    kept |= {many, one}
+    with_, without = (stopping.controls(group, kept - left) for left in (set(), {together.case.id}))
+    alone = controls[0].case.id
+    assert ((with_[many], with_[one]), (without[many], without[one])) == (
+        (together.case.id, alone), (alone, alone),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("size", "each"), [(1024, True), (64, False)])

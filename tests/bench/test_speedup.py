@@ -121,6 +121,14 @@ def test_overlap_is_a_share_of_the_least_busy(spans, share):
     assert overlap(samples(1.0), 0.95) is None  # nothing was tracked
 
 
+def test_a_share_of_the_time_is_between_none_and_all():
+    """Also at the ends of an interval that reaches beyond: half of the blocks ran apart."""
+    spans = {"a": ((0.0, 1.0),) * 20, "b": ((1.0, 2.0),) * 10 + ((0.0, 1.0),) * 10}
+    taken = Samples((1.0,) * 20, tuple(range(20)), intervals=spans)
+    found = overlap(taken, 0.95)
+    assert (found.low, found.value, found.high) == (0.0, 0.5, 1.0)
+
+
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():
     bindings = world(gpu(0), gpu(1)).bindings
     names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}

@@ -8,7 +8,7 @@ import pytest
 from worlds import SETTINGS, gpu, world
 
 from gpumap.bench import stopping
-from gpumap.bench.stopping import Standing, deciding, outlook, unstable
+from gpumap.bench.stopping import Blocks, Standing, deciding, outlook, unstable
 from gpumap.model import Case, Group, Samples, Work, replace
 
 BINDINGS = world(gpu(0), gpu(1)).bindings
@@ -120,3 +120,16 @@ def test_independent_noise_is_seldom_unstable(n, shape):
     draw = {"gauss": (1.0, 0.2), "lognormvariate": (0.0, 0.3), "paretovariate": (3.0,)}[shape]
     values = [[getattr(rng, shape)(*draw) for _ in range(n)] for _ in range(600)]
     assert sum(unstable(ratios(each), 7) for each in values) <= 21
+
+
+def test_two_looks_that_are_due_at_once_are_one():
+    """Each look is a chance to stop by luck: one that was missed is not made up for."""
+    blocks = Blocks(0.0, 10.0, 1000, [0.25, 0.5])
+    assert [blocks.due(now) for now in (1.0, 6.0, 6.1, 9.9)] == [False, True, False, False]
+
+
+def test_a_run_that_is_to_use_its_whole_time_is_never_settled():
+    samples = {case.id: Samples((0.01,) * 40, tuple(range(40))) for case in (ONE, MANY)}
+    group = Group((ONE, MANY))
+    assert outlook(group, samples, SETTINGS).settled
+    assert not outlook(group, samples, replace(SETTINGS, whole=True)).settled

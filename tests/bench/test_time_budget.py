@@ -77,9 +77,9 @@ def test_a_case_needs_its_reference_and_its_controls():
     assert controlled() == [
         ["one a", *alone], ["one a", "many a+b", *both], ["solo a", "solo b", *both],
         ["one+fetch a", "many+fetch a+b", *both],
-        ["one+fetch a", "many+fetch+threads a+b", *both],
+        ["one+fetch a", "many+fetch+threads a+b", *both], ["product a+b"],
     ]  # fmt: skip
-    # a control that no case needs comes last
+    # a control that no case needs comes last, and what counts beside one that is there
     assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]
     # a group that says nothing of its cases has them in the order of the plan
     cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
@@ -113,7 +113,8 @@ def test_the_budget_holds(budget, check):
     assert order == IN_ORDER[: len(order)]
     assert order == IN_ORDER or budget < (20.0 if check > 0.05 else 8.0)
     controls = sum(row.case.name == "product" and row.status == "ok" for row in rows)
-    assert controls == (2 if "many" in names else 1)
+    assert controls in ((2, 3) if "many" in names else (1,))
+    assert controls == 3 or order != IN_ORDER or budget < 20.0  # that of both comes last
     if names != ["one", "product"]:
         assert spent <= 1.15 * budget
         assert all(row.stop.n >= FEWEST for row in rows if row.status == "ok")

@@ -3,9 +3,10 @@
 import pytest
 from worlds import again, case_of, gpu, rows_on, world
 
+from gpumap.bench.estimates import HELD_BACK, fits
 from gpumap.bench.sizes import Size
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
-from gpumap.model import Plan, Reason
+from gpumap.model import Case, Measurement, Plan, Reason, Samples, Work
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
@@ -179,3 +180,29 @@ def test_what_a_row_is_compared_with_is_a_row_of_the_plan(ways):
     """A reference that is not measured is none: a report with one could not be read back."""
     found = cases(gpu(0), gpu(1), cases=ways).values()
     assert {case.against for case in found if case.against} <= {case.id for case in found}
+
+
+def swept(sizes, held=1.0):
+    """Return a size sweep of copies by a line, of which one size takes `held` times as long."""
+    found = []
+    for nbytes in sizes:
+        keys = {"bytes": nbytes, "memory": "pageable", "mode": "sync", "pattern": "ladder"}
+        case = Case("transfer", "h2d", keys, world(gpu(0)).bindings, Work())
+        seconds = (1e-5 + nbytes / 1e9) * (held if nbytes == HELD_BACK else 1.0)
+        times = tuple(seconds * (1.0 + block / 1e4) for block in range(12))
+        found.append(Measurement(case, "ok", samples=Samples(times, tuple(range(12)))))
+    return found
+
+
+@pytest.mark.parametrize(("count", "models"), [(3, 0), (4, 1)])
+def test_four_sizes_make_a_model(count, models):
+    assert len(fits(swept(4096 << 2 * n for n in range(count)), 0.95, 1)) == models
+
+
+def test_the_size_that_is_predicted_is_no_part_of_the_fit():
+    """A model that misses it is not worth the name, however well it fits its own sizes."""
+    sizes = (4096, 16384, 65536, HELD_BACK, 1 << 20, 1 << 22)
+    for held, good in ((1.0, True), (3.0, False)):
+        (fit,) = fits(swept(sizes, held), 0.95, 1)
+        assert (fit.held_back.nbytes, HELD_BACK in fit.sizes, fit.fits) == (HELD_BACK, False, good)
+        assert fit.held_back.predicted == pytest.approx(1e-5 + HELD_BACK / 1e9, rel=0.01)
