@@ -1,6 +1,7 @@
 """OpenCL by PyOpenCL: its errors, device clocks, and sessions on parts of one device."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from functools import partial
@@ -74,7 +75,9 @@ def ran(text):
         [sys.executable, "-c", PROGRAMS["opened"] + text], capture_output=True, text=True,
         timeout=100, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    # what PoCL's compiler says of a kernel that no run before has built is none of ours
+    said = re.sub(r"(?m)^\d+ warnings? generated\.\n", "", done.stderr)
+    assert (done.returncode, said) == (0, "")
     return done.stdout
 
 
