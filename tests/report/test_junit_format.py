@@ -8,7 +8,7 @@ from made_reports import case, figure, made, ok, problem, skipped
 
 from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Explanation, Reason, Samples, replace
+from gpumap.model import Diagnosis, Explanation, Finding, Reason, Samples, replace
 from gpumap.report import Style, render
 
 KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}
@@ -65,6 +65,27 @@ def test_a_metric_that_is_only_shown_is_no_test():
                      for n, word in enumerate(words))  # fmt: skip
     found = suites(made(measurements=(ok(case()),), verdicts=verdicts))["verdicts"]
     assert found == [("0.time dot.many[0]", "passed"), ("2.time dot.many[2]", "passed")]
+
+
+def told(report, suite):
+    """Return what the only test of a suite that did not pass says."""
+    (test,) = next(each for each in read(report) if each.name.endswith(suite))
+    return f"{test.result[0].message} {test.result[0].text}"
+
+
+def test_a_limit_that_fails_says_what_was_measured_and_the_fix():
+    verdict = made_reports.verdict("fail", id_="dot.many[x]")
+    said = told(made("no", 1, verdicts=(verdict,), errors=(MISSED,)), "verdicts")
+    assert "dot.many[x] has 1.5 [1.4, 1.6]" in said
+    assert "request less" in said
+
+
+def test_a_name_that_is_not_used_says_the_first_fix():
+    causes = tuple(
+        Finding(code, "key", "text", fix) for code, fix in (("GM205", "drive"), ("GM1", "x"))
+    )
+    found = Diagnosis("a", "cuda0", "not used", "no device", causes)
+    assert "drive" in told(made("no", 1, diagnoses=(found,)), "diagnoses")
 
 
 def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
