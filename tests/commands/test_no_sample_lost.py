@@ -77,9 +77,11 @@ def test_every_product_is_accounted_for(gpumap, uneven):
 ])  # fmt: skip
 def test_many_iterations_and_the_end_of_the_budget_lose_nothing(gpumap, arguments, more):
     _, found, products = dot(gpumap, *arguments, **more)
-    iterations = max(row["iterations_per_sample"] for row in found["measurements"])
+    measured = [row for row in found["measurements"] if row["status"] == "ok"]
+    assert {row["case"] for row in measured} >= {"many", "solo"}
+    iterations = max(row["iterations_per_sample"] for row in measured)
     assert (iterations > 10) is ("size" in more)
-    assert "size" in more or {row["stop"]["why"] for row in found["measurements"]} == {"budget"}
+    assert "size" in more or {row["stop"]["why"] for row in measured} == {"budget"}
     assert {device: len(each) for device, each in products.items()} == accounted(found)
 
 
