@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import around, contest
-from gpumap import stats
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
-from gpumap.bench.base import COMPARABLE
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
-from gpumap.bench.sampling import Series, calibrate, sample
 from gpumap.distributed import RankInfo
 from gpumap.distributed.transports import load
+from gpumap.engine import stats
+from gpumap.engine.base import COMPARABLE
+from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin, unbind
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read

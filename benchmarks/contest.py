@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpumap import stats
+from gpumap.engine import stats
 from gpumap.escape import printable
 from gpumap.model import Estimate
 from gpumap.units import same_prefix

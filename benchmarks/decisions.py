@@ -28,10 +28,12 @@ import numpy as np
 from benchmarks import around, children
 from benchmarks.contest import table
 from gpumap.backends.numpy import NumpySession
-from gpumap.bench.base import Settings
-from gpumap.bench.estimates import Figures, located
-from gpumap.bench.stopping import EARLY_LOOKS, FEWEST, FIRST_LOOK, Standing, done, unstable
-from gpumap.fit import CLOSE, Point, break_even, fitted, intervals
+from gpumap.bench.gains import Figures
+from gpumap.engine.base import Settings
+from gpumap.engine.estimates import located
+from gpumap.engine.fit import CLOSE, Point, break_even, fitted, intervals
+from gpumap.engine.stats import location
+from gpumap.engine.stopping import EARLY_LOOKS, FEWEST, FIRST_LOOK, Standing, done, unstable
 from gpumap.judge.compare import compare
 from gpumap.model import (
     Binding,
@@ -48,7 +50,6 @@ from gpumap.model import (
     Samples,
     Work,
 )
-from gpumap.stats import location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

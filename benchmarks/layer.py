@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import contest
-from gpumap import stats
+from gpumap.engine import stats
 from gpumap.opencl_layer.layer import NoLayer, environment
 
 PLAIN, TIMES = 200, 3000

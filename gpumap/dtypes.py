@@ -47,7 +47,7 @@ ITEMSIZE: dict[Dtype, int] = {
 class Rounding(NamedTuple):
     """The relative spacing of numbers where a product reads, sums and writes them.
 
-    `sums` is how many spacings a long sum may be off, on the scale of `gpumap.bench.verify`, and
+    `sums` is how many spacings a long sum may be off, on the scale of `gpumap.engine.verify`, and
     `least` the smallest normal number: a device may write 0 for less.
     """
 

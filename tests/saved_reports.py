@@ -15,7 +15,7 @@ from psutil import pid_exists
 from shell import Shell
 from tables import table
 
-from gpumap import stats
+from gpumap.engine import stats
 from gpumap.model.trees import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few iterations make a sample

@@ -11,12 +11,12 @@ from written import PROJECT, listed
 
 import gpumap
 from gpumap.bench.registry import every
+from gpumap.bench.selectors import EVERYWHERE
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
 from gpumap.completion import WORDS, known
 from gpumap.doctor.diagnose import table as causes
 from gpumap.errors import Exit, GpumapError
 from gpumap.explain import KINDS, table
-from gpumap.judge.selectors import EVERYWHERE
 from gpumap.machine import fingerprint
 from gpumap.model.maps import UNITS
 from gpumap.report import FORMATS, SUFFIXES

@@ -15,7 +15,6 @@ from written import ROOT
 TABLE = table(__file__)
 MAY_IMPORT, ONLY_IN = TABLE["may_import"], TABLE["only_in"]
 OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
-UPWARD = TABLE["upward"]
 OUTER_IN = {name: set(outer) for name, outer in TABLE["outer_in"].items()}
 OF_EXPLAIN = {"tomllib", "msgspec"}  # its texts are files of TOML, and benchmarks' own words
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
@@ -181,29 +180,35 @@ def test_no_import_cycles():
 
 
 def folded():
-    """Return which folder imports which, with the modules because of which it does."""
-    arrows = {}
-    for name in MODULES:
-        for other in own(imports(name)):
-            here, there = (module.partition(".")[0] for module in (name, other))
-            if here != there and "__init__" not in (here, there):
-                arrows.setdefault((here, there), set()).add(name)
-    return arrows
+    """Return which folder imports which."""
+    pairs = {
+        (name.partition(".")[0], other.partition(".")[0])
+        for name in MODULES
+        for other in own(imports(name))
+    }
+    return {
+        (here, there) for here, there in pairs if here != there and "__init__" not in (here, there)
+    }
 
 
-def test_folders_form_no_circle_but_for_arrows_that_will_go():
-    """A folder can be understood after those that it imports; `upward` has what prevents that.
+def test_folders_form_no_circle():
+    """A folder can be understood after those that it imports, also for their types alone.
 
-    A new arrow of that kind: move what is shared down to the folder that both import. One that is
-    gone: take it off the list, which may only become shorter.
+    A circle opens where what both need moves down, or where who calls says what the other asked.
     """
     arrows = folded()
-    listed = {tuple(arrow.split(" -> ")): set(names.split()) for arrow, names in UPWARD.items()}
-    assert {arrow: arrows.get(arrow, set()) for arrow in listed} == listed
     graph = {folder: set() for arrow in arrows for folder in arrow}
-    for here, there in arrows.keys() - listed.keys():
+    for here, there in arrows:
         graph[here].add(there)
     assert len([*TopologicalSorter(graph).static_order()]) == len(graph)  # else names the circle
+
+
+def test_what_measures_and_what_judges_know_no_benchmark():
+    """The engine and judge are told by a case, or by who calls, what a benchmark says of it."""
+    assert {there for here, there in folded() if here == "engine"}.isdisjoint({"bench", "judge"})
+    assert {there for here, there in folded() if here == "judge"} <= {
+        "engine", "model", "errors", "text", "units",
+    }  # fmt: skip
 
 
 def test_every_file_of_the_tests_has_a_name_of_its_own():

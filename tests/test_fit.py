@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap import stats
-from gpumap.fit import FITS, Model, fitted, intervals, resampled
+from gpumap.engine import stats
+from gpumap.engine.fit import FITS, Model, fitted, intervals, resampled
 from gpumap.model import Line
 
 SIZES = [64 * 8**n for n in range(8)]

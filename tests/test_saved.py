@@ -18,7 +18,8 @@ from report_schema import VALIDATOR
 from saved_reports import COMMANDS, FORMATS, signed, written
 from tables import table
 
-from gpumap import saved, stats
+from gpumap import saved
+from gpumap.engine import stats
 from gpumap.errors import SourceError
 from gpumap.model import shape
 from gpumap.report import Style, render

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpumap import stats
-from gpumap.stats import Location, bimodal, correlated, enough, inflation, lag1, location, mean
+from gpumap.engine import stats
+from gpumap.engine.stats import (
+    Location,
+    bimodal,
+    correlated,
+    enough,
+    inflation,
+    lag1,
+    location,
+    mean,
+)
 
 VALUES = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60)
 

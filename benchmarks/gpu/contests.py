@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.contest import in_turns, ratio, sampled
 from benchmarks.gpu import sides
 from benchmarks.gpu.sides import Right, Side
-from gpumap import stats
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.third_party import message_of
+from gpumap.engine import stats
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.topology import read
 from gpumap.units import nbytes as parse_size

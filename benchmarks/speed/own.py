@@ -20,12 +20,11 @@ import numpy as np
 import gpumap
 from benchmarks import children
 from benchmarks.contest import Contest, looped, sampled
-from gpumap import stats
 from gpumap.backends.base import Clock
-from gpumap.bench import stopping
 from gpumap.bench.chain_work import Data, DeviceIteration, Job, Placed
-from gpumap.bench.products import DotIteration, Pair, Product
-from gpumap.bench.sampling import Series, calibrate, sample
+from gpumap.engine import stats, stopping
+from gpumap.engine.products import Pair, Product, Products
+from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _ran(*command: str) -> Callable[[], float]:
 def measuring(session: Session) -> Iterator[Contest]:
     """Yield what measuring costs: a product on a core, beside a plain loop on the same core."""
     pair, clock = Pair((1, 0), SIZE, "float32"), Clock()
-    series = Series(DotIteration([Product("dev0", session, pair)], None, fetched=False))
+    series = Series(Products([Product("dev0", session, pair)], None, fetched=False))
     calibrate(series, clock)
     a, b = (np.concatenate([rows for _, rows in m.blocks()]) for m in (pair.left, pair.right))
     out = np.empty(pair.shape, pair.dtype)

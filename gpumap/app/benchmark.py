@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measured, Recording
-from gpumap.bench.sizes import check_memory
+from gpumap.engine.needs import check_memory
 from gpumap.errors import DeviceError, Diagnostic, QuestionError
-from gpumap.judge.exit_status import decided, gated
+from gpumap.judge.exit_status import by_headline, decided, gated
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.backends.base import Clock, Feature, Session
-    from gpumap.bench.base import Benchmark, Settings
+    from gpumap.engine.base import Benchmark, Settings
     from gpumap.judge.exit_status import Gate
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
@@ -94,7 +94,7 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
     devices = {binding.name: binding.device for binding in resolution.bindings}
     inventory.attempt(list(devices.values()))
     with ExitStack() as stack:
-        from gpumap.bench.verify import lighten
+        from gpumap.engine.verify import lighten
 
         def session(name: str) -> Session:
             made = stack.enter_context(inventory.open(devices[name], clock))
@@ -212,7 +212,7 @@ class BenchmarkRun:
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
-            from gpumap.bench.sizes import require_idle
+            from gpumap.engine.idle import require_idle
 
             require_idle(turn.hardware)
         from gpumap.machine.state import Look
@@ -239,7 +239,8 @@ class BenchmarkRun:
 
     def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
         """Measure the rows within what is left of the budget, then decide what depends on them."""
-        from gpumap.bench.runner import Runner
+        from gpumap.bench.causes import explaining
+        from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours, Throttle
 
         clock, progress = found.devices.clock, self._record.progress
@@ -251,7 +252,8 @@ class BenchmarkRun:
         around = Around if clock.scripted else neighbours.read
         throttled = Throttle(turn.hardware, found.gpus).read
         settings = self._settings_of(budget, clock, decide=bool(task.decide))
-        runner = Runner(found.benchmark, clock, settings, progress, around, throttled)
+        explain = explaining(found.benchmark.key)
+        runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
         here = task.opening is opened or len(task.ours) + 1 == len(turn.resolution.bindings)
         only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
         if here and only and self._draft.kind == "bench":
@@ -275,14 +277,15 @@ class BenchmarkRun:
     def _settings_of(self, budget: float, clock: Clock, *, decide: bool) -> Settings:
         """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
-        env = self._request.program.env
+        env, gate = self._request.program.env, self._request.gate
+        cases: Sequence[str] = self._draft.settings.get("cases") or ()
         turns = Turns(env[TURNS]) if TURNS in env else None  # then neither side ends early
         return replace(
             self._settings,
             budget=budget * (1.0 - _DECIDING if decide else 1.0),
             blocks=_SCRIPTED if endless else self._settings.blocks,
-            decided=(lambda _: False) if turns else partial(decided, self._request.gate),
-            staged=turns is None and not clock.scripted,
+            decided=(lambda _: False) if turns else partial(decided, gate, cases),
+            staged=turns is None and not clock.scripted and not cases and by_headline(gate),
             turn=turns,
         )
 
@@ -317,7 +320,7 @@ class BenchmarkRun:
         seen = self._draft.before.others if self._draft.before else None
         if seen is None:
             return
-        from gpumap.bench.sizes import disturbing
+        from gpumap.engine.idle import disturbing
 
         cores = len(turn.inventory.host.topology.cpus)
         warning = disturbing(seen, turn.resolution.bindings, cores)
@@ -388,7 +391,7 @@ def _judged(report: Report, request: Request) -> Report:
 
 def _controlled(task: Task, turn: Turn) -> Task:
     """Return the same benchmark with the control product beside it."""
-    from gpumap.bench.products import Controlled, controlled
+    from gpumap.engine.control import Controlled, controlled
 
     bindings = turn.resolution.bindings
     plan = controlled(task.plan, bindings)

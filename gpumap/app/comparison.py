@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.registry import follows
+from gpumap.engine.stopping import LAST
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.compare import (
@@ -20,7 +22,7 @@ from gpumap.judge.compare import (
     why,
 )
 from gpumap.judge.exit_status import SKIPPED, concluded
-from gpumap.judge.pairs import LAST, comparable, share
+from gpumap.judge.pairs import comparable, share
 from gpumap.judge.several_reports import (
     broken,
     contradiction,
@@ -162,7 +164,7 @@ def refuse_broken(report: Report, which: str, *, forged: bool = False) -> None:
     Raises:
         QuestionError: it is one.
     """
-    why = broken(report) or (contradiction(report) if forged else None)
+    why = broken(report) or (contradiction(report, follows) if forged else None)
     if why is not None:
         message = f"the {which} report cannot be compared: {why}"
         raise QuestionError((Diagnostic("not-comparable", message, hint=_fix(report)),))

@@ -44,7 +44,9 @@ from gpumap.errors import (
     TimedOut,
     WrongDataError,
 )
+from gpumap.judge.claims import check_patterns
 from gpumap.judge.compare import compare
+from gpumap.judge.pairs import comparable
 from gpumap.judge.several_reports import differences as differing
 from gpumap.judge.several_reports import machines, surroundings, unlike
 from gpumap.model import replace
@@ -312,6 +314,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         refuse_mixed(unlike(a, simulated=b.simulated))
         pair |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}
         show_machine(record.draft, b)
+        check_patterns(comparable(a), terms.judge)
         comparison = compare(a, b, terms.threshold, judge=terms.judge, interleaved=True)
         found = conclusion(comparison.verdicts, terms, comparison.remarks)
         hints = {"regression": _REGRESSION, "inconclusive": _MAYBE}

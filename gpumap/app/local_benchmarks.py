@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Opened, Request, Turn
     from gpumap.app.recording import Draft, Recording
-    from gpumap.bench.base import Settings
     from gpumap.bench.dot import Dot
-    from gpumap.bench.products import SelfTest as SelfTestBench
+    from gpumap.bench.selftest import SelfTest as SelfTestBench
     from gpumap.bench.transfer import Params as TransferParams
     from gpumap.bench.transfer import Transfer
+    from gpumap.engine.base import Settings
     from gpumap.model import Alarms, Binding, BreakEven, Measurement
     from gpumap.resolve import Inventory
 
@@ -38,7 +38,9 @@ def measure_products(
 ) -> None:
     """Measure matrix products on the devices of this process."""
     from gpumap.bench.dot import CASES, DTYPES, SPEC, Dot, Params, pilot, plan
-    from gpumap.bench.sizes import check_features, check_names, named, squares
+    from gpumap.bench.names import check_names, named
+    from gpumap.engine.needs import check_features
+    from gpumap.engine.sizes import squares
     from gpumap.judge.exit_status import Gate, judged
 
     element, wanted = _chosen(dtype, DTYPES, cases, CASES)
@@ -73,7 +75,9 @@ def measure_chains(
     """Measure chains of elementwise operations on the devices of this process."""
     from gpumap.bench import chain
     from gpumap.bench.breakeven import World
-    from gpumap.bench.sizes import check_features, named, squares
+    from gpumap.bench.names import named
+    from gpumap.engine.needs import check_features
+    from gpumap.engine.sizes import squares
     from gpumap.machine.blas import Cores
 
     element, wanted = _chosen(dtype, chain.DTYPES, cases, chain.CASES)
@@ -115,7 +119,8 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
     """Return what chooses the reference: the given one, or one by a look at the devices."""
 
     def choose(bindings: Sequence[Binding], devices: Opened, params: Any, pilot: Pilot) -> Binding:
-        from gpumap.bench.sampling import patience, reference, reference_of
+        from gpumap.bench.names import reference_of
+        from gpumap.engine.sampling import patience, reference
 
         def look(some: Sequence[Binding]) -> Mapping[str, float]:
             most = patience(request.settings.budget)
@@ -135,7 +140,7 @@ def _chooser(bench: str, given: Binding | None, request: Request) -> Choose:
 
 def measure_copies(request: Request, *, sizes: str, cases: str | None, model: bool) -> None:
     """Measure copies between the host and the devices of this process; fit, and decide on them."""
-    from gpumap.bench.estimates import fits
+    from gpumap.bench.cost_models import fits
     from gpumap.bench.transfer import needs
 
     settings = request.settings
@@ -184,8 +189,8 @@ def _afterwards(workloads: Sequence[str]) -> Diagnostic:
 
 def _transfer_params(sizes: str, cases: str | None, seed: int, *, model: bool) -> TransferParams:
     from gpumap.bench.calls import WORKLOADS
-    from gpumap.bench.sizes import transfers
     from gpumap.bench.transfer import CASES, Params
+    from gpumap.engine.sizes import transfers
 
     wanted = CASES if cases is None else chosen(cases, CASES, "case", "--cases")
     sweep = sizes.strip() == "sweep"
@@ -250,7 +255,7 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
     """Measure A against A on every device of the map, and judge it."""
-    from gpumap.bench.products import RUNS, SHORTEST, SIZES, selftest_plan
+    from gpumap.bench.selftest import RUNS, SHORTEST, SIZES, selftest_plan
 
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
     if draft.selftest is not None and any(t.reason for t in draft.selftest.round_trips):
@@ -271,9 +276,9 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
     def make(devices: Opened) -> SelfTestBench:
         from gpumap.bench.dot import Params, pilot
-        from gpumap.bench.products import PILOT, SelfTest, fitting
-        from gpumap.bench.sampling import patience
-        from gpumap.bench.verify import one_of_each
+        from gpumap.bench.selftest import PILOT, SelfTest, fitting
+        from gpumap.engine.sampling import patience
+        from gpumap.engine.verify import one_of_each
 
         chosen = one_of_each(bindings)
         params = Params((PILOT,), seed=settings.seed)
@@ -289,8 +294,8 @@ def _maker(bindings: tuple[Binding, ...], settings: Settings) -> Callable[[Opene
 
 def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
     """Judge B against A on each device, run by run."""
-    from gpumap.bench.estimates import by_block
-    from gpumap.bench.products import false_alarms
+    from gpumap.bench.selftest import false_alarms
+    from gpumap.engine.estimates import by_block
 
     assert draft.selftest is not None
     done = {row.case.id: row for row in rows if row.status == "ok"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from gpumap.app.program import Program
-    from gpumap.bench.base import Settings, Snapshot
+    from gpumap.engine.base import Settings, Snapshot
     from gpumap.errors import Diagnostic
     from gpumap.launch.watching import Watch
     from gpumap.model import Binding, Group, Measurement, Plan, Report, Utilisation

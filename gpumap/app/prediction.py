@@ -88,8 +88,8 @@ def _published(path: Path, rows: str | None) -> Published:
 
 
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
-    from gpumap.bench.sizes import counts
     from gpumap.distributed.algorithms import MODELS, predicted
+    from gpumap.engine.sizes import counts
     from gpumap.model import Prediction
 
     devices = counts(options["devices"] or "2:1024:x2")
@@ -154,11 +154,11 @@ def _fits(report: Report, text: str) -> Sequence[Fit]:
     Raises:
         QuestionError: it is no selector, or it selects no model that fits.
     """
-    from gpumap.judge.selectors import Selector
+    from gpumap.bench.selectors import selector as selector_of
 
     fits: list[Fit] = []
     with suppress(QuestionError):  # no selector selects nothing
-        selector = Selector.parse(f"{text}.latency")
+        selector = selector_of(f"{text}.latency")
         fits = [fit for fit in report.fits if fit.fits and selector.selects(fit.id)]
     if not fits:
         ids = [fit.id.replace(".fit[", "[") for fit in report.fits if fit.fits]

@@ -22,7 +22,6 @@ from gpumap.app.program import (
 )
 from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
-from gpumap.judge.headline import headline
 from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
 from gpumap.parse import parse_map
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from gpumap import model
     from gpumap.app.output import Output, Progress
     from gpumap.app.program import Program
-    from gpumap.bench.runner import Runner
+    from gpumap.engine.runner import Runner
 
 
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
@@ -149,6 +148,8 @@ class Recording:
         report = self.draft.report()
         if self.judge is not None:
             report = self.judge(report)
+        from gpumap.bench.answers import headline
+
         report = replace(report, headline=headline(report))
         if self.deliver is not None:
             return self.deliver(report)
@@ -237,8 +238,17 @@ class Measured:
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 
 
+def _with_claims(rows: tuple[model.Measurement, ...]) -> tuple[model.Measurement, ...]:
+    """Return rows with what their headline will claim; a check has none, and loads nothing."""
+    if not rows:
+        return rows
+    from gpumap.bench.answers import with_claims
+
+    return with_claims(rows)
+
+
 def _stop_text(why: str) -> str:
-    from gpumap.bench.runner import WORDS  # which a plan need not load
+    from gpumap.engine.runner import WORDS  # which a plan need not load
 
     return WORDS.get(why, why)
 
@@ -351,7 +361,7 @@ class Draft:
             "bindings": self._bindings,
             "devices": self.devices or self._driven(rows),
             "environment": environment(self.program.env),
-            "measurements": rows,
+            "measurements": _with_claims(rows),
             "fits": self.fit(rows) if self.fit else (),
             "break_evens": decided,
             "plans": tuple(self.plans),

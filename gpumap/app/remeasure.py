@@ -89,7 +89,7 @@ def _repeated(report: Report) -> tuple[list[str], set[str]]:
 
 def _reference(report: Report, bench: str) -> list[str]:
     """Return the option that keeps the reference, whatever it was chosen by; none without one."""
-    from gpumap.bench.sampling import reference_of
+    from gpumap.bench.names import reference_of
 
     names = [reference_of(report, bench, bound.device.backend) for bound in report.bindings[:1]]
     return [f"--reference={name}" for name in names if name is not None]

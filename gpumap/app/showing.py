@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.explain import Kind, Topic
-    from gpumap.judge.selectors import Selector
+    from gpumap.judge.limits import Selector
     from gpumap.model import Report
     from gpumap.report import Style
     from gpumap.report.beside import Saved, View
@@ -110,7 +110,7 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
 
 def _answered(report: Report) -> Report:
     """Return an edited report with the answer that its rows lead to, marked as edited."""
-    from gpumap.judge.headline import headline
+    from gpumap.bench.answers import headline
     from gpumap.judge.phrases import LIMIT, truncated
 
     answer = headline(report)
@@ -143,7 +143,7 @@ def _free(wish: str, taken: Sequence[str]) -> str:
 
 def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
     """Return what could have been requested instead."""
-    from gpumap.judge.selectors import split_id
+    from gpumap.judge.limits import split_id
     from gpumap.judge.several_reports import lines
     from gpumap.text import nearest
 

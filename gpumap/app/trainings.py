@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from gpumap.app.program import several
 from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
 from gpumap.bench.allreduce import ALGORITHMS
-from gpumap.bench.sizes import squares
 from gpumap.bench.train import Train, check_request, plan
+from gpumap.engine.sizes import squares
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import written
 from gpumap.text import chosen
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Opened, Request
     from gpumap.app.recording import Draft
-    from gpumap.bench.base import Settings
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
+    from gpumap.engine.base import Settings
     from gpumap.model import Binding, Plan
     from gpumap.training.jobs import Workers
 

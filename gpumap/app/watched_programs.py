@@ -20,16 +20,15 @@ from gpumap.app.launching import Job, Launching, ended, find_program, inventory,
 from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
-from gpumap.bench.estimates import located, ratio
-from gpumap.bench.stopping import EARLY_LOOKS
 from gpumap.distributed import without_ranks
+from gpumap.engine.estimates import located, ratio
+from gpumap.engine.stopping import EARLY, EARLY_LOOKS
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.ceilings import ENOUGH
 from gpumap.judge.exit_status import Gate, concluded
-from gpumap.judge.pairs import EARLY
+from gpumap.judge.inconclusive import ENOUGH
+from gpumap.judge.limits import verdict_on
 from gpumap.judge.phrases import interval
 from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence, sentences
-from gpumap.judge.selectors import verdict_on
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of

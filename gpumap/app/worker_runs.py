@@ -21,10 +21,10 @@ from gpumap.bench.allreduce import (
     check_request,
     plan,
 )
-from gpumap.bench.estimates import fits
+from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
 from gpumap.bench.mpi_ranks import ExchangeFactory
-from gpumap.bench.sizes import NAMED, transfers
+from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from gpumap.app.mpi_job import MpiJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
-    from gpumap.bench.base import Benchmark, Settings
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
+    from gpumap.engine.base import Benchmark, Settings
     from gpumap.model import Binding, Plan, Resolution
     from gpumap.resolve import Inventory
 

@@ -11,7 +11,7 @@ size in bytes of float32:
 With several tensors each algorithm runs twice: tensor by tensor, and on one buffer that they are
 copied into and back. Between cores the largest size is measured with cold buffers too, everything
 else with warm ones alone. Besides the requested sizes a size sweep is measured, for the model of
-`gpumap.bench.estimates`. Results are compared bit for bit (`gpumap.bench.exchanges`).
+`gpumap.engine.estimates`. Results are compared bit for bit (`gpumap.bench.exchanges`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import COMPARABLE, Benchmark
-from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.exchanges import ITEM, Job, Wire, pooled
-from gpumap.bench.keys import ExchangeKey
-from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, size_text
+from gpumap.bench.keys import LADDER, ExchangeKey
+from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.distributed.algorithms import OPERATIONS, bus_factor
+from gpumap.engine.base import COMPARABLE, Benchmark
+from gpumap.engine.estimates import by_block, per_time, ratio, time_of
+from gpumap.engine.sizes import KEYS, Size, size_text
 from gpumap.errors import QuestionError
-from gpumap.judge.ceilings import too_few
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
+from gpumap.judge.inconclusive import too_few
 from gpumap.judge.phrases import amount, answer, interval, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
 from gpumap.units import counted
@@ -36,10 +36,10 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.bench.base import Iteration
     from gpumap.bench.exchanges import LocalRanks
     from gpumap.bench.mpi_ranks import MpiRanks
-    from gpumap.model import Headline, Measurement, Param, Report, Samples
+    from gpumap.engine.base import Iteration
+    from gpumap.model import Headline, Measurement, Param, Report, Role, Samples
 
     Ranks = LocalRanks | MpiRanks  # the devices of a process, or processes
 
@@ -82,10 +82,10 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
         every = (
             case
             for nbytes in params.sweep
-            for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": "ladder"}, params)
+            for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": LADDER}, params)
         )
         cases = tuple(case for case in every if case.skip is None)
-        groups.append(Group(cases, "ladder", shortest=COMPARABLE / 10, extra=True))
+        groups.append(Group(cases, LADDER, shortest=COMPARABLE / 10, extra=True))
     largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     # of each case a buffer, one that tensors are copied into, and a receive buffer
@@ -212,7 +212,9 @@ def _algorithms(
     every = {**keys, "comm": ranks.comm, "wire": params.wire}
     every |= {} if whole else {"operation": params.operation}
     for name in params.algorithms or (n for n in ranks.algorithms if whole or n != _TREE):
-        case = Case(KEY, name, every, tuple(bindings), Work())
+        role: Role = "host" if name == "host" else "measured"
+        swept = keys["pattern"] == LADDER
+        case = Case(KEY, name, every, tuple(bindings), Work(), role=role, swept=swept)
         skip = _lacking(name, ranks, params.operation) or ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
         if name == _NATIVE and skip is None:
@@ -241,7 +243,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what the fastest algorithm takes at the largest size; a slow native one is no good."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    rows, end = largest(_warm(rows))
+    rows, end = largest(_warm(rows), size_of)
     known = [row for row in rows if "time" in row.metrics and not too_few(row)]
     best = min(known, key=_time, default=rows[0])
     if (doubt := doubtful(report, best, "time", end)) is not None:
@@ -278,12 +280,12 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield what the headline claims: the time of the fastest algorithm at the largest size."""
     known = [row for row in _warm(rows) if "time" in row.metrics]
     if known:
-        yield min(largest(known)[0], key=_time).case.id, "time"
+        yield min(largest(known, size_of)[0], key=_time).case.id, "time"
 
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(CaseSpec(name, "host" if name == "host" else "measured") for name in ALGORITHMS),
+    tuple(map(CaseSpec, ALGORITHMS)),
     (
         Family(ALGORITHMS, (*KEYS, "comm", "wire", "operation", "tensors", "fused", "buffers",
                             "pattern"),
@@ -301,5 +303,5 @@ SPEC = BenchmarkSpec(
     sizes=("bytes",),
     how=("fused", "buffers"),
     headline=_headline,
-    judged=_judged,
+    claims=_judged,
 )  # fmt: skip

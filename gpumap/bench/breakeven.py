@@ -14,15 +14,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.base import Iteration, Settings, wrong
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
-from gpumap.bench.estimates import located
-from gpumap.bench.sampling import Series, calibrate, in_turns
+from gpumap.bench.keys import LADDER
 from gpumap.bench.transfer import KEY
-from gpumap.bench.verify import is_hollow, one_of_each, played, worse
+from gpumap.engine.base import Iteration, Settings, wrong
+from gpumap.engine.estimates import located
+from gpumap.engine.fit import CLOSE, Point, break_even, curve, predicted, ranges
+from gpumap.engine.sampling import Series, calibrate, in_turns
+from gpumap.engine.verify import is_hollow, one_of_each, played, worse
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported, WrongDataError
-from gpumap.fit import CLOSE, Point, break_even, curve, predicted, ranges
-from gpumap.judge.ceilings import too_few
+from gpumap.judge.inconclusive import too_few
 from gpumap.machine.blas import Cores
 from gpumap.model import BreakEven, Case, Estimate, Reason, Work
 
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.bench.calls import Workload
-    from gpumap.fit import Curve
+    from gpumap.engine.fit import Curve
     from gpumap.model import Binding, Check, Measurement, Shares
 
-_PLAIN = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
+_PLAIN = {"memory": "pageable", "mode": "queued", "pattern": LADDER}
 _RESIDENT = {"moved": "false", "resident": "true"}
 _SETUPS = 6  # all values together are an interval of 95 % of their median
 _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it

@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.bench.base import Iteration
-from gpumap.bench.verify import (
+from gpumap.dtypes import Array, np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import (
     METHOD,
     Expected,
     Matrix,
@@ -25,14 +26,13 @@ from gpumap.bench.verify import (
     moved,
     prove,
 )
-from gpumap.dtypes import Array, np
 from gpumap.model import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.backends.base import Clock, Mark, Session
-    from gpumap.bench.base import Events
+    from gpumap.engine.base import Events
     from gpumap.machine.blas import Cores
     from gpumap.model import Check, Device, Shares
 
@@ -342,7 +342,7 @@ class Problem:
             out += self.b
 
     def check(self, out: Array) -> Check:
-        """Return whether `out` is y within rounding, measured as in `gpumap.bench.verify`."""
+        """Return whether `out` is y within rounding, measured as in `gpumap.engine.verify`."""
         if self.b is None:
             return self._expected.check(out)
         error = 0.0

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.bench.base import COMPARABLE, Benchmark, ordered
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -31,13 +30,15 @@ from gpumap.bench.chain_work import (
     Job,
     Placed,
 )
-from gpumap.bench.estimates import Figures, by_block, device_time, ratio, time_and_rate
+from gpumap.bench.gains import Figures
 from gpumap.bench.keys import ChainKey
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sampling import BUSY, times
-from gpumap.bench.sizes import check_names, one_device
-from gpumap.bench.verify import played
+from gpumap.bench.names import check_names, one_device
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.dtypes import ITEMSIZE
+from gpumap.engine.base import COMPARABLE, Benchmark, ordered
+from gpumap.engine.estimates import by_block, device_time, ratio, time_and_rate
+from gpumap.engine.sampling import BUSY, times
+from gpumap.engine.verify import played
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
 from gpumap.judge.phrases import answer, interval, names, value
@@ -48,18 +49,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import Iteration
     from gpumap.bench.breakeven import World
-    from gpumap.model import Estimate, Headline, Measurement, Param, Report, Samples
+    from gpumap.engine.base import Iteration
+    from gpumap.model import Estimate, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
 _CASES = (
     CaseSpec("separate"),
     CaseSpec("fused"),
-    CaseSpec("host", "host"),
-    CaseSpec("solo", "solo"),
+    CaseSpec("host"),
+    CaseSpec("solo"),
     CaseSpec("many", several=True),
 )
+_ROLES: dict[str, Role] = {"host": "host", "solo": "solo"}
 CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 HOST = "host"
@@ -132,6 +134,7 @@ class Chain(Benchmark):
     """The cases of a plan, on opened sessions."""
 
     key = KEY
+    work = "split"
 
     def __init__(self, setting: Setting, world: World, params: Params) -> None:
         self.plan = plan(setting, params)
@@ -248,7 +251,8 @@ def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:
             work = Work(len(place), (share.stop - share.start) * OPERATIONS)
             skip = setting.skip(name, place)
             against = None if skip else ids.get(_AGAINST.get(name, ""))
-            case = Case(KEY, name, keys, place, work, against, skip)
+            role = _ROLES.get(name, "measured")
+            case = Case(KEY, name, keys, place, work, against, skip, role=role)
             ids[name] = case.id
             yield case
 
@@ -284,7 +288,7 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what fusing gains at the most rows, over kernels one by one and over the host."""
     if (nothing := unsupported(report, [r for r in rows if r.case.name != HOST])) is not None:
         return nothing
-    rows, end = largest(rows)
+    rows, end = largest(rows, size_of)
     fused = next((row for row in rows if row.case.name == "fused"), None)
     if fused is None:
         first = next((row for row in rows if row.status == "ok"), rows[0])
@@ -327,7 +331,6 @@ SPEC = BenchmarkSpec(
     charts=("speedup", "timeline"),
     row_key=ChainKey,
     sizes=("rows",),
-    work="split",
     headline=_headline,
-    judged=_judged,
+    claims=_judged,
 )  # fmt: skip

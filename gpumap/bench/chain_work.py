@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap.bench.base import Iteration
-from gpumap.bench.verify import METHOD, hollow_array, is_hollow, judged, largest, moved, worse
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import METHOD, hollow_array, is_hollow, judged, largest, moved, worse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import Events
+    from gpumap.engine.base import Events
     from gpumap.machine.blas import Cores
     from gpumap.model import Check
 

@@ -8,7 +8,7 @@ Cases, each at every size:
     one+fetch, many+fetch each result fetched to the host too, from one thread
     many+fetch+threads    the same with one host thread for each device
 
-What several devices gain, and what they could, is in `gpumap.bench.estimates`.
+What several devices gain, and what they could, is in `gpumap.engine.estimates`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from gpumap.bench.base import COMPARABLE, Benchmark, Iteration, ordered
-from gpumap.bench.estimates import Figures
+from gpumap.bench.gains import Figures
 from gpumap.bench.keys import ProductKey
-from gpumap.bench.products import Pair, Product, multiplied
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.bench.sampling import BUSY, times
-from gpumap.bench.sizes import one_device
-from gpumap.bench.verify import host_bytes
+from gpumap.bench.names import one_device
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family, size_of
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
+from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, ordered
+from gpumap.engine.ceilings import hardware_groups
+from gpumap.engine.products import Pair, Product, multiplied
+from gpumap.engine.sampling import BUSY, times
+from gpumap.engine.verify import host_bytes
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.ceilings import ENOUGH, hardware_groups
 from gpumap.judge.doubts import (
     about,
     because,
@@ -37,6 +37,7 @@ from gpumap.judge.doubts import (
     single_device,
     unsupported,
 )
+from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Plan, Work, replace
 from gpumap.text import middle
@@ -45,19 +46,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.model import Headline, Measurement, Report, Samples
+    from gpumap.model import Headline, Measurement, Report, Role, Samples
 
 KEY = "dot"
 _CASES = (
-    CaseSpec("solo", "solo"),
+    CaseSpec("solo"),
     CaseSpec("one"),
     CaseSpec("many", several=True),
-    CaseSpec("one+fetch", fetch_of="one"),
-    CaseSpec("many+fetch", fetch_of="many", several=True),
-    CaseSpec("many+fetch+threads", fetch_of="many", several=True),
+    CaseSpec("one+fetch"),
+    CaseSpec("many+fetch", several=True),
+    CaseSpec("many+fetch+threads", several=True),
 )
 CASES = tuple(case.name for case in _CASES)
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
+# Cases that are the same, but that no result comes to the host.
+FETCHING = {"one+fetch": "one", "many+fetch": "many", "many+fetch+threads": "many"}
 # What a case is judged against, and so what must be measured with it.
 REFERENCES = {"many": "one", "many+fetch": "one+fetch", "many+fetch+threads": "one+fetch"}
 # What matters most; the ideal follows from all that are alone.
@@ -85,9 +88,8 @@ def plan(bindings: Sequence[Binding], params: Params, fastest: Binding) -> Plan:
         wanted |= {"solo", "one"}  # the ideal follows from them
     ordered_cases = tuple(case for case in CASES if case in wanted)
     sized = [tuple(_cases(bindings, params, size, ordered_cases, fastest)) for size in params.sizes]
-    first = _FIRST if params.cases == CASES else 0  # cases that were chosen matter alike
     groups = tuple(
-        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=first)
+        Group(cases, str(size), ordered(cases, *_MATTERS), COMPARABLE, first=_FIRST)
         for cases, size in zip(sized, params.sizes, strict=True)
     )
     largest = max(params.sizes) ** 2 * _itemsize(params.dtype)
@@ -99,6 +101,7 @@ class Dot(Benchmark):
 
     key = KEY
     computes = True
+    work = "whole"
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class Dot(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time and rate of each case, and what several devices gain."""
-        figures = Figures(group, samples, confidence)
+        figures = Figures(group, samples, confidence, fetching=FETCHING)
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     def limit(self, case: Case) -> Limit | None:
@@ -199,7 +202,10 @@ def _cases(
             work = _work(size, params.dtype, products, fetch="fetch" in name)
             against = ids.get(REFERENCES.get(name, ""))
             keys = {"size": size, "dtype": params.dtype}
-            case = Case(KEY, name, keys, place, work, against if skip is None else None, skip)
+            role: Role = "solo" if name == "solo" else "measured"
+            if skip is not None:
+                against = None
+            case = Case(KEY, name, keys, place, work, against, skip, role=role)
             ids[name] = case.id
             yield case
 
@@ -247,7 +253,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what several devices gain, by `many` at the largest size; or what one device does."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    rows, end = largest(rows)
+    rows, end = largest(rows, size_of)
     several = [row for name in _SEVERAL for row in rows if row.case.name == name]
     many = next((r for r in several if not (r.reason and r.reason.code == "one-device")), None)
     if many is None:
@@ -327,9 +333,8 @@ SPEC = BenchmarkSpec(
     charts=("speedup", "timeline"),
     row_key=ProductKey,
     sizes=("size",),
-    work="whole",
     counted=True,
     arithmetic=True,
     headline=headline,
-    judged=_judged,
+    claims=_judged,
 )  # fmt: skip

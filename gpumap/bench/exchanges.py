@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from gpumap.bench.base import Iteration
-from gpumap.bench.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.distributed.algorithms import balanced, slices
 from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.machine.topology import Tree, largest_cache
 from gpumap.model import Reason
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Events
-    from gpumap.distributed.transports import Exchange
+    from gpumap.distributed.transports import Exchange, Library
+    from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
 
     _Turn = tuple[tuple[Buffer, ...], Exchange]  # a buffer of each session, and theirs
@@ -68,13 +68,6 @@ class Job:
     def lengths(self) -> tuple[int, ...]:
         """Return the elements of each tensor."""
         return balanced(self.length, self.tensors)
-
-
-class Library(Protocol):
-    """A library that does the exchange."""
-
-    def exchange(self, buffers: Sequence[Any]) -> Exchange:
-        """Return the exchange of one buffer of each session."""
 
 
 @cache

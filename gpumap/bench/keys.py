@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case
 
+LADDER = "ladder"  # the pattern of what a model is fitted to
 _TYPES = {int: "it is a whole number", str: "it is text"}
 
 
@@ -71,7 +72,7 @@ class SizedKey(Key, frozen=True):
     @property
     def alone(self) -> bool:
         """Return whether it moves some bytes one at a time, as those of a size sweep do."""
-        return self.bytes > 0 and self.pattern in ("ladder", "alone")
+        return self.bytes > 0 and self.pattern in (LADDER, "alone")
 
     @property
     def way(self) -> tuple[str, ...]:

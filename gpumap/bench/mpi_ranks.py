@@ -14,11 +14,11 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.base import Iteration
 from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
-from gpumap.bench.verify import worse
 from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import worse
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 from gpumap.model import Reason
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Events
     from gpumap.distributed import RankInfo
+    from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
 
 

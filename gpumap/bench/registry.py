@@ -8,7 +8,7 @@ needed; to load one loads no library.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,24 +33,17 @@ BENCHMARKS = {
     "chain": "gpumap.bench.chain:SPEC",
     "allreduce": "gpumap.bench.allreduce:SPEC",
     "train": "gpumap.bench.train:SPEC",
-    "selftest": "gpumap.bench.products:SELFTEST",
-    "control": "gpumap.bench.products:SPEC",
+    "selftest": "gpumap.bench.selftest:SPEC",
+    "control": "gpumap.bench.control:SPEC",
 }
 MODEL = ("latency", "peak_bandwidth", "n_half", "size_90")  # metrics of a fit
-CONTROL = "control"
-
-# Each device with its own part, alone; what the host does; or any other case.
-Role = Literal["solo", "host", "measured"]
 
 
 class CaseSpec(NamedTuple):
     """A case of a benchmark."""
 
     name: str
-    role: Role = "measured"
     several: bool = False  # it needs two names
-    fetch_of: str = ""  # the case that is the same, but that no result comes to the host
-    both_ways: str = ""  # the case for the way back: it is compared with both, one after the other
     about: str = ""  # its line in `explain`, where no topic has its name
 
 
@@ -96,13 +89,10 @@ class BenchmarkSpec(NamedTuple):
     follows: tuple[str, ...] = ("rate", "speedup")
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
-    # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
-    # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
-    work: Literal["whole", "split"] | None = None
     counted: bool = False  # the title of a table tells how many of them a row does
     arithmetic: bool = False  # the control product tells how much of its time is arithmetic
     headline: Answer | None = None  # of its report, by the requested rows
-    judged: Claims | None = None  # what its headline claims, and so a gate judges; None: all
+    claims: Claims | None = None  # of its headline, and so what a gate judges; None: all
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
 
 
@@ -130,13 +120,6 @@ def commanded(word: str) -> BenchmarkSpec | None:
     return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
 
 
-def specified(case: Case) -> CaseSpec:
-    """Return what a case's benchmark says of it."""
-    spec = find(case.bench)
-    cases = spec.cases if spec is not None else ()
-    return next((one for one in cases if one.name == case.name), CaseSpec(case.name))
-
-
 def key(case: Case) -> Key | None:
     """Return the typed parameters of a row's case; None where its benchmark has no type of them."""
     spec = find(case.bench)
@@ -147,6 +130,11 @@ def sizes(case: Case) -> dict[str, Param]:
     """Return the parameters that tell how much a case does."""
     spec = find(case.bench)
     return {key: case.params[key] for key in (spec.sizes if spec else ()) if key in case.params}
+
+
+def size_of(case: Case) -> int:
+    """Return how much a case does, in the unit of its benchmark: the largest of its sizes."""
+    return max(map(int, sizes(case).values()), default=0)
 
 
 def how(case: Case) -> dict[str, Param]:
@@ -166,16 +154,7 @@ def charted(case: Case, chart: str) -> bool:
     return spec is not None and chart in spec.charts
 
 
-def requested(case: Case) -> bool:
-    """Return whether a case is neither a control product nor of a sweep of sizes."""
-    return not is_control(case) and not in_sweep(case)
-
-
-def is_control(case: Case) -> bool:
-    """Return whether a case is the control product, which no benchmark has of its own."""
-    return case.bench == CONTROL
-
-
-def in_sweep(case: Case) -> bool:
-    """Return whether a case is of the sizes that a model is fitted to."""
-    return case.params.get("pattern") == "ladder"
+def follows(case: Case) -> tuple[str, ...]:
+    """Return the metrics of a case that follow from samples, its own and its reference's."""
+    spec = find(case.bench)
+    return spec.follows if spec is not None else ()

@@ -18,13 +18,13 @@ from math import ceil, isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from gpumap import stats
 from gpumap.bench import train_table
-from gpumap.bench.base import COMPARABLE, Benchmark
-from gpumap.bench.estimates import by_block, per_time, ratio, time_of
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.distributed.algorithms import schedule
+from gpumap.engine import stats
+from gpumap.engine.base import COMPARABLE, Benchmark
+from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import CASES, Params, Spec, job_of
@@ -34,8 +34,8 @@ from gpumap.training.worker_groups import STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.bench.base import Iteration
     from gpumap.dtypes import Array
+    from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job, Workers
     from gpumap.training.steps import Account, Training
@@ -71,6 +71,7 @@ class Train(Benchmark):
     """The cases of a plan, on workers that are there."""
 
     key = KEY
+    work = "split"
 
     def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
         if params.split == "weighted":
@@ -399,7 +400,6 @@ SPEC = BenchmarkSpec(
     row_key=StepKey,
     follows=("rate",),
     how=("network", "rule", "algorithm"),
-    work="split",
     headline=train_table.headline,
-    judged=train_table.judged,
+    claims=train_table.judged,
 )  # fmt: skip

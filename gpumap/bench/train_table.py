@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
-from gpumap.judge.ceilings import ENOUGH, conclusive, too_few
+from gpumap.figures import estimate, spread
 from gpumap.judge.doubts import about, doubtful, other_doubts, single_device, unsupported
+from gpumap.judge.inconclusive import ENOUGH, conclusive, too_few
 from gpumap.judge.phrases import answer, interval, others, percent, value
 from gpumap.model import Estimate
-from gpumap.report.cells import spread
-from gpumap.report.table import estimate
 from gpumap.text import middle
 from gpumap.training.steps import PHASES
 

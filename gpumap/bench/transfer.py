@@ -19,24 +19,25 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Benchmark
 from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
-from gpumap.bench.estimates import HELD_BACK, by_block, per_time, ratio, time_of
-from gpumap.bench.keys import CopyKey
+from gpumap.bench.cost_models import HELD_BACK
+from gpumap.bench.keys import LADDER, CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.sizes import KEYS, Size, size_text
 from gpumap.bench.transfer_headline import headline, is_plain, judged
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
-from gpumap.bench.verify import one_of_each, played
+from gpumap.engine.base import Benchmark
+from gpumap.engine.estimates import by_block, per_time, ratio, time_of
+from gpumap.engine.sizes import KEYS, Size, size_text
+from gpumap.engine.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.base import Iteration
     from gpumap.bench.registry import Look
+    from gpumap.engine.base import Iteration
     from gpumap.model import Estimate, Limit, Measurement, Param, Samples
 
 KEY = "transfer"
@@ -71,7 +72,7 @@ def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: P
     groups = [_group(bindings, sessions, size, params) for size in params.sizes]
     if params.sweep:
         sweep = tuple(_sweep_cases(bindings, sessions, params))
-        groups.append(Group(sweep, "ladder", _spread(sweep), extra=True))
+        groups.append(Group(sweep, LADDER, _spread(sweep), extra=True))
     found = tuple(group for group in groups if group.cases)
     return replace(needs(bindings, params, sessions), groups=found)
 
@@ -125,6 +126,7 @@ class Transfer(Benchmark):
     """
 
     key = KEY
+    work = "whole"
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class Transfer(Benchmark):
         """Return time or spacing, bandwidth, and what copies at once gain over one alone."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
         return {
-            case.id: _figures(case, group, samples[case.id], blocks, confidence)
+            case.id: _figures(case, samples[case.id], blocks, confidence)
             for case in group.cases
             if case.id in samples
         }
@@ -200,7 +202,6 @@ class Transfer(Benchmark):
 
 def _figures(
     case: Case,
-    group: Group,
     samples: Samples,
     blocks: Mapping[str, Mapping[int, float]],
     confidence: float,
@@ -209,26 +210,21 @@ def _figures(
     moved = case.work.bytes_to_device + case.work.bytes_to_host
     name = "time" if case.params["mode"] == "sync" else "issue_interval"
     figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
-    alone = _sequential_times(case, group, blocks)
+    alone = _sequential_times(case, blocks)
     gain = ratio(alone, blocks[case.id], confidence) if alone else None
     return figures | ({"speedup": gain} if gain else {})
 
 
 def _sequential_times(
-    case: Case, group: Group, blocks: Mapping[str, Mapping[int, float]]
+    case: Case, blocks: Mapping[str, Mapping[int, float]]
 ) -> dict[int, float] | None:
     """Return what the same bytes take one after the other, in each block."""
     if case.against is None or case.against not in blocks:
         return None
     first = blocks[case.against]
-    if case.name != "bidir":
+    if case.then is None:
         return {block: len(case.names) * seconds for block, seconds in first.items()}
-    wanted = {**case.params, "pattern": "alone"}
-    back = next(
-        (blocks[c.id] for c in group.cases
-         if (c.name, c.names, dict(c.params)) == ("d2h", case.names, wanted) and c.id in blocks),
-        {},
-    )  # fmt: skip
+    back = blocks.get(case.then, {})
     return {block: seconds + back[block] for block, seconds in first.items() if block in back}
 
 
@@ -293,11 +289,12 @@ def _both_ways(
 ) -> Iterator[Case]:
     for binding in one_of_each(bindings):
         one = {**keys, "mode": "sync", "pattern": "alone"}
-        there = _case("h2d", one, (binding,), sessions)
+        there, back = (_case(way, one, (binding,), sessions).id for way in ("h2d", "d2h"))
         case = _case("bidir", {**one, "pattern": "together"}, (binding,), sessions)
-        known = {"h2d", "d2h"} <= set(params.cases)
+        if case.skip is None and {"h2d", "d2h"} <= set(params.cases):
+            case = replace(case, against=there, then=back)
         if case.skip is None:
-            yield replace(case, against=there.id if known else None)
+            yield case
 
 
 def _sweep_cases(
@@ -307,7 +304,7 @@ def _sweep_cases(
     pairs = list(_pairs(bindings)) if "d2d" in params.cases and _all_pairs(bindings) else []
     for nbytes in sorted(params.sweep):
         for mode in _MODES:
-            keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": "ladder"}
+            keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": LADDER}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
                     # a break-even is predicted from both directions of pageable memory
@@ -379,8 +376,11 @@ def _case(
         "d2d": Work(bytes_to_device=nbytes),
     }
     skip = _unsupported(bindings, sessions, str(params["memory"]))
+    swept = params["pattern"] == LADDER
     route = _ROUTES.get(name)
-    return Case(KEY, name, params, bindings, moved[name], None, skip, route, name == "d2d")
+    return Case(
+        KEY, name, params, bindings, moved[name], None, skip, route, name == "d2d", swept=swept
+    )
 
 
 def _unsupported(
@@ -401,14 +401,14 @@ def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
-    from gpumap.judge.transfers import copies_explained  # a shell's TAB loads this module
+    from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
 
     return copies_explained(rows, look)
 
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(CaseSpec(name, both_ways="d2h" if name == "bidir" else "") for name in CASES),
+    tuple(map(CaseSpec, CASES)),
     (
         Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),
@@ -429,8 +429,7 @@ SPEC = BenchmarkSpec(
     follows=("bandwidth",),
     sizes=("bytes",),
     how=("memory", "mode"),
-    work="whole",
     headline=headline,
-    judged=judged,
+    claims=judged,
     explain=_explained,
 )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import specified
+from gpumap.bench.keys import LADDER
+from gpumap.bench.registry import size_of
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
     amount,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import BreakEven, Case, Fit, Headline, Measurement, Report
 
-_PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", "ladder")}
+_PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", LADDER)}
 _MILLISECOND = 1e-3
 _WAYS = ("h2d", "d2h", "d2d")
 _TOGETHER = "together"
@@ -39,7 +40,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return nothing
     plain = [fit for fit in report.fits if _plain(fit.case)]
     fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
-    rows, end = largest(rows)
+    rows, end = largest(rows, size_of)
     copy = next(
         (r for way in _WAYS for r in rows if r.case.name == way and _plain(r.case)), rows[0]
     )
@@ -98,7 +99,7 @@ def _shared(
         return None
     row, gain = found[0], found[0].metrics["speedup"]
     count, who = len(row.case.bindings), f"{capital(every(len(row.case.bindings)))} at once"
-    if specified(row.case).both_ways:
+    if row.case.name == "bidir":
         count, who = 2, "Both ways at once"
     text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
     sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report)[:1], *alone[1:])
@@ -140,7 +141,7 @@ def _unmodelled(report: Report, copy: Measurement, fit: Fit, metric: str) -> Hea
 
 def _why_unmodelled(report: Report, fit: Fit) -> str:
     """Return why no lines pass the sizes of a sweep: noise, a size they miss, or their shape."""
-    from gpumap.fit import FITS  # a shell's TAB loads this module
+    from gpumap.engine.fit import FITS  # a shell's TAB loads this module
 
     case, swept = fit.case, {**fit.case.params, "bytes": 0}
     rows = [row for row in report.measurements if {**row.case.params, "bytes": 0} == swept]

@@ -37,9 +37,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Iteration
-from gpumap.bench.verify import compared, is_hollow
 from gpumap.dtypes import np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import compared, is_hollow
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.kernels import COUNTS
 from gpumap.machine.process_control import moved_to, pin
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.base import Events
+    from gpumap.engine.base import Events
     from gpumap.model import Check
 
 

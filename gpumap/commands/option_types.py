@@ -106,19 +106,21 @@ BytesType = partial(UnitType, "nbytes")
 class _ParsedType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return what a text asks for; fail with the place of what cannot be."""
-        from gpumap.judge.selectors import EXAMPLE, Limit, Selector
+        from gpumap.bench import selectors
+        from gpumap.judge.limits import Limit, Selector
 
-        kind = Limit if isinstance(self, LimitType) else Selector
-        if isinstance(value, kind):
+        is_limit = isinstance(self, LimitType)
+        if isinstance(value, Limit if is_limit else Selector):
             return value
         try:
-            return kind.parse(str(value))
+            return (selectors.limit if is_limit else selectors.selector)(str(value))
         except QuestionError as error:
             from gpumap.report.diagnostics import render
 
             found = error.diagnostics
-            if kind is Limit:  # its example has to be a limit too
-                found = tuple(d._replace(hint=_LIMIT) if d.hint == EXAMPLE else d for d in found)
+            if is_limit:  # its example has to be a limit too
+                example = selectors.EXAMPLE
+                found = tuple(d._replace(hint=_LIMIT) if d.hint == example else d for d in found)
             self.fail(render(found, str(value)).rstrip("\n").removeprefix("error: "), param, ctx)
 
 

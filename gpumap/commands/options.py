@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.judge.compare import Baseline
     from gpumap.judge.exit_status import Gate
-    from gpumap.judge.selectors import Limit
+    from gpumap.judge.limits import Limit
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +116,7 @@ def benchmark_options(
         @click.pass_obj
         def collected(program: Program, /, *, budget: float, output: Output, **options: Any) -> Any:
             from gpumap.app.benchmark import Request
-            from gpumap.bench.base import Settings
+            from gpumap.engine.base import Settings
 
             most = options.pop("timeout") or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
             settings = Settings(budget, most, **{name: options.pop(name) for name in _SETTINGS})

@@ -57,6 +57,13 @@ class _Move:
     length: int
 
 
+class Library(Protocol):
+    """A library that does the exchange."""
+
+    def exchange(self, buffers: Sequence[Any]) -> Exchange:
+        """Return the exchange of one buffer of each session."""
+
+
 class LocalExchange:
     """One exchange between buffers of several sessions, ready to be queued again and again."""
 

@@ -21,18 +21,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
-from gpumap.bench.base import Iteration, Settings
 from gpumap.bench.breakeven import CALLS, Search, World
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
+from gpumap.bench.causes import explaining
 from gpumap.bench.chain_work import Data, HostIteration, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
-from gpumap.bench.runner import Runner
-from gpumap.bench.sampling import Series, calibrate, fastest, in_turns
 from gpumap.doctor.evidence import Gain, Measured
+from gpumap.engine.base import Iteration, Settings
+from gpumap.engine.fit import break_even
+from gpumap.engine.runner import Runner
+from gpumap.engine.sampling import Series, calibrate, fastest, in_turns
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
-from gpumap.fit import break_even
-from gpumap.judge.ceilings import refused
+from gpumap.judge.inconclusive import refused
 from gpumap.machine.blas import Cores
 from gpumap.machine.state import Neighbours
 from gpumap.model import Around, Binding, Estimate, Example, Reason, replace
@@ -40,7 +41,7 @@ from gpumap.model import Around, Binding, Estimate, Example, Reason, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.bench.base import Events, Snapshot
+    from gpumap.engine.base import Events, Snapshot
     from gpumap.model import Check, Measurement, Plan
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
@@ -313,7 +314,7 @@ def _right(call: Iteration, what: str) -> None:
 
 def _interval(seconds: Sequence[float]) -> Estimate:
     """Return the median with an interval of it, by ranks; of few values all of them."""
-    from gpumap import stats
+    from gpumap.engine import stats
 
     if len(seconds) <= _BLOCKS:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
@@ -351,7 +352,8 @@ def concurrent_gain(
         benchmark.plan = replace(benchmark.plan, groups=groups)
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _CONCURRENT_BLOCKS)
-    rows = list(Runner(benchmark, clock, settings, _NoObserver(), around).run())
+    explain = explaining(benchmark.key)
+    rows = list(Runner(benchmark, clock, settings, _NoObserver(), around, explain=explain).run())
     many = next((row for row in rows if row.case.name == "many" and row.status == "ok"), None)
     if many is None or refused(many) or not {"speedup", "ideal"} <= set(many.metrics):
         return None

@@ -16,8 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from gpumap import units
-from gpumap.bench.registry import find, is_control, specified
-from gpumap.judge.ceilings import ENOUGH, conclusive
+from gpumap.judge.inconclusive import ENOUGH, conclusive
 from gpumap.model import Estimate, Explanation, Measurement, replace
 from gpumap.units import time_of
 
@@ -81,6 +80,7 @@ class Evidence(Concurrent):
 
     isolated: Mapping[str, Measurement]  # each name with its product
     controls: Mapping[str, Measurement]  # by device id
+    products: bool  # the control tells how much of their time is arithmetic
 
     @property
     def solo(self) -> dict[str, float]:
@@ -121,17 +121,21 @@ class Evidence(Concurrent):
         return median(cpu) / self.time if cpu and self.time > 0.0 else None
 
 
-def explained(rows: Sequence[Measurement]) -> list[Measurement]:
+def explained(rows: Sequence[Measurement], *, products: bool = False) -> list[Measurement]:
     """Return the rows of a group, each of those below its ideal with a cause.
 
     That is 90 % of an ideal; or of the host only, where that was measured too. A row has
     none where it, or its reference, has too few samples for an interval.
+
+    Args:
+        rows: of a group, with its controls.
+        products: they are products, of whose time the control tells how much is arithmetic.
     """
     results, solid = list(rows), {id(row) for row in conclusive(rows)}
     for index, row in enumerate(results):
         if row.status == "ok" and id(row) in solid:
             has_ideal = "ideal" in row.metrics and "efficiency" in row.metrics
-            why = _explanation(_evidence(row, rows)) if has_ideal else None
+            why = _explanation(_evidence(row, rows, products=products)) if has_ideal else None
             results[index] = replace(row, explanation=why or _host_faster(row, rows))
     return results
 
@@ -141,7 +145,7 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     gain = row.metrics.get("speedup_over_host")
     if gain is None or gain.high >= 1.0:
         return None
-    host = next(other for other in rows if specified(other.case).role == "host")
+    host = next(other for other in rows if other.case.role == "host")
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     names = "+".join(row.case.names)
     text = f"the host takes {time_of(theirs)}, {names} {time_of(ours)}: the host is faster"
@@ -233,8 +237,7 @@ def _busy(evidence: Evidence) -> Finding | None:
 
 def _launch(evidence: Evidence) -> Finding | None:
     """Most of a product's time, even if isolated, is not arithmetic."""
-    spec = find(evidence.row.case.bench)
-    if spec is None or not spec.arithmetic:
+    if not evidence.products:
         return None
     for binding in evidence.bindings:
         solo, control = (
@@ -388,14 +391,12 @@ _FINDERS: tuple[tuple[Cause, Callable[[Evidence], Finding | None], bool], ...] =
 CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]))
 
 
-def _evidence(row: Measurement, rows: Sequence[Measurement]) -> Evidence:
+def _evidence(row: Measurement, rows: Sequence[Measurement], *, products: bool) -> Evidence:
     timed = [other for other in rows if "time" in other.metrics]
-    isolated = {
-        other.case.names[0]: other for other in timed if specified(other.case).role == "solo"
-    }
-    alone = [other for other in timed if is_control(other.case) and len(other.case.bindings) == 1]
+    isolated = {other.case.names[0]: other for other in timed if other.case.role == "solo"}
+    alone = [other for other in timed if other.case.is_control and len(other.case.bindings) == 1]
     controls = {other.case.bindings[0].device.id: other for other in alone}
-    return Evidence(row, isolated, controls)
+    return Evidence(row, isolated, controls, products)
 
 
 def _outside(evidence: Evidence) -> float | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ ALL = "all"
 _LISTED = 6  # metrics that a message names
 
 
-def judged(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[Metric]:
+def judged_metrics(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[Metric]:
     """Return the metrics of a report that a gate judges.
 
     Args:
@@ -56,16 +55,10 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
 
 
 def _claimed(rows: Sequence[Row]) -> Iterator[Metric]:
-    """Yield what the benchmark of each row says that its headline claims; all where it does not."""
-    own: dict[str, list[Row]] = {}
+    """Yield what the headline claims of each row; all metrics where its benchmark does not say."""
     for row in rows:
-        own.setdefault(row.row.case.bench, []).append(row)
-    for bench, group in own.items():
-        spec = find(bench)
-        if spec is not None and spec.judged is not None:
-            yield from spec.judged([row.row for row in group])
-        else:
-            yield from ((row.row.case.id, metric) for row in group for metric in row.metrics)
+        claims = row.metrics if row.row.claims is None else row.row.claims
+        yield from ((row.row.case.id, metric) for metric in claims)
 
 
 def _matches(row: Row, metric: str, patterns: Iterable[str]) -> bool:

@@ -24,11 +24,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
-from gpumap.judge.ceilings import out_of_time
-from gpumap.judge.claims import judged
+from gpumap.engine.stopping import EARLY, LAST
+from gpumap.engine.undisturbed import judged_samples
+from gpumap.judge.claims import judged_metrics
+from gpumap.judge.inconclusive import out_of_time
 from gpumap.judge.pairs import (
-    EARLY,
-    LAST,
     SPEEDUP,
     alarms,
     change,
@@ -52,7 +52,7 @@ WHY: dict[str, str] = {
     "work-slower": "slower relative to its control product: the work became slower",
     "device-slower": "its control product is slower too: the device became slower",
     "device-unclear": "not slower relative to its control product; the device's speed varies",
-    "cpu-times": "not lower relative to its controls, or by CPU times; the device's speed varies",
+    "cpu-times": "not lower relative to its controls or by CPU times; the device's speed varies",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
     "unverified": "it is not verified in both reports",
@@ -122,8 +122,12 @@ def compare(
     pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     metrics = _judged(base, new, judge)
     of_all = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
-    verdicts = [*map(of_all.verdict, pairs), *map(_unpaired_verdict, rest)]
-    verdicts = [_shown(each, metrics) for each in verdicts]
+    verdicts = [_shown(of_all.verdict(pair), metrics) for pair in pairs]
+    of_rows = {id_ for id_, _ in metrics}  # a row that one side lacks has one verdict for all
+    verdicts += [
+        each if each.id in of_rows else _shown(each, metrics)
+        for each in map(_unpaired_verdict, rest)
+    ]
     remarks = [*_remarks(pairs, threshold)]
     if unread := left_out(new):
         remarks.append(f"{_counted(unread)} been measured for the model alone, and not judged")
@@ -133,7 +137,7 @@ def compare(
 def _judged(base: Report, new: Report, patterns: Sequence[str]) -> set[tuple[str, str]]:
     """Return the ids and metrics that are judged: what either report claims."""
     sides = (base, new)
-    return {key for side in sides for key in judged(side, comparable(side), patterns)}
+    return {key for side in sides for key in judged_metrics(side, comparable(side), patterns)}
 
 
 def _shown(verdict: Verdict, metrics: set[tuple[str, str]]) -> Verdict:
@@ -143,15 +147,24 @@ def _shown(verdict: Verdict, metrics: set[tuple[str, str]]) -> Verdict:
     return replace(verdict, verdict="shown", reason=None)
 
 
-def early(base: Report, rows: Sequence[Measurement], terms: Terms) -> list[VerdictWord]:
+def early(
+    base: Report, rows: Sequence[Measurement], terms: Terms, cases: Sequence[str] = ()
+) -> list[VerdictWord]:
     """Return the verdicts on the judged metrics of some rows, at the level of an early look.
 
     Alarms are corrected for every metric of the baseline: other rows are judged elsewhere.
+
+    Args:
+        base: the baseline.
+        rows: measured so far.
+        terms: of the comparison.
+        cases: that the run was asked for by name, which are judged too.
     """
-    pairs, _ = joined(base, replace(base, measurements=tuple(rows)))
+    new = replace(base, measurements=tuple(rows), settings={**base.settings, "cases": cases})
+    pairs, _ = joined(base, new)
     every, _ = joined(base, base)
     alike = [pair for pair in pairs if _unlike(pair) is None]
-    metrics = _judged(base, base, terms.judge)
+    metrics = _judged(base, new if cases else base, terms.judge)
     of_all = _Judge(alike, terms.threshold, EARLY, _claims(every) - _claims(alike))
     return [of_all.verdict(pair).verdict for pair in pairs if (pair.id, pair.metric) in metrics]
 
@@ -195,7 +208,7 @@ def pooled(new: Report, fresh: Report) -> Report:
 
 
 def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
-    before, after = row.judged, again.judged if again is not None else None
+    before, after = judged_samples(row), judged_samples(again) if again is not None else None
     if again is None or after is None or again.status != "ok":
         return row
     if before is None:
@@ -292,7 +305,9 @@ def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
         before, after = pair.base.control, pair.new.control
         if before is None or after is None or (names := "+".join(before.case.names)) in factors:
             continue
-        sides = (located(side.judged.seconds) for side in (before, after) if side.judged)
+        sides = (
+            located(taken.seconds) for side in (before, after) if (taken := judged_samples(side))
+        )
         moved = change(*sides)
         limit = math.log(1.0 + threshold)
         if moved is not None and (moved.low > limit or moved.high < -limit):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import requested, sizes
-from gpumap.judge.ceilings import out_of_time, too_few, undecided
+from gpumap.judge.inconclusive import out_of_time, too_few, undecided
 from gpumap.judge.phrases import (
     About,
     answer,
@@ -23,9 +22,9 @@ from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from gpumap.model import BreakEven, Estimate, Headline, Measurement, Report
+    from gpumap.model import BreakEven, Case, Estimate, Headline, Measurement, Report
 
 _WIDE = 0.5  # of a figure: an interval that is wider shows nothing
 _BUSY = "cpu-contention"
@@ -48,19 +47,22 @@ _SHORT = {
 
 def requested_rows(rows: Iterable[Measurement]) -> list[Measurement]:
     """Return the requested rows: no control product, no size sweep."""
-    return [row for row in rows if requested(row.case)]
+    return [row for row in rows if row.case.requested]
 
 
-def largest(rows: Sequence[Measurement]) -> tuple[list[Measurement], str]:
-    """Return the rows of the largest measured size, and the text on the other sizes."""
-    sizes = {_size(row) for row in rows}
-    done = {_size(row) for row in rows if row.status == "ok"}
+def largest(
+    rows: Sequence[Measurement], amount: Callable[[Case], int]
+) -> tuple[list[Measurement], str]:
+    """Return the rows of the largest measured size, and the text on the other sizes.
+
+    Args:
+        rows: of one benchmark.
+        amount: returns how much a case does.
+    """
+    sizes = {amount(row.case) for row in rows}
+    done = {amount(row.case) for row in rows if row.status == "ok"}
     most = max(done or sizes, default=0)
-    return [row for row in rows if _size(row) == most], others(max(len(sizes) - 1, 0))
-
-
-def _size(row: Measurement) -> int:
-    return max(map(int, sizes(row.case).values()), default=0)
+    return [row for row in rows if amount(row.case) == most], others(max(len(sizes) - 1, 0))
 
 
 def about(row: Measurement, metric: str) -> About:
@@ -208,7 +210,7 @@ def failed(report: Report) -> Headline | None:
 
 def _rank(item: Measurement | BreakEven) -> tuple[bool, bool, int]:
     code = item.reason.code if item.reason else ""
-    return code not in _WRONG, not requested(item.case), len(item.case.names)
+    return code not in _WRONG, not item.case.requested, len(item.case.names)
 
 
 def _what(item: Measurement | BreakEven, where: str) -> str:

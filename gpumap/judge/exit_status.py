@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from gpumap.judge.compare import Baseline
-    from gpumap.judge.selectors import Limit, Row
+    from gpumap.judge.limits import Limit, Row
     from gpumap.model import BreakEven, Group, Measurement, Plan, Report, Verdict
 
 # By priority for a script: wrong data first of all results; a usage error has no other.
@@ -76,7 +76,7 @@ def _inconclusive(rows: Iterable[Measurement], break_evens: Iterable[BreakEven] 
     measured, evens = tuple(rows), tuple(break_evens)
     if not measured and not evens:  # as a check has none, and need not load what judges them
         return 0
-    from gpumap.judge.ceilings import unanswered, undecided
+    from gpumap.judge.inconclusive import unanswered, undecided
 
     return len(undecided(measured)) + sum(map(unanswered, evens))
 
@@ -104,7 +104,7 @@ def gated(report: Report, gate: Gate) -> Report:
         return replace(report, notes=(*report.notes, *_not_judged(gate)))
     limit_verdicts: tuple[Verdict, ...] = ()
     if gate.limits:
-        from gpumap.judge.selectors import verdicts
+        from gpumap.judge.limits import verdicts
 
         limit_verdicts = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
@@ -114,24 +114,33 @@ def gated(report: Report, gate: Gate) -> Report:
     return concluded(report, gate, limit_verdicts, (*problems(limit_verdicts, report), *strict))
 
 
-def decided(gate: Gate, rows: Sequence[Measurement]) -> bool | None:
+def by_headline(gate: Gate) -> bool:
+    """Return whether a gate judges what headlines claim, and nothing that was chosen instead."""
+    if gate.limits:
+        return False
+    against = gate.against
+    return against is None or not (against.terms.judge or against.base.settings.get("cases"))
+
+
+def decided(gate: Gate, cases: Sequence[str], rows: Sequence[Measurement]) -> bool | None:
     """Return whether every verdict on these rows is final at an early look; None without any.
 
     Nothing is decided of rows that would leave the run inconclusive, by too few samples say.
 
     Args:
         gate: what is requested.
+        cases: that the run was asked for by name; none: its own choice.
         rows: of a group that is still measured, with intervals of the level of that look.
     """
     answers: list[str] = []
     if gate.limits:
-        from gpumap.judge import selectors
+        from gpumap.judge import limits
 
-        answers += selectors.early(gate.limits, rows)
+        answers += limits.early(gate.limits, rows)
     if gate.against is not None and not gate.against.terms.other_machine:
         from gpumap.judge import compare
 
-        answers += compare.early(gate.against.base, rows, gate.against.terms)
+        answers += compare.early(gate.against.base, rows, gate.against.terms, cases)
     return "inconclusive" not in answers and not _inconclusive(rows) if answers else None
 
 
@@ -160,7 +169,7 @@ def _only(group: Group, ids: Container[str]) -> Group:
         group,
         cases=tuple(group.cases[position] for position in positions),
         order=tuple(block for block in order if block),
-        first=0,  # they matter alike
+        first=sum(any(p in positions for p in block) for block in group.order[: group.first]),
     )
 
 
@@ -212,7 +221,7 @@ def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]
     """Return a problem for each limit that was missed or not judged."""
     if not (verdicts := tuple(verdicts)):
         return ()
-    from gpumap.judge.selectors import id_of, rows_of
+    from gpumap.judge.limits import id_of, rows_of
 
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)

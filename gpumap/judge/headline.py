@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from gpumap.model import Estimate, Headline, Measurement, Report, Verdict
 
+    AnswerOf = Callable[[str], Callable[[Report, Sequence[Measurement]], Headline] | None]
+
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
 _DONE = {
@@ -49,11 +51,16 @@ _SAME = "Compare two reports of one command line."
 _FOLLOWS = "What was measured until then follows."
 
 
-def headline(report: Report) -> Headline:
-    """Return the headline of a finished report."""
+def headline(report: Report, of_bench: AnswerOf) -> Headline:
+    """Return the headline of a finished report.
+
+    Args:
+        report: what was found, with its exit code.
+        of_bench: returns what answers for a benchmark, by its name; None where nothing does.
+    """
     best = _not_measured(report)
     if best is None:  # of several of the worst level the first
-        best = max(_answers(report), key=lambda each: LEVELS.index(each.level))
+        best = max(_answers(report, of_bench), key=lambda each: LEVELS.index(each.level))
     if best.level == "good" and report.exit_code != 0:
         return _first_error(report)
     return best
@@ -71,11 +78,11 @@ def _not_measured(report: Report) -> Headline | None:
     return None
 
 
-def _answers(report: Report) -> Iterator[Headline]:
+def _answers(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
     """Yield the candidates for the headline; requested gates come first."""
     answer_of = _answer_of(report.kind)
     if answer_of is None:
-        yield from _measured(report)
+        yield from _measured(report, of_bench)
     elif report.exit_code in (0, 1, 5) or _answered(report):
         yield answer_of(report)
     else:
@@ -101,16 +108,15 @@ def _answer_of(kind: str) -> Callable[[Report], Headline] | None:
     return function
 
 
-def _measured(report: Report) -> Iterator[Headline]:
-    from gpumap.bench.registry import find, is_control
+def _measured(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
     from gpumap.judge.doubts import requested_rows
 
-    every = [row for row in report.measurements if not is_control(row.case)]
+    every = [row for row in report.measurements if not row.case.is_control]
     rows = requested_rows(every) or every
-    spec = find(rows[0].case.bench) if rows else None
+    own_answer = of_bench(rows[0].case.bench) if rows else None
     if (failed := _failed(report)) is not None:
         yield failed
-    elif report.exit_code not in (0, 1, 5) or spec is None or spec.headline is None:
+    elif report.exit_code not in (0, 1, 5) or own_answer is None:
         yield _first_error(report)
     else:
         gates = list(_gates(report))
@@ -119,7 +125,7 @@ def _measured(report: Report) -> Iterator[Headline]:
             yield missed[0]
         else:
             yield from gates
-            own = _by_what(spec.headline(report, rows), rows)
+            own = _by_what(own_answer(report, rows), rows)
             passed = None if gates or report.exit_code else _passed(report)
             # what a gate could decide is decided, whatever else of its rows is inconclusive
             yield passed if passed and own.level == "untrusted" else own
@@ -283,11 +289,11 @@ def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
     if faster := _of(verdicts, "improvement"):
         best = min(faster, key=_ratio)
         text = f"Faster: {_metric(best)} is {_shown(best)}."
-        more = f"Nothing is slower by {_threshold(verdicts)}."
+        more = f"No judged metric is slower by {_threshold(verdicts)}."
         return answer(report, "good", (text, more), _about(best))
     worst, count = max(verdicts, key=_ratio), len(verdicts)
     within = f"{verb(verdicts, 'is', 'are')} within {_threshold(verdicts)} of the baseline"
-    some = "1 metric" if count == 1 else f"{count} of {count} metrics"
+    some = "the judged metric" if count == 1 else f"all {count} judged metrics"
     text = f"Not slower: {some} {within} (worst: {_worst(worst)})."
     return answer(report, "good", (text,), _about(worst))
 
@@ -304,7 +310,7 @@ def _decisive(verdict: Verdict) -> Estimate | None:
 
 
 def _relation(verdict: Verdict) -> str:
-    by = {"device-unclear": "its control product", "cpu-times": "its controls"}
+    by = {"device-unclear": "its control product", "cpu-times": "its controls or by CPU times"}
     return f", relative to {by[verdict.reason]}" if verdict.reason in by else ""
 
 

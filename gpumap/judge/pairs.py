@@ -40,9 +40,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gpumap import stats
-from gpumap.bench.registry import in_sweep, is_control, specified
-from gpumap.model import Measurement, Samples, replace
+from gpumap.engine import stats
+from gpumap.engine.stopping import LAST
+from gpumap.engine.undisturbed import cpu_times, judged_samples
+from gpumap.model import Measurement, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -53,10 +54,6 @@ SPEEDUP = "speedup"
 _DISTURBED = 0.9  # a share of undisturbed samples below which the device was shared
 _LONGER = 1.5  # times: samples whose lengths differ by more were not meant to be of one
 Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
-
-LOOKS = 3  # at a run that may stop early
-EARLY = 0.005  # one-sided error of each look but the last
-LAST = 0.05 - EARLY * (LOOKS - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class Pair:
         Args:
             level: one-sided error of the interval at either end.
             relative: to the control product, block by block, or by CPU times, if both have them:
-                of the two the narrower, which says nothing of where it lies.
+                of the two estimates the one with the narrower interval.
         """
         sides = self.base, self.new
         over = relative and self._alike
@@ -217,18 +214,18 @@ def left_out(report: Report) -> int:
 
 def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
     """Return the rows that are not judged, because they are a model's, by id."""
-    rows = (row for row in report.measurements if not is_control(row.case))
+    rows = (row for row in report.measurements if not row.case.is_control)
     return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
 
 
 def _rows(report: Report) -> dict[str, Row]:
     """Return the rows that may be judged, by id."""
     result: dict[str, Row] = {}
-    rows = {row.case.id: row for row in report.measurements if not is_control(row.case)}
-    requested = {id_: row for id_, row in rows.items() if not in_sweep(row.case)}
+    rows = {row.case.id: row for row in report.measurements if not row.case.is_control}
+    requested = {id_: row for id_, row in rows.items() if not row.case.swept}
     chosen = requested or rows
     for group in _groups(report.measurements):
-        sound = (row for row in group if is_control(row.case) and row.status == "ok")
+        sound = (row for row in group if row.case.is_control and row.status == "ok")
         controls = {_where(row): row for row in sound}
         ways = {row.case.id: _where(row) for row in group}
         ways = {id_: way if way in controls else way[:2] for id_, way in ways.items()}
@@ -257,7 +254,7 @@ def _groups(rows: Iterable[Measurement]) -> Iterator[list[Measurement]]:
     """Yield the rows of each group: its controls come last."""
     group: list[Measurement] = []
     for row in rows:
-        if group and is_control(group[-1].case) and not is_control(row.case):
+        if group and group[-1].case.is_control and not row.case.is_control:
             yield group
             group = []
         group.append(row)
@@ -276,16 +273,14 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
     if case.against is None or case.against not in rows:
         return
     yield rows[case.against]
-    if name := specified(case).both_ways:
-        back = replace(case, name=name, params={**case.params, "pattern": "alone"}).id
-        if back in rows:
-            yield rows[back]
+    if case.then is not None and case.then in rows:
+        yield rows[case.then]
 
 
 def _otherwise(one: Samples, other: Samples) -> bool:
     """Return whether only one's samples are of a single iteration, which is slower.
 
-    Samples of several iterations are warmed up by one that does not count (bench/base.py). But a
+    Samples of several iterations are warmed up by one that does not count (engine/base.py). But a
     single iteration instead of several in as much time is what a change looks like: another length
     shows that the sampling differs.
     """
@@ -300,7 +295,7 @@ def _otherwise(one: Samples, other: Samples) -> bool:
 
 def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one iteration for each block."""
-    samples = row.judged or Samples()
+    samples = judged_samples(row) or Samples()
     return dict(zip(samples.blocks, samples.seconds, strict=True))
 
 
@@ -308,7 +303,7 @@ def _cpu_times(row: Measurement) -> dict[int, float]:
     """Return the CPU seconds of one iteration for each block; none: they are not known."""
     samples = row.samples or Samples()
     known = "undisturbed" in row.metrics
-    return dict(zip(samples.blocks, samples.cpu_times, strict=False)) if known else {}
+    return dict(zip(samples.blocks, cpu_times(samples), strict=False)) if known else {}
 
 
 def _relative(row: Measurement) -> dict[int, float]:
@@ -318,7 +313,7 @@ def _relative(row: Measurement) -> dict[int, float]:
 
 def _before(row: Measurement) -> dict[int, float]:
     """Return the seconds of the control product just before each sample, if there was one."""
-    samples = row.judged or Samples()
+    samples = judged_samples(row) or Samples()
     return dict(zip(samples.blocks, samples.control, strict=False))
 
 

@@ -38,7 +38,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.judge.ceilings import ENOUGH
+from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import (
     About,
     answer,
@@ -58,7 +58,7 @@ from gpumap.units import counted, time_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.selectors import Outcome
+    from gpumap.judge.limits import Outcome
     from gpumap.model import (
         Estimate,
         Headline,
@@ -171,7 +171,7 @@ def _others(steps: Sequence[Scaled]) -> float:
 
 def reaches(scaling: Scaling, least: float, gain: Estimate) -> Outcome:
     """Return whether a speed-up reaches a limit; others on the cores can be why not."""
-    from gpumap.judge.selectors import verdict_on
+    from gpumap.judge.limits import verdict_on
 
     result = verdict_on(">=", least, gain)
     return "inconclusive" if (result, scaling.cause) == ("fail", "cpu-contention") else result

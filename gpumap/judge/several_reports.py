@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
-from gpumap.bench.registry import find, requested
-from gpumap.judge.selectors import Row
+from gpumap.engine import stats
+from gpumap.engine.undisturbed import judged_samples
+from gpumap.judge.limits import Row
 from gpumap.model import Estimate, Measurement, separate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from gpumap.judge.selectors import Selector
-    from gpumap.model import Fingerprint, Report
+    from gpumap.judge.limits import Selector
+    from gpumap.model import Case, Fingerprint, Report
+
+    Follows = Callable[[Case], Collection[str]]
 
 _ROUNDING = 1e-9  # of a metric that is recomputed
 _BUDGETS = 10  # that scripted blocks take at most, of which the last may be a long one
@@ -36,32 +38,37 @@ Sides = tuple[str, str]
 _KEY_METRICS = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
 
 
-def contradiction(report: Report) -> str | None:
-    """Return the first row whose metrics do not follow from its samples, and why."""
+def contradiction(report: Report, follows: Follows) -> str | None:
+    """Return the first row whose metrics do not follow from its samples, and why.
+
+    Args:
+        report: a saved one.
+        follows: returns the metrics of a case that follow from samples.
+    """
     rows = {row.case.id: row for row in report.measurements if row.status == "ok"}
     for id_, row in rows.items():
-        for why in _contradictions(row, rows, report):
+        for why in _contradictions(row, rows, report, follows(row.case)):
             return f"{id_}: {why}"
     return None
 
 
 def _contradictions(
-    row: Measurement, rows: Mapping[str, Measurement], report: Report
+    row: Measurement, rows: Mapping[str, Measurement], report: Report, follows: Collection[str]
 ) -> Iterator[str]:
     if row.samples is None:
         return
-    judged = row.judged.seconds if row.judged else ()
+    taken = judged_samples(row)
+    seconds = taken.seconds if taken else ()
     each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
     # a script has a clock of its own: behind the first block, none begins after the budget
     most = _BUDGETS * report.settings["budget_s"] if report.simulated else report.elapsed
     if sum(each[1:] if report.simulated else each) > most:
         yield "its samples take longer than the whole run"
-    middle = stats.location(judged, report.settings["confidence"], positive=True, slow=False)
+    middle = stats.location(seconds, report.settings["confidence"], positive=True, slow=False)
     time = row.time
     if time is None or not _same(time, (middle.value, middle.low, middle.high)):
         yield "its time is not that of its samples"
-    spec, work = find(row.case.bench), row.case.work
-    follows = spec.follows if spec is not None else ()
+    work = row.case.work
     moved = work.bytes_to_device + work.bytes_to_host
     amounts = {"rate": work.operations, "bandwidth": moved}
     for name, amount in amounts.items():
@@ -77,7 +84,7 @@ def _contradictions(
 
 
 def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
-    over, under = reference.judged if reference else None, row.judged
+    over, under = judged_samples(reference) if reference else None, judged_samples(row)
     if over is None or under is None:
         return None
     if separate({*over.blocks}, {*under.blocks}):
@@ -289,7 +296,7 @@ def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
 
 def _rows(report: Report) -> dict[str, _Entry]:
     entries = {
-        row.case.id: _Entry(row.status, row.metrics, row, row.flags, requested(row.case))
+        row.case.id: _Entry(row.status, row.metrics, row, row.flags, row.case.requested)
         for row in report.measurements
     }
     for fit in report.fits:

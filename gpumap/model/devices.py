@@ -26,6 +26,8 @@ from gpumap.model.trees import (
 
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
+# Each device with its own part, alone; what the host does; the control product; any other case.
+Role = Literal["measured", "solo", "host", "control"]
 Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver"]
 # In the names of OpenCL platforms and devices: Oclgrind (github.com/jrprice/Oclgrind), and Intel's
 # emulator of its FPGAs. They say that they are accelerators, or everything.
@@ -181,6 +183,10 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         skip: Why it cannot be measured here.
         route: How a copy went.
         ordered: Whether it is from the first name to the second.
+        role: solo, each device with its own part, alone; host, what the host does; control, the
+            product that tells how fast the machine is; or any other case.
+        swept: Whether it is of the sizes that a model is fitted to.
+        then: The id of the case that has to follow `against`: both do its work.
     """
 
     bench: Bench
@@ -192,6 +198,19 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
     skip: Reason | None = None
     route: str | None = None
     ordered: bool = False
+    role: Role = "measured"
+    swept: bool = False
+    then: SomeId | None = None
+
+    @property
+    def is_control(self) -> bool:
+        """Return whether it is the control product, which no benchmark has of its own."""
+        return self.role == "control"
+
+    @property
+    def requested(self) -> bool:
+        """Return whether it is neither a control product nor of a sweep of sizes."""
+        return not self.is_control and not self.swept
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Case, Reason
-from gpumap.model.maps import FEWEST, UNDISTURBED, Estimate, LimitOrigin, Unit
+from gpumap.model.maps import Estimate, LimitOrigin, Unit
 from gpumap.model.trees import (
     Correlation,
     Count,
@@ -28,8 +27,6 @@ Cause = Literal[
     "serialised", "synchronisation", "too-little-work", "unexplained",
     "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
-_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
-_WAKING = 2e-4  # seconds in which threads hand an iteration to each other
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
@@ -80,83 +77,6 @@ class Samples(
     sample_notes: tuple[SampleMark, ...] = ()
     phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     control: tuple[Positive, ...] = ()
-
-    @property
-    def ran(self) -> tuple[float, ...]:
-        """Return the share of each sample in which its threads ran; nothing where none is known.
-
-        Of each device's own thread from when the first of them began, and of all CPU time: what is
-        left of a sample beside the devices' spans takes one thread at least. Neither counts the
-        moment to wake a thread.
-        """
-        names, cpu = self.intervals.keys(), self.cpu
-        if not names or names != self.worked.keys() or len(cpu) != len(self.seconds):
-            return ()
-        if median(cpu) < _SLICE:
-            return ()
-        return tuple(map(self._ran, range(len(self.seconds))))
-
-    def _ran(self, n: int) -> float:
-        first = min(intervals[n][0] for intervals in self.intervals.values())
-        intervals = [
-            (self.worked[name][n], first if start - first > _WAKING else start, stop)
-            for name in self.intervals
-            for start, stop in self.intervals[name][n : n + 1]
-        ]
-        whole = max(stop for _, _, stop in intervals) - first
-        due = sum(stop - start for _, start, stop in intervals) + max(
-            self.seconds[n] - whole - _WAKING, 0.0
-        )
-        shares = [self.cpu[n] / due] if due > 0.0 else []
-        shares += [cpu / (stop - start) for cpu, start, stop in intervals if stop - start >= _SLICE]
-        return min((1.0, *shares))
-
-    @property
-    def undisturbed(self) -> Samples:
-        """Return the samples whose threads ran all the time; of too few, the CPU times of all.
-
-        That is what preemption shows, never the time itself. Where nothing is known, or nothing was
-        preempted, these are all samples as they are.
-        """
-        indices = self._undisturbed
-        if len(indices) == len(self.ran):
-            return self
-        if self.by_cpu:
-            return structs.replace(self, seconds=self.cpu_times)
-
-        def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(values[n] for n in indices) if values else ()
-
-        return structs.replace(
-            self,
-            seconds=only(self.seconds),
-            blocks=only(self.blocks),
-            queue=only(self.queue),
-            cpu=only(self.cpu),
-            control=only(self.control),
-            worked={name: only(each) for name, each in self.worked.items()},
-            intervals={name: only(each) for name, each in self.intervals.items()},
-            phases={name: only(each) for name, each in self.phases.items()},
-        )
-
-    @property
-    def cpu_times(self) -> tuple[float, ...]:
-        """Return the CPU time of one iteration in each sample; nothing where none is known."""
-        return tuple(map(self._cpu, range(len(self.seconds)))) if self.ran else ()
-
-    @property
-    def _undisturbed(self) -> list[int]:
-        return [n for n, share in enumerate(self.ran) if share >= UNDISTURBED]
-
-    @property
-    def by_cpu(self) -> bool:
-        """Return whether too few samples are undisturbed, so that CPU times stand for all."""
-        return len(self._undisturbed) < min(FEWEST, len(self.ran))
-
-    def _cpu(self, n: int) -> float:
-        """Return the CPU time of the busiest device, and of what no device's thread did."""
-        each = [worked[n] for worked in self.worked.values()]
-        return max(each) + max(self.cpu[n] - sum(each), 0.0)
 
 
 class SampleMark(Struct, frozen=True):
@@ -286,6 +206,7 @@ class Measurement(Struct, frozen=True):
         explanation: Why a figure is not what it could be: a speed-up, what copies gain at once, a
             bandwidth; null: it is, or nothing is known.
         route: How a copy went, where only doing it tells.
+        claims: Metrics that the headline of its benchmark claims, which a gate judges; null: all.
     """
 
     case: Case
@@ -300,18 +221,12 @@ class Measurement(Struct, frozen=True):
     ceiling: Ceiling | None = None
     explanation: Explanation | None = None
     route: str | None = None
+    claims: tuple[str, ...] | None = None
 
     @property
     def time(self) -> Estimate | None:
         """Return the time of an iteration, or that between two in a queue; None: not measured."""
         return self.metrics.get("time") or self.metrics.get("issue_interval")
-
-    @property
-    def judged(self) -> Samples | None:
-        """Return the samples that its metrics are of: undisturbed ones, if it says their share."""
-        if self.samples is not None and "undisturbed" in self.metrics:
-            return self.samples.undisturbed
-        return self.samples
 
 
 class Line(

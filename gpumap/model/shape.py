@@ -223,7 +223,7 @@ Row = of(
     "Row",
     "id bench name params names devices backend route status reason flags work seconds blocks "
     "iterations_per_sample clock sample_notes queue cpu empty_sync worked intervals phases around "
-    "stop check metrics against ceiling explanation control",
+    "stop check metrics against then role swept ceiling explanation control claims",
     model.Measurement,
     model.Case,
     model.Samples,

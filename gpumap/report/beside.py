@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpumap.figures import estimate
 from gpumap.judge import several_reports
 from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Report
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.judge.selectors import Selector
+    from gpumap.judge.limits import Selector
     from gpumap.report import Style
 
 _MACHINE = {None: "unknown", False: "same", True: "changed"}

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import key
+from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
-from gpumap.report.cells import rates, ratio, spread, trust
+from gpumap.report.cells import rates, ratio, trust
 from gpumap.report.table import Table
 from gpumap.text import NAME, listed, middle, narrow, short
 

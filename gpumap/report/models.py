@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.keys import BreakEvenKey, CopyKey
-from gpumap.bench.registry import how, in_sweep
-from gpumap.report.cells import spread
+from gpumap.bench.registry import how
+from gpumap.figures import estimate, spread
 from gpumap.report.copies import EACH, ranged
-from gpumap.report.table import Table, estimate, named, placed
+from gpumap.report.table import Table, named, placed
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def table(fits: Sequence[Fit]) -> Table:
 
 def lacking(report: Report) -> Iterator[str]:
     """Yield of what there is no model, and why, where other sizes were requested."""
-    sweep = [row for row in report.measurements if in_sweep(row.case)]
+    sweep = [row for row in report.measurements if row.case.swept]
     if len(sweep) == len(report.measurements):
         return  # the sweep itself was requested: its rows say what they lack
     place = placed(row.case for row in sweep)

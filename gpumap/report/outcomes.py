@@ -15,9 +15,10 @@ from urllib.parse import unquote
 
 from gpumap import units
 from gpumap.errors import Exit
+from gpumap.figures import estimate
 from gpumap.model import EQUAL_WITHIN
 from gpumap.model.maps import UNITS
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table
 from gpumap.text import NAME, middle
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
 def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
-    from gpumap.judge.selectors import split_id
+    from gpumap.judge.limits import split_id
 
     rows = {v.id: split_id(v.id) for v in verdicts if v.id}
     keys = {

@@ -16,8 +16,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpumap import units
+from gpumap.figures import estimate
 from gpumap.judge.programs import HOST, TARGET, WHY, shares, summary
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table
 from gpumap.units import counted, ranges, time_of
 from gpumap.version import __version__
 

@@ -7,11 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.registry import find, in_sweep, key, loaded, sizes
-from gpumap.judge.ceilings import conclusive, too_few
+from gpumap.bench.registry import find, key, loaded, sizes
+from gpumap.figures import estimate
+from gpumap.judge.inconclusive import conclusive, too_few
 from gpumap.model import replace
 from gpumap.report import cells
-from gpumap.report.table import Table, estimate
+from gpumap.report.table import Table
 from gpumap.text import listed, short, shortened
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
 
         yield from copies.matrix_tables(rows, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits or report.break_evens or any(in_sweep(row.case) for row in report.measurements):
+    if fits or report.break_evens or any(row.case.swept for row in report.measurements):
         from gpumap.report import models
 
         yield from models.slow_links(report.measurements, rows)
@@ -165,7 +166,7 @@ def _sided(case: Case) -> bool:
 def shown(report: Report) -> list[Measurement]:
     """Return the rows of tables: those of a size sweep only where no others were requested."""
     rows = [row for row in report.measurements if _tabled(row.case)]
-    return [row for row in rows if not in_sweep(row.case)] or rows
+    return [row for row in rows if not row.case.swept] or rows
 
 
 def _tabled(case: Case) -> bool:
@@ -244,7 +245,7 @@ def _footer(report: Report) -> Iterator[str]:
         least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
         yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
     yield from _stopped(report)
-    if report.status not in _STOPPED and any(in_sweep(row.case) for row in report.measurements):
+    if report.status not in _STOPPED and any(row.case.swept for row in report.measurements):
         from gpumap.report import models
 
         yield from models.lacking(report)

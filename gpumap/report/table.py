@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gpumap import units
 from gpumap.escape import printable
 from gpumap.text import narrow, pieces, short, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
-    from gpumap.model import Case, Estimate
+    from gpumap.model import Case
 
 # Headings of columns that are aligned on the right.
 RIGHT = frozenset((
@@ -212,17 +211,6 @@ class Table(NamedTuple):
         kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
         return self._replace(columns=tuple(self.columns[n] for n in kept), rows=rows)
-
-
-def estimate(figure: Estimate | None) -> str:
-    """Return a figure with its interval, if it has one: ``35.2 ms [35.1, 35.3]``."""
-    if figure is None:
-        return "-"
-    if figure.impossible:
-        return "impossible"
-    ends = (figure.low, figure.high) if figure.has_interval else ()
-    value, *interval = units.same_prefix((figure.value, *ends), figure.unit)
-    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def placed(cases: Iterable[Case]) -> Callable[[Case], str]:

@@ -7,8 +7,8 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING, Any, get_args
 
-from gpumap.bench.estimates import fit_id
-from gpumap.bench.registry import find, in_sweep, is_control
+from gpumap.bench.cost_models import fit_id
+from gpumap.bench.registry import find
 from gpumap.model import (
     Binding,
     BreakEven,
@@ -156,7 +156,7 @@ def _joined(backends: Iterator[str]) -> str:
 
 def _skip(row: Any) -> Reason | None:
     """Return why a case could not be measured, if that was known before."""
-    if row.status != "skipped" or row.reason is None or is_control(row):
+    if row.status != "skipped" or row.reason is None or row.role == "control":
         return None
     return None if row.reason.code in _NO_SKIP else row.reason
 
@@ -189,7 +189,7 @@ def fits(shapes: Sequence[Any], rows: Iterable[Measurement]) -> Iterator[Fit]:
     """
     fitted: dict[str, Case] = {}
     for row in rows:
-        if in_sweep(row.case) and row.status == "ok":
+        if row.case.swept and row.status == "ok":
             fitted.setdefault(fit_id(row.case), row.case)
     for number, found in enumerate(shapes):
         path = f"$.fits[{number}]"
@@ -285,7 +285,7 @@ def _unchecked(check: Check) -> Iterator[tuple[str, str]]:
             yield "check.passed", "a byte was wrong"
     elif check.passed and (check.max_error is None or check.bound is None):
         yield "check", "max_error and bound say what passed"
-    elif check.bound != 1.0:  # an error is counted in what rounding allows (bench/verify.py)
+    elif check.bound != 1.0:  # an error is counted in what rounding allows (engine/verify.py)
         yield "check.bound", "it is always 1"
     elif check.passed and check.max_error > check.bound:  # type: ignore[operator]
         yield "check.passed", "the error is above the bound"

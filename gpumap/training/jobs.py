@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.distributed.algorithms import split
 from gpumap.distributed.transports import exchange
 from gpumap.dtypes import Array, np
+from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import read_bytes, write_atomic
 from gpumap.model import Reason
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.bench.base import Iteration
-    from gpumap.bench.exchanges import Library
-    from gpumap.distributed.transports import Exchange
+    from gpumap.distributed.transports import Exchange, Library
+    from gpumap.engine.base import Iteration
     from gpumap.model import Binding
     from gpumap.training.steps import Training
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import time
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from gpumap.bench.verify import judged, worse
 from gpumap.distributed.transports import mpi_exchange
 from gpumap.dtypes import Array, np
+from gpumap.engine.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.kernels import blend, elastic, scaled
 from gpumap.training import steps
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.bench.base import Iteration
-    from gpumap.bench.mpi_ranks import MpiRanks
+    from gpumap.distributed import RankInfo
     from gpumap.distributed.transports import MpiExchange, NativeExchange
+    from gpumap.engine.base import Iteration
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
     from gpumap.training.steps import Account
@@ -223,10 +223,34 @@ class RankTraining:
         return steps.read(worker, "gradient" if gradients else "weights"), expected
 
 
+class Ranks(Protocol):
+    """All ranks of a job, as rank 0 commands them."""
+
+    @property
+    def table(self) -> Sequence[RankInfo]:
+        """Return what is known of each rank."""
+        ...
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
+        ...
+
+    def begin(self) -> None:
+        """Let every rank give back its buffers."""
+
+    def make(self, job: Any) -> int:
+        """Take memory for a job on every rank; return its number."""
+        ...
+
+    def call(self, *command: Any) -> list[Any]:
+        """Let every rank do a command; return their answers."""
+        ...
+
+
 class MpiTraining(steps.Training):
     """Rank 0's view of a training on all ranks."""
 
-    def __init__(self, ranks: MpiRanks, number: int, account: Account | None) -> None:
+    def __init__(self, ranks: Ranks, number: int, account: Account | None) -> None:
         self._ranks, self._number, self.account = ranks, number, account
 
     def poison(self) -> None:
@@ -281,7 +305,7 @@ class MpiWorkers:
 
     comm = "mpi"
 
-    def __init__(self, ranks: MpiRanks) -> None:
+    def __init__(self, ranks: Ranks) -> None:
         self._ranks = ranks
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.distributed.algorithms import bus_factor
 from gpumap.dtypes import np
+from gpumap.engine.fit import FITS, straight
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_text
-from gpumap.fit import FITS, straight
 from gpumap.model import Cell, Estimate, Exchanged, LeftOut, OtherLink, Published, replace
 from gpumap.text import fix
 from gpumap.training.network import PARAMETERS

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.base import Iteration
-from gpumap.bench.verify import judged, worse
 from gpumap.dtypes import Array, np
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import judged, worse
 from gpumap.errors import Diverged
 from gpumap.training.tasks import Data, Trainable
 from gpumap.training.worker_groups import Elastic, Mean, Push, RuleSpec, partners, scaled
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Mark
-    from gpumap.bench.base import Events
+    from gpumap.engine.base import Events
     from gpumap.model import Check
     from gpumap.training.worker_groups import Exchange, LocalGroup, Rule, Worker
 

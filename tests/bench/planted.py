@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpumap.bench.verify import ROWS, Expected, Matrix
 from gpumap.dtypes import numpy_dtype, storage
+from gpumap.engine.verify import ROWS, Expected, Matrix
 
 DTYPES = ("float16", "bfloat16", "float32", "tf32", "float64")
 PIECE = 32  # blocks

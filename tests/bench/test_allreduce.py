@@ -22,7 +22,7 @@ from gpumap.bench.exchanges import (
     exact_sum,
     parts,
 )
-from gpumap.bench.sizes import Size
+from gpumap.engine.sizes import Size
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 

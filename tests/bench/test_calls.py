@@ -3,12 +3,13 @@
 import here
 import numpy as np
 import pytest
+from cases import planned_case
 from worlds import copies_on, gpu, world
 
 from gpumap.backends import load
 from gpumap.bench.calls import WORKLOADS, DeviceCall, Placed, Problem, lane, limit
 from gpumap.errors import WrongDataError
-from gpumap.model import Binding, Case, Device, DeviceRef, Kind, Work, replace
+from gpumap.model import Binding, Device, DeviceRef, Kind, Work, replace
 
 EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 
@@ -94,7 +95,7 @@ def test_copies_both_ways_have_the_link_twice():
     linked, one_way = (Binding("a", ONE),), limit([ONE]).value
     found = {
         case.name: benchmark.limit(replace(case, bindings=linked))
-        for case in (*benchmark.plan.cases, Case("transfer", "d2d", {}, linked, Work()))
+        for case in (*benchmark.plan.cases, planned_case("transfer", "d2d", {}, linked, Work()))
     }
     assert {name: top and top.value for name, top in found.items()} == {
         "h2d": one_way, "d2h": one_way, "bidir": 2 * one_way, "d2d": None,

@@ -4,20 +4,11 @@ import pytest
 from worlds import SETTINGS, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
-from gpumap.bench import stopping
 from gpumap.bench.dot import Params, plan
-from gpumap.bench.products import (
-    KEY,
-    RUNS,
-    SHORTEST,
-    SIZE,
-    Controlled,
-    controlled,
-    false_alarms,
-    fitting,
-    selftest_plan,
-)
-from gpumap.bench.verify import host_bytes
+from gpumap.bench.selftest import RUNS, SHORTEST, false_alarms, fitting, selftest_plan
+from gpumap.engine import stopping
+from gpumap.engine.control import KEY, SIZE, Controlled, controlled
+from gpumap.engine.verify import host_bytes
 from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
 from gpumap.model import Group, Reason, replace
 

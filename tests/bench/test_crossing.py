@@ -3,15 +3,15 @@
 import math
 
 import pytest
+from cases import planned_case
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised, copying
-from gpumap.bench.estimates import located
-from gpumap.fit import Point, break_even, curve, predicted, ranges
+from gpumap.engine.estimates import located
+from gpumap.engine.fit import Point, break_even, curve, predicted, ranges
 from gpumap.model import (
     Binding,
-    Case,
     Device,
     DeviceRef,
     Estimate,
@@ -116,7 +116,9 @@ def test_under_six_samples_of_copies_predict_nothing(n, told):
     keys = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
     rows = []
     for nbytes in (64, 512, 4096, 32768):
-        case = Case("transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work())
+        case = planned_case(
+            "transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()
+        )
         times = (1e-6 * nbytes,) * n
         metrics = {"issue_interval": located(times, "s", 0.95)}
         rows.append(Measurement(case, "ok", samples=Samples(times, range(n)), metrics=metrics))

@@ -10,9 +10,9 @@ from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 from gpumap.backends import load
 from gpumap.backends.base import Peak
 from gpumap.bench.dot import CASES, Params, pilot, plan
-from gpumap.bench.products import Pair, Product
-from gpumap.bench.sampling import LOOKS, reference, times
-from gpumap.bench.sizes import check_features
+from gpumap.engine.needs import check_features
+from gpumap.engine.products import Pair, Product
+from gpumap.engine.sampling import LOOKS, reference, times
 from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, Work, replace
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted import DTYPES, STRIP, Planted, nearest, rounded, truncated, wrongs
 
-from gpumap.bench.verify import ROWS
+from gpumap.engine.verify import ROWS
 
 EVERY = pytest.mark.parametrize("dtype", DTYPES)
 PRODUCTS = 10_000

@@ -9,11 +9,11 @@ from worlds import RATE, SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.runner import Runner
+from gpumap.engine.runner import Runner
+from gpumap.engine.stats import location
+from gpumap.engine.stopping import EARLY
 from gpumap.errors import Unsupported
-from gpumap.judge.pairs import EARLY
 from gpumap.model import Around, Estimate, Reason, replace
-from gpumap.stats import location
 
 PARAMS = Params((64,))
 ONE = Params((64,), cases=("one",))
@@ -98,6 +98,14 @@ def test_what_matters_most_is_measured_alone_at_first():
     assert 0.4 * 30.0 < spent < 0.55 * 30.0
     assert len(one) - len(solo) >= 35
     assert rows["dot.many"].metrics["ideal"].has_interval
+
+
+def test_what_matters_most_leaves_blocks_to_the_others():
+    """Where the number of blocks ends a run, too: six, for an interval."""
+    settings = replace(SETTINGS, budget=30.0, blocks=20, precision=NEVER, staged=True)
+    rows = rows_of(gpu(0), gpu(1), settings=settings)
+    blocks = {row.case.name: len(row.samples.blocks) for row in rows if not row.case.is_control}
+    assert (blocks["one"], blocks["many"], blocks["solo"]) == (20, 20, 6)
 
 
 def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():

@@ -8,17 +8,17 @@ from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
-from gpumap.bench.base import Settings
 from gpumap.bench.breakeven import World as Search
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
-from gpumap.bench.sizes import check_memory
 from gpumap.bench.train import Train
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.bench.transfer import Size, Transfer
-from gpumap.bench.verify import HOLDS, SCRIPTED, is_hollow, lighten
+from gpumap.engine.base import Settings
+from gpumap.engine.needs import check_memory
+from gpumap.engine.verify import HOLDS, SCRIPTED, is_hollow, lighten
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 from tables import table
 
-from gpumap.bench.sizes import Size, check_memory, counts, squares, transfers
+from gpumap.engine.needs import check_memory
+from gpumap.engine.sizes import Size, counts, squares, transfers
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
 

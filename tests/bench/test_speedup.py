@@ -1,11 +1,14 @@
 """What several devices gain, and what their placement could: from samples that are given."""
 
 import pytest
+from cases import planned_case
 from tables import table
 from worlds import TOL, gpu, world
 
-from gpumap.bench.estimates import Figures, overlap, per_time, ratio
-from gpumap.model import Case, Estimate, Group, Samples, Work
+from gpumap.bench.dot import FETCHING
+from gpumap.bench.gains import Figures
+from gpumap.engine.estimates import overlap, per_time, ratio
+from gpumap.model import Estimate, Group, Samples, Work
 
 TABLES = table(__file__)
 BLOCKS = tuple(range(6))
@@ -25,18 +28,18 @@ def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fe
     """Return the figures of `many` on these devices, by the times of each case."""
     bindings = world(*scripts).bindings
     work = Work(products=len(bindings), operations=1024)
-    solos = [Case("dot", "solo", {}, (b,), work) for b in bindings]
-    alone = Case("dot", "one", {}, bindings[:1], work)
-    landed = Case("dot", "one+fetch", {}, bindings[:1], work)
+    solos = [planned_case("dot", "solo", {}, (b,), work) for b in bindings]
+    alone = planned_case("dot", "one", {}, bindings[:1], work)
+    landed = planned_case("dot", "one+fetch", {}, bindings[:1], work)
     against = {"one": alone, "one+fetch": landed}[reference]
-    together = Case("dot", case, {}, bindings, work, against.id)
+    together = planned_case("dot", case, {}, bindings, work, against.id)
     group = Group((*solos, alone, landed, together))
     taken = {c.id: samples(t) for c, t in zip(solos, solo, strict=True) if t is not None}
     if one is not None:
         taken[alone.id] = samples(one)
     taken[landed.id] = samples(fetched)
     taken[together.id] = samples(many, spans)
-    return Figures(group, taken, 0.95).of(together)
+    return Figures(group, taken, 0.95, fetching=FETCHING).of(together)
 
 
 BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
@@ -132,8 +135,10 @@ def test_a_share_of_the_time_is_between_none_and_all():
 def test_what_fetching_adds_is_told_of_each_way_to_fetch():
     bindings = world(gpu(0), gpu(1)).bindings
     names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
-    cases = {name: Case("dot", name, {}, bindings, Work(products=2), "one") for name in names}
+    cases = {
+        name: planned_case("dot", name, {}, bindings, Work(products=2), "one") for name in names
+    }
     taken = {case.id: samples(names[name]) for name, case in cases.items()}
-    figures = Figures(Group(tuple(cases.values())), taken, 0.95)
+    figures = Figures(Group(tuple(cases.values())), taken, 0.95, fetching=FETCHING)
     assert figures.of(cases["many+fetch"])["fetch"] == exactly(3.0, "s")
     assert figures.of(cases["many+fetch+threads"])["fetch"] == exactly(1.0, "s")

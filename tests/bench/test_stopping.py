@@ -5,17 +5,18 @@ import random
 from functools import partial
 
 import pytest
+from cases import planned_case
 from worlds import SETTINGS, gpu, world
 
-from gpumap.bench import stopping
-from gpumap.bench.stopping import Blocks, Standing, deciding, outlook, unstable
-from gpumap.model import Case, Group, Samples, Work, replace
+from gpumap.engine import stopping
+from gpumap.engine.stopping import Blocks, Standing, deciding, outlook, unstable
+from gpumap.model import Group, Samples, Work, replace
 
 BINDINGS = world(gpu(0), gpu(1)).bindings
-ONE = Case("dot", "one", {}, BINDINGS[:1], Work())
-MANY = Case("dot", "many", {}, BINDINGS, Work(), against=ONE.id)
-SOLO = Case("dot", "solo", {}, BINDINGS[:1], Work())
-CONTROL = Case("control", "product", {}, BINDINGS[:1], Work())
+ONE = planned_case("dot", "one", {}, BINDINGS[:1], Work())
+MANY = planned_case("dot", "many", {}, BINDINGS, Work(), against=ONE.id)
+SOLO = planned_case("dot", "solo", {}, BINDINGS[:1], Work())
+CONTROL = planned_case("control", "product", {}, BINDINGS[:1], Work())
 GROUP = Group((SOLO, ONE, MANY, CONTROL))
 QUIET = replace(SETTINGS, precision=0.02)
 times, ratios = (partial(Standing, ratios=each) for each in (False, True))

@@ -1,14 +1,15 @@
 """A run holds its budget: what matters most is measured well, the rest is left out by name."""
 
 import pytest
+from cases import planned_case
 from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.products import Controlled
-from gpumap.bench.sampling import Series
-from gpumap.bench.stopping import FEWEST, needed, units
-from gpumap.bench.verify import lighten
-from gpumap.model import Case, Group, Work, replace
+from gpumap.engine.control import Controlled
+from gpumap.engine.sampling import Series
+from gpumap.engine.stopping import FEWEST, needed, units
+from gpumap.engine.verify import lighten
+from gpumap.model import Group, Work, replace
 
 SIZE = 64
 PARAMS = Params((SIZE,))
@@ -82,7 +83,7 @@ def test_a_case_needs_its_reference_and_its_controls():
     # a control that no case needs comes last, and what counts beside one that is there
     assert controlled(replace(PARAMS, cases=("one",))) == [["one a", "product a"], ["product b"]]
     # a group that says nothing of its cases has them in the order of the plan
-    cases = tuple(Case("x", name, {}, (), Work()) for name in "abcd")
+    cases = tuple(planned_case("x", name, {}, (), Work()) for name in "abcd")
     plain = [[case.name for case in unit] for unit in units(Group(cases))]
     ordered = [[case.name for case in unit] for unit in units(Group(cases, order=((3,), (1, 2))))]
     assert plain == [["a"], ["b"], ["c"], ["d"]]
@@ -90,7 +91,10 @@ def test_a_case_needs_its_reference_and_its_controls():
 
 
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():
-    series = [Series(None, lasting=2.0, checking=0.5), Series(None, lasting=1.0, checking=0.25)]
+    series = [
+        Series(None, sample_seconds=2.0, checking=0.5),
+        Series(None, sample_seconds=1.0, checking=0.25),
+    ]
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
 

@@ -9,9 +9,9 @@ from tables import table
 from worlds import gpu, world
 
 from gpumap.backends.fake.script import FakeClock
-from gpumap.bench.base import DeviceInterval, Events, Iteration, Sample
-from gpumap.bench.products import DotIteration, Pair, Product
-from gpumap.bench.sampling import Series, calibrate, sample, warm_up
+from gpumap.engine.base import DeviceInterval, Events, Iteration, Sample
+from gpumap.engine.products import Pair, Product, Products
+from gpumap.engine.sampling import Series, calibrate, sample, warm_up
 from gpumap.model import SHORTEST
 
 TABLES = table(__file__)
@@ -88,7 +88,7 @@ def test_the_parts_of_the_devices_are_those_of_the_first_iteration():
     here = world(gpu(0), gpu(1, rate=2.0**30))
     pair = Pair((1, 0), 64, "float32")
     products = [Product(name, session, pair) for name, session in here.sessions.items()]
-    series = Series(DotIteration(products, None, fetched=False), iterations_per_sample=3)
+    series = Series(Products(products, None, fetched=False), iterations_per_sample=3)
     first, second = 2.0**-12, 2.0**-11
     start = here.clock.now() + second  # the iteration that does not count
     taken = sample(series, here.clock)
@@ -174,12 +174,12 @@ def test_one_iteration_is_a_sample_where_its_thread_tells_that_it_ran(
     clock = _BusyClock()
     series = Series(_Traced(clock, seconds, spent=spent))
     calibrate(series, clock, 1e-2, computes=computes)
-    assert (series.iterations_per_sample, series.led) == (iterations, led)
+    assert (series.iterations_per_sample, series.warmed) == (iterations, led)
     before = len(series.iteration.spanned)
     start = clock.now()
     sample(series, clock)
     assert len(series.iteration.spanned) - before == iterations + (led or iterations > 1)
-    assert clock.now() - start == pytest.approx(series.lasting, rel=0.1)
+    assert clock.now() - start == pytest.approx(series.sample_seconds, rel=0.1)
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_iterations(clock):
@@ -187,7 +187,7 @@ def test_a_sample_lasts_as_long_as_all_of_its_iterations(clock):
     calibrate(series, clock)
     iterations = series.iterations_per_sample
     assert iterations > 1
-    assert series.lasting == pytest.approx((iterations + 1) * 2.0**-12 + 2 * 2.0**-20)
+    assert series.sample_seconds == pytest.approx((iterations + 1) * 2.0**-12 + 2 * 2.0**-20)
 
 
 class _Renewing(_Work):

@@ -5,7 +5,7 @@ import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.train import PER, Train, check_request, counts, divided, moved, plan
-from gpumap.bench.verify import lighten
+from gpumap.engine.verify import lighten
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.training.jobs import LocalWorkers, Params, Scaling

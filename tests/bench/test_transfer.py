@@ -1,12 +1,13 @@
 """Copies between the host and the devices: the cases, their figures, and every byte of them."""
 
 import pytest
+from cases import planned_case
 from worlds import again, case_of, gpu, rows_on, world
 
-from gpumap.bench.estimates import HELD_BACK, fits
-from gpumap.bench.sizes import Size
+from gpumap.bench.cost_models import HELD_BACK, fits
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
-from gpumap.model import Case, Measurement, Plan, Reason, Samples, Work
+from gpumap.engine.sizes import Size
+from gpumap.model import Measurement, Plan, Reason, Samples, Work
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
@@ -187,7 +188,7 @@ def swept(sizes, held=1.0):
     found = []
     for nbytes in sizes:
         keys = {"bytes": nbytes, "memory": "pageable", "mode": "sync", "pattern": "ladder"}
-        case = Case("transfer", "h2d", keys, world(gpu(0)).bindings, Work())
+        case = planned_case("transfer", "h2d", keys, world(gpu(0)).bindings, Work())
         seconds = (1e-5 + nbytes / 1e9) * (held if nbytes == HELD_BACK else 1.0)
         times = tuple(seconds * (1.0 + block / 1e4) for block in range(12))
         found.append(Measurement(case, "ok", samples=Samples(times, tuple(range(12)))))

@@ -7,7 +7,8 @@ from statistics import median
 
 import pytest
 
-from gpumap.bench.estimates import quotient, ratio
+from gpumap.engine.estimates import quotient, ratio
+from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.model import Estimate, Samples, replace
 from gpumap.saved import read
 
@@ -28,22 +29,22 @@ def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
 def test_what_nothing_disturbed_is_as_it_is():
     """Also what took long by itself: its thread ran."""
     found, seconds = taken(*[0.0] * 8), (*[BUSY] * 7, 5 * BUSY)
-    assert found.ran == pytest.approx((1.0,) * 8)
-    assert found.undisturbed is found
-    assert not found.by_cpu
+    assert shares_run(found) == pytest.approx((1.0,) * 8)
+    assert undisturbed(found) is found
+    assert not by_cpu(found)
     spans = {"a": tuple((0.0, each) for each in seconds)}
     found = replace(found, seconds=seconds, cpu=seconds, worked={"a": seconds}, intervals=spans)
-    assert found.undisturbed is found
+    assert undisturbed(found) is found
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b")])
 def test_preempted_samples_are_left_out_with_all_that_is_of_them(names):
     found = taken(*[0.0, 0.005] * 6, names=names)
-    kept = found.undisturbed
+    kept = undisturbed(found)
     assert kept.blocks == (0, 2, 4, 6, 8, 10)
     assert set(kept.seconds) == {BUSY}
     assert {len(kept.queue), len(kept.cpu), len(kept.worked["a"]), len(kept.intervals["a"])} == {6}
-    assert not found.by_cpu
+    assert not by_cpu(found)
 
 
 @pytest.mark.parametrize(("start", "stop", "step"), [
@@ -56,21 +57,21 @@ def test_one_preempted_device_of_several_is_enough(start, stop, step):
         (s + start * (n % 2), e + stop * (n % 2)) for n, (s, e) in enumerate(found.intervals["b"])
     )
     found = replace(found, intervals={**found.intervals, "b": late})
-    assert found.undisturbed.blocks == tuple(range(0, 12, step))
+    assert undisturbed(found).blocks == tuple(range(0, 12, step))
 
 
 def test_a_wait_beside_the_spans_is_seen():
     """A fetch behind them takes a thread too: where none ran, one was preempted."""
-    assert taken(*[0.0] * 6, waits=0.002).ran == pytest.approx((10 / 11.8,) * 6)
-    assert taken(*[0.0] * 6, waits=0.0001).ran == pytest.approx((1.0,) * 6)  # a wake-up
+    assert shares_run(taken(*[0.0] * 6, waits=0.002)) == pytest.approx((10 / 11.8,) * 6)
+    assert shares_run(taken(*[0.0] * 6, waits=0.0001)) == pytest.approx((1.0,) * 6)  # a wake-up
 
 
 @pytest.mark.parametrize("clean", [0, 5])
 def test_of_too_few_the_cpu_times_of_all_count(clean):
     found = taken(*[0.0] * clean, *[0.004] * (9 - clean), names=("a", "b"))
-    assert found.by_cpu
-    assert found.undisturbed.seconds == pytest.approx((BUSY,) * 9)
-    assert found.undisturbed.blocks == found.blocks
+    assert by_cpu(found)
+    assert undisturbed(found).seconds == pytest.approx((BUSY,) * 9)
+    assert undisturbed(found).blocks == found.blocks
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,8 @@ def test_of_too_few_the_cpu_times_of_all_count(clean):
 def test_without_evidence_nothing_is_left_out(unknown):
     """Short iterations, scripted devices, GPUs, all cores: no thread tells whether it ran."""
     found = replace(taken(*[0.005] * 9), **unknown)
-    assert (found.ran, found.by_cpu) == ((), False)
-    assert found.undisturbed is found
+    assert (shares_run(found), by_cpu(found)) == ((), False)
+    assert undisturbed(found) is found
 
 
 def test_separate_medians_hold_the_ratio_in_95_of_100_runs():
@@ -121,10 +122,10 @@ def test_a_real_run_beside_a_busy_process_is_judged_by_what_it_says(gpumap):
     found = read(gpumap.folder / "r.json")
     rows = [row for row in found.measurements if row.case.name == "one" and row.status == "ok"]
     for row in rows:
-        share = sum(ran >= 0.98 for ran in row.samples.ran) / len(row.samples.seconds)
+        share = sum(ran >= 0.98 for ran in shares_run(row.samples)) / len(row.samples.seconds)
         assert row.metrics["undisturbed"].value == share
         assert row.metrics["time_observed"].value == median(row.samples.seconds)
-        assert row.metrics["time"].value == median(row.samples.undisturbed.seconds)
-        assert ("cpu" in row.flags) == row.samples.by_cpu
+        assert row.metrics["time"].value == median(undisturbed(row.samples).seconds)
+        assert ("cpu" in row.flags) == by_cpu(row.samples)
     if rows:  # a machine may be too busy for any
         assert "cannot be compared" not in gpumap("compare", "r.json", "r.json").err

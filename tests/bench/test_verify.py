@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from planted import DTYPES, Planted, rounded, wrongs
 
-from gpumap.bench.verify import ROWS, Expected, Matrix, allowance, host_bytes, judged, worse
 from gpumap.dtypes import numpy_dtype, storage
+from gpumap.engine.verify import ROWS, Expected, Matrix, allowance, host_bytes, judged, worse
 from gpumap.model import Check
 
 EVERY = pytest.mark.parametrize("dtype", DTYPES)

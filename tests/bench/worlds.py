@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
-from gpumap.bench.base import Settings
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.runner import Runner
 from gpumap.bench.transfer import CASES, Size, Transfer
 from gpumap.bench.transfer import Params as TransferParams
+from gpumap.engine.base import Settings
+from gpumap.engine.runner import Runner
 from gpumap.model import Binding
 
 RATE = 2.0**31

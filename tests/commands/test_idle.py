@@ -10,7 +10,7 @@ import pytest
 from scripts import report, script
 from tables import table
 
-from gpumap.bench.sizes import check_idle
+from gpumap.engine.idle import check_idle
 from gpumap.errors import BusyError, Exit
 from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process

@@ -67,6 +67,12 @@ def test_one_environment_is_said(scripted):
     assert "A and B have one environment" in answer.err
 
 
+def test_a_pattern_that_selects_nothing_is_refused(scripted):
+    answer = ab(scripted, DOT, DOT, "--judge", "dot.many.tiem")
+    assert answer.code == 2
+    assert "--judge dot.many.tiem selects no metric" in answer.err
+
+
 def test_a_metric_without_an_interval_leaves_the_others_compared(scripted):
     """It is inconclusive, and the headline has the number of such metrics."""
     ab(scripted, DOT, f"GPUMAP_FAKE=slow.toml {DOT}", "--output", "json=r.json")

@@ -4,7 +4,8 @@ import pytest
 from scripts import report, script
 
 from gpumap.bench.registry import every
-from gpumap.judge.selectors import EVERYWHERE, split_id
+from gpumap.bench.selectors import EVERYWHERE
+from gpumap.judge.limits import split_id
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly

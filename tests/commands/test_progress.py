@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
-from gpumap.bench.base import Settings, Snapshot
+from gpumap.engine.base import Settings, Snapshot
 from gpumap.launch.watching import Watch
 from gpumap.model import Case, Group, Plan, Work, replace
 

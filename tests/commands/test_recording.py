@@ -4,6 +4,7 @@ import io
 from types import SimpleNamespace
 
 import pytest
+from cases import planned_case
 
 from gpumap import model
 from gpumap.app import recording
@@ -27,7 +28,7 @@ def row(backend):
     device = model.Device(
         "cuda:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "", backend
     )
-    case = model.Case("dot", "solo", {"size": 64}, (model.Binding("a", device),), model.Work())
+    case = planned_case("dot", "solo", {"size": 64}, (model.Binding("a", device),), model.Work())
     return model.Measurement(case, "skipped", model.Reason("stopped", ""))
 
 

@@ -13,13 +13,15 @@ from shell import on_a_terminal
 from surface import commands
 
 from gpumap import cli
-from gpumap.bench import allreduce, chain, dot, registry, train, transfer
+from gpumap.bench import allreduce, chain, dot, registry, train, transfer, transfer_causes
+from gpumap.bench.keys import LADDER
 from gpumap.commands.bench_train import train as train_command
 from gpumap.distributed.algorithms import SPLITS
 from gpumap.doctor.diagnose import pages
+from gpumap.engine import ceilings
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
-from gpumap.judge import bottlenecks, ceilings, programs, transfers
+from gpumap.judge import bottlenecks, programs
 from gpumap.judge.exit_status import STATUS
 from gpumap.report import copies, models, outcomes
 from gpumap.report import programs as tables
@@ -108,7 +110,7 @@ def parameters():
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     training |= {*SPLITS} - {"balanced"}  # the default is in no id
     copying = {*transfer._MEMORIES, *transfer._MODES}
-    return found | copying | {*allreduce.COMMS} | training | {*input_.type.choices}
+    return {*found, LADDER} | copying | {*allreduce.COMMS} | training | {*input_.type.choices}
 
 
 def test_every_code_is_a_literal_where_it_is_made():
@@ -119,7 +121,7 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 @pytest.mark.parametrize(("kind", "listed"), [
     ("metric", LISTED), ("cause", words("Explanation", "cause") | {*programs.CAUSES}),
-    ("cause", {*bottlenecks.CAUSES, *transfers.CAUSES, *programs.CAUSES}),
+    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *programs.CAUSES}),
     ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),

@@ -1,7 +1,9 @@
 """Rows of copies, made by hand: on devices that are plugged in, and on cores."""
 
+from cases import planned_case
+
 from gpumap import model
-from gpumap.judge.transfers import copies_explained
+from gpumap.bench.transfer_causes import copies_explained
 
 MB = 1 << 20
 
@@ -49,8 +51,8 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
         )
     if n < 6:
         metrics = {k: model.Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
-    made = model.Case("transfer", case, params, bindings, model.Work(bytes_to_device=ends * nbytes),
-                ordered=case == "d2d")  # fmt: skip
+    work = model.Work(bytes_to_device=ends * nbytes)
+    made = planned_case("transfer", case, params, bindings, work, ordered=case == "d2d")
     return model.Measurement(made, "ok", metrics=metrics,
                        samples=model.Samples((seconds,) * n, tuple(range(n)), queue=(queue,) * n),
                        **more)  # fmt: skip

@@ -3,10 +3,13 @@
 import math
 import random
 
+from cases import planned_case
+
 from gpumap import model
-from gpumap.bench.estimates import fit_id
+from gpumap.bench.answers import with_claims
+from gpumap.bench.cost_models import fit_id
+from gpumap.engine.stats import location
 from gpumap.model import replace
-from gpumap.stats import location
 
 MACHINE = model.Fingerprint(
     "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},
@@ -30,7 +33,9 @@ def fake_case(bench="dot", name="many", *names, ordered=False, **params):
         "fake:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "Fake", "fake"
     )
     bindings = tuple(model.Binding(each, one) for each in names or ("a", "b"))
-    return model.Case(bench, name, params or {"size": 64}, bindings, model.Work(), ordered=ordered)
+    return planned_case(
+        bench, name, params or {"size": 64}, bindings, model.Work(), ordered=ordered
+    )
 
 
 def fitted(ladder, **metrics):
@@ -48,8 +53,9 @@ def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):
 def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None, **others):
     flags = others.pop("flags", ())
     check = others.pop("check", GOOD)
-    gain = others.pop("speedup", None)
-    case = model.Case(bench, name, {"size": 64, **others}, bound(*names), model.Work(1), against)
+    gain, then = others.pop("speedup", None), others.pop("then", None)
+    params, places = {"size": 64, **others}, bound(*names)
+    case = planned_case(bench, name, params, places, model.Work(1), against, then=then)
     found = location(times, positive=True)
     metrics = {metric: model.Estimate(found.value, found.low, found.high, "s")}
     if gain is not None:
@@ -67,6 +73,6 @@ def report(*rows, **others):
         "bench", ("bench", "dot"), "2026-11-20T20:12:03.123Z", "2026-11-20T20:12:11.480Z", 8.357,
         "ok", 0, simulated=False, settings={}, source=None, map=None, bindings=(), notes=(),
         devices=(), backends=(), fingerprint=MACHINE, environment={}, before=None, after=None,
-        measurements=rows, headline=model.Headline("good", "x"),
+        measurements=with_claims(rows), headline=model.Headline("good", "x"),
     )  # fmt: skip
     return replace(whole, **others)

@@ -1,10 +1,11 @@
 """Every speed-up below 90 % of what could be has one cause, with the figures that show it."""
 
 import pytest
+from cases import planned_case
 from copy_rows import exactly
 
 from gpumap import model
-from gpumap.judge.bottlenecks import explained
+from gpumap.bench.causes import explaining
 from gpumap.model import replace
 
 N = 20
@@ -25,7 +26,7 @@ def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
     work = model.Work(len(bindings), OPERATIONS * len(bindings), 0, fetch)
     metrics = {"time": exactly(time, "s"), "rate": exactly(work.operations / time, "FLOP/s")}
     metrics |= {key: exactly(value) for key, value in figures.items()}
-    case = model.Case(bench, name, {"size": SIZE}, tuple(bindings), work)
+    case = planned_case(bench, name, {"size": SIZE}, tuple(bindings), work)
     return model.Measurement(case, "ok", None, (), samples, metrics=metrics)
 
 
@@ -55,7 +56,7 @@ def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.
 
 
 def cause(rows):
-    found = explained(rows)
+    found = explaining(rows[0].case.bench)(rows)
     assert all(each.explanation is None for each in found[:-1])
     assert [each.case for each in found] == [each.case for each in rows]
     return found[-1].explanation
@@ -179,8 +180,8 @@ def beside(host, *, high=0.9):
     """Return the rows of a chain: a device's, and the host's own."""
     binding = model.Binding("a", device(0))
     keys = {"rows": 100, "dtype": "float32"}
-    mine = model.Case("chain", "fused", keys, (binding,), model.Work())
-    theirs = model.Case("chain", "host", keys, (binding,), model.Work())
+    mine = planned_case("chain", "fused", keys, (binding,), model.Work())
+    theirs = planned_case("chain", "host", keys, (binding,), model.Work())
     gain = {"speedup_over_host": model.Estimate(0.5, 0.4, high, "1")}
     rows = [
         model.Measurement(
@@ -188,7 +189,7 @@ def beside(host, *, high=0.9):
         ),
         model.Measurement(theirs, "ok", metrics={"time": model.Estimate(host, host, host, "s")}),
     ]
-    return explained(rows)
+    return explaining(rows[0].case.bench)(rows)
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
@@ -197,7 +198,7 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
     for n, found in ((5, (None, None)), (6, ("unequal-devices", "host-faster"))):
         rows, bare = unequal(), [replace(row, explanation=None) for row in beside(1e-3)]
         rows[place], bare[place] = thin(rows[place], n), thin(bare[place], n)
-        causes = cause(rows), explained(bare)[0].explanation
+        causes = cause(rows), explaining(bare[0].case.bench)(bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
 
 

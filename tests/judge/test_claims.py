@@ -5,7 +5,7 @@ from reports import noisy, report, row
 
 from gpumap.bench.registry import find
 from gpumap.errors import QuestionError
-from gpumap.judge.claims import check_patterns, judged
+from gpumap.judge.claims import check_patterns, judged_metrics
 from gpumap.judge.compare import Terms, compare, early
 from gpumap.judge.pairs import comparable
 from gpumap.model import Reason, replace
@@ -33,7 +33,7 @@ def words(base, new, *judge):
 
 def claims(*rows):
     (bench,) = {one.case.bench for one in rows}
-    return {(id_.partition("[")[0], metric) for id_, metric in find(bench).judged(rows)}
+    return {(id_.partition("[")[0], metric) for id_, metric in find(bench).claims(rows)}
 
 
 def test_dot_claims_the_times_of_one_and_many_and_the_speed_up():
@@ -57,14 +57,14 @@ def test_copies_claim_the_bandwidth_of_the_largest_and_the_latency_of_the_smalle
     both = copy("h2d", 400_000, "sync", pattern="together")
     by_id = {one.case.id: one.case.params for one in (*rows, both)}
     found = {(id_.partition("[")[0], by_id[id_]["bytes"], by_id[id_]["memory"], metric)
-             for id_, metric in find("transfer").judged([*rows, both])}  # fmt: skip
+             for id_, metric in find("transfer").claims([*rows, both])}  # fmt: skip
     assert found == {
         (f"transfer.{way}", nbytes, "pageable", metric)
         for way in ("h2d", "d2h")
         for nbytes, metric in ((400, "time"), (400_000, "issue_interval"))
     }
     alone = [copy("h2d", 400, "sync"), copy("h2d", 4000, "sync")]  # nothing can be queued
-    assert len([*find("transfer").judged(alone)]) == 2
+    assert len([*find("transfer").claims(alone)]) == 2
 
 
 def test_other_benchmarks_claim_what_their_headline_is_about():
@@ -73,11 +73,11 @@ def test_other_benchmarks_claim_what_their_headline_is_about():
     sums = [row(name, [seconds] * 40, bench="allreduce", bytes=nbytes)
             for name, seconds in (("native", 0.02), ("ring", 0.01))
             for nbytes in (400, 400_000)]  # fmt: skip
-    ((best, metric),) = find("allreduce").judged(sums)
+    ((best, metric),) = find("allreduce").claims(sums)
     assert (best, metric) == (sums[-1].case.id, "time")
     steps = [row(name, SAME, bench="train", names=names)
              for name in ("step", "compute") for names in (("a0",), ("a0", "b1"))]  # fmt: skip
-    assert [*find("train").judged(steps)] == [(steps[1].case.id, "time")]
+    assert [*find("train").claims(steps)] == [(steps[1].case.id, "time")]
 
 
 def test_what_is_only_shown_is_an_alarm_where_it_is_certainly_slower():
@@ -102,6 +102,15 @@ def test_no_time_for_what_is_judged_is_inconclusive_and_for_the_rest_shown():
     assert words(dot(), fewer)["many+fetch", "time"] == "missing"
 
 
+def test_a_row_without_time_is_inconclusive_whichever_of_its_metrics_is_judged():
+    """It has one verdict for all of them."""
+    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
+    rows = (replace(r, **gone) if r.case.name == "many" else r for r in dot().measurements)
+    short = replace(dot(), measurements=tuple(rows))
+    assert words(dot(), short, "dot.many.speedup")["many", "time"] == "inconclusive"
+    assert words(dot(), short, "dot.one.time")["many", "time"] == "shown"
+
+
 @pytest.mark.parametrize(("patterns", "chosen"), [
     (["all"], {"one", "many", "solo", "many+fetch"}), (["dot.many+fetch.*"], {"many+fetch"}),
     (["dot.solo.time", "dot.one.time"], {"solo", "one"}), (["*.time"], {
@@ -122,7 +131,9 @@ def test_cases_that_were_chosen_are_judged():
     """Who wrote --cases many+fetch has that question."""
     assert words(dot(cases=["many+fetch"]), dot())["many+fetch", "time"] == "pass"
     chosen = dot(cases=["many+fetch"])
-    assert judged(chosen, comparable(chosen), ()) == {(chosen.measurements[3].case.id, "time")}
+    assert judged_metrics(chosen, comparable(chosen), ()) == {
+        (chosen.measurements[3].case.id, "time")
+    }
 
 
 def test_a_report_without_what_a_headline_claims_is_judged_whole():
@@ -139,3 +150,13 @@ def test_an_early_look_is_at_what_is_judged():
     assert early(base, [one, many, short], Terms()) == ["pass"] * 3
     assert early(base, [solo, short], Terms()) == []
     assert early(base, [solo], Terms(judge=("all",))) == ["pass"]
+
+
+def test_an_early_look_judges_the_cases_that_the_run_was_asked_for():
+    """As its end does: or the run stops before they are known."""
+    base = dot()
+    one, _, _, fetch = base.measurements
+    few = replace(fetch, samples=replace(fetch.samples, seconds=SAME[:3], blocks=(0, 1, 2)))
+    cases = ("one", "many+fetch")
+    assert early(base, [one, fetch], Terms(), cases) == ["pass", "pass"]
+    assert early(base, [one, few], Terms(), cases) == ["pass", "inconclusive"]

@@ -8,6 +8,8 @@ import pytest
 from reports import GOOD, MACHINE, control_row, noisy, report, row
 
 from gpumap.app import comparison as comparing
+from gpumap.bench.registry import follows
+from gpumap.engine.undisturbed import undisturbed
 from gpumap.judge.compare import Comparison, Terms, compare, early, pooled, unjudged
 from gpumap.judge.pairs import LAST, joined
 from gpumap.judge.several_reports import broken, contradiction, machines, surroundings
@@ -148,7 +150,7 @@ def beside(slower, lost, many=None):
             intervals={"a0": spans}, control=(0.002,) * 40,
         )  # fmt: skip
         against = rows[0].case.id if rows else None
-        first = row(name, samples.undisturbed.seconds, against=against, speedup=many)
+        first = row(name, undisturbed(samples).seconds, against=against, speedup=many)
         metrics = first.metrics | {"undisturbed": Estimate.exact(0.2)}
         rows.append(replace(first, samples=samples, metrics=metrics))
     return report(*rows[: 2 if many else 1], control_row((0.002,) * 40))
@@ -276,7 +278,7 @@ def test_copies_both_ways_are_compared_with_both_ways_alone():
         first, other = (row(way, noisy(t), bench="transfer", pattern="alone")
                         for way, t in (("h2d", 0.01), ("d2h", back)))  # fmt: skip
         ways = row("bidir", noisy(both), bench="transfer", pattern="both", against=first.case.id,
-                   speedup=(0.01 + back) / both)  # fmt: skip
+                   then=other.case.id, speedup=(0.01 + back) / both)  # fmt: skip
         runs.append(report(first, other, ways, control_row(noisy(0.002))))
     assert gained(*runs).value == pytest.approx((0.03 / 0.012) / (0.02 / 0.01))
 
@@ -477,5 +479,5 @@ def test_interleaved_blocks_are_compared_one_by_one():
 def test_samples_of_a_real_run_take_no_longer_than_it(elapsed, too_long):
     """All of them: only a script's first block may, whose clock is not the run's."""
     samples = row("one", [8.0, *[0.2] * 7])
-    found = contradiction(report(samples, elapsed=elapsed, settings={"confidence": 0.95}))
+    found = contradiction(report(samples, elapsed=elapsed, settings={"confidence": 0.95}), follows)
     assert ("its samples take longer than the whole run" in (found or "")) is too_long

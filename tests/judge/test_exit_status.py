@@ -11,11 +11,21 @@ from reports import fake_case, fitted, report
 from tables import table
 
 from gpumap import model
-from gpumap.bench.estimates import fit_id
+from gpumap.bench.cost_models import fit_id
+from gpumap.bench.selectors import limit as limit_of
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.compare import Baseline, Terms
-from gpumap.judge.exit_status import STATUS, Gate, decided, exit_code, gated, judged, status
-from gpumap.judge.selectors import Limit, early, verdict_on, verdicts
+from gpumap.judge.exit_status import (
+    STATUS,
+    Gate,
+    by_headline,
+    decided,
+    exit_code,
+    gated,
+    judged,
+    status,
+)
+from gpumap.judge.limits import early, verdict_on, verdicts
 from gpumap.model import BreakEven, Case, Work, replace
 from gpumap.model.maps import UNITS
 
@@ -67,7 +77,7 @@ def timed(name, times):
 
 
 def words(text, *rows, **others):
-    found = verdicts([Limit.parse(text)], report(*rows, **others))
+    found = verdicts([limit_of(text)], report(*rows, **others))
     return [(verdict.id, verdict.verdict) for verdict in found]
 
 
@@ -85,11 +95,24 @@ def test_a_gate_measures_what_it_judges(limits, base, kept):
     group = model.Group((one, many, solo), "64", ((0,), (1,), (2,)), first=2)
     before = report(*(row(1.0, of=case(name)) for name in base))
     against = Baseline("base.json", before, Terms()) if base else None
-    found = judged(model.Plan((group,)), Gate(tuple(map(Limit.parse, limits)), against=against))
+    found = judged(model.Plan((group,)), Gate(tuple(map(limit_of, limits)), against=against))
     (left,) = found.groups
     assert " ".join(each.name for each in left.cases) == kept
     assert [left.cases[p].name for (p,) in left.order] == kept.split()
-    assert left.first == 2 * (left == group)
+    assert left.first == sum(name in kept.split() for name in ("one", "many"))
+
+
+@pytest.mark.parametrize(("limits", "terms", "settings", "expected"), [
+    ((), None, {}, True), ((), Terms(), {}, True), ((), Terms(), {"cases": ["one"]}, False),
+    ((), Terms(judge=("all",)), {}, False), (("dot.many.speedup>=1",), None, {}, False),
+])  # fmt: skip
+def test_what_headlines_claim_is_measured_alone_at_first_where_a_gate_judges_that(
+    limits, terms, settings, expected
+):
+    """Limits, patterns and cases that were chosen are about any row: then all are measured."""
+    base = report(row(1.0), settings=settings)
+    against = Baseline("base.json", base, terms) if terms is not None else None
+    assert by_headline(Gate(tuple(map(limit_of, limits)), against=against)) is expected
 
 
 def ended(found):
@@ -98,7 +121,7 @@ def ended(found):
 
 
 def outcome(*rows, limit=LIMIT, inconclusive="fail", if_absent="fail", **others):
-    gate = Gate((Limit.parse(limit),), inconclusive, if_absent)
+    gate = Gate((limit_of(limit),), inconclusive, if_absent)
     return gated(report(*rows, **others), gate)
 
 
@@ -172,13 +195,13 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
 
 @pytest.mark.parametrize(("text", "operator", "value"), TABLE["limits"])
 def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
-    limit = Limit.parse(f" {text} ")
+    limit = limit_of(f" {text} ")
     assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
 @pytest.mark.parametrize(("text", "start", "stop", "hint"), TABLE["refused"])
 def test_what_asks_for_nothing_is_said_with_its_place(text, start, stop, hint):
-    found = refusal(QuestionError, Limit.parse, text)
+    found = refusal(QuestionError, limit_of, text)
     assert (found.span.start, found.span.stop) == (start, stop)
     assert found.hint.startswith(hint)
 
@@ -208,7 +231,7 @@ def test_every_row_that_is_selected_has_its_verdict():
     """One that passes does not speak for another; its figure and interval are the row's."""
     sizes = {size: case(size=size) for size in (64, 128, 256)}
     rows = [row(value, of=sizes[size]) for size, value in ((64, 2.0), (128, 1.5), (256, 1.9))]
-    (open_,) = verdicts([Limit.parse(LIMIT)], report(row(1.84, 1.7, 1.92)))
+    (open_,) = verdicts([limit_of(LIMIT)], report(row(1.84, 1.7, 1.92)))
     assert [word for _, word in words(LIMIT, *rows)] == ["pass", "fail", "pass"]
     assert words("dot.many[size=128].speedup>=1.8", *rows) == [(sizes[128].id, "fail")]
     assert (open_.value, open_.low, open_.high, open_.limit) == (1.84, 1.7, 1.92, 1.8)
@@ -342,17 +365,17 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
 ])  # fmt: skip
 def test_a_limit_is_decided_by_its_interval(interval, expected):
     """A pass or a fail; a row that no limit selects decides nothing."""
-    gate = Gate((Limit.parse(LIMIT),))
-    assert decided(gate, [row(*interval)]) is expected
-    assert decided(gate, [row(*interval, of=case("one"))]) is None
-    assert decided(Gate(), [row(*interval)]) is None
+    gate = Gate((limit_of(LIMIT),))
+    assert decided(gate, (), [row(*interval)]) is expected
+    assert decided(gate, (), [row(*interval, of=case("one"))]) is None
+    assert decided(Gate(), (), [row(*interval)]) is None
 
 
 def test_nothing_is_decided_of_too_few_samples():
     """A limit on what is counted is certain at once, but the row has no interval yet."""
     few = row(2.0, 1.9, 2.1)
     few = replace(few, metrics={**few.metrics, "time": model.Estimate.without_interval(1.0, "s")})
-    assert decided(Gate((Limit.parse(LIMIT),)), [few]) is False
+    assert decided(Gate((limit_of(LIMIT),)), (), [few]) is False
     assert words(LIMIT, few) == [(ID, "pass")]
 
 
@@ -364,13 +387,13 @@ def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     times = [1.0 + noise * (n * 7 % 11 - 5) for n in range(40)]
     base = report(timed("one", times))
     rows = [timed("one", [factor * t for t in times])]
-    assert decided(Gate(against=Baseline("base", base)), rows) is expected
+    assert decided(Gate(against=Baseline("base", base)), (), rows) is expected
     other = Gate(against=Baseline("base", base, Terms(other_machine=True)))
-    assert decided(other, rows) is None
+    assert decided(other, (), rows) is None
 
 
 def test_an_early_look_judges_the_rows_that_a_limit_selects():
-    limit = Limit.parse("dot.many[size=64].speedup>=1.8")
+    limit = limit_of("dot.many[size=64].speedup>=1.8")
     small, large = (row(1.0, of=case(size=size)) for size in (64, 128))
     assert early([limit], [large]) == []
     assert early([limit], [small, large]) == ["fail"]

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from cases import planned_case
 from commands.scripts import script
 from expected_runs import scripted
 from golden import held
@@ -13,12 +14,12 @@ from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdic
 from saved_reports import COMMANDS, signed, written
 from tables import table
 
+from gpumap.bench.answers import headline
 from gpumap.errors import SourceError
-from gpumap.judge.headline import LEVELS, headline
+from gpumap.judge.headline import LEVELS
 from gpumap.judge.phrases import LIMIT, SIMULATED
 from gpumap.model import (
     Around,
-    Case,
     Estimate,
     Explanation,
     Fit,
@@ -196,7 +197,7 @@ def test_copies_without_a_model_say_why(spread, predicted, why):
         for n, p, x in ((4096, "alone", 0.01), (64, "ladder", spread))
     ]
     copy, sweep = (
-        replace(ok(Case("transfer", "h2d", params, bindings()[:1], Work(0, 0, 64))),
+        replace(ok(planned_case("transfer", "h2d", params, bindings()[:1], Work(0, 0, 64))),
                 metrics={"time": Estimate(1e-5, 1e-5 * (1 - x), 1e-5 * (1 + x), "s")})
         for params, x in at
     )  # fmt: skip

@@ -6,8 +6,9 @@ from statistics import NormalDist
 
 import pytest
 
-from gpumap.judge.pairs import EARLY, LAST, LOOKS, Change, alarms, change, located, passing
-from gpumap.stats import Location
+from gpumap.engine.stats import Location
+from gpumap.engine.stopping import EARLY, LAST, LOOKS
+from gpumap.judge.pairs import Change, alarms, change, located, passing
 
 UP, DOWN = math.log(1.02), -math.log(1.02)
 

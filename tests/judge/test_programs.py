@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from report.made_reports import device
 
 from gpumap import model
-from gpumap.bench.estimates import located, ratio
+from gpumap.engine.estimates import located, ratio
 from gpumap.judge import programs
 from gpumap.model import replace as changed
 

@@ -8,8 +8,10 @@ from reports import fake_case, fitted
 from tables import table
 
 from gpumap.bench.registry import every
+from gpumap.bench.selectors import EVERYWHERE
+from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import QuestionError
-from gpumap.judge.selectors import EVERYWHERE, Selector, id_of, split_id
+from gpumap.judge.limits import id_of, split_id
 from gpumap.model import Measurement
 from gpumap.model.maps import UNITS
 from gpumap.report.diagnostics import render
@@ -31,9 +33,9 @@ def fit(name="h2d", **params):
 @pytest.mark.parametrize(("text", "canonical"), TABLE["written"])
 def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
     """Blanks around the parts are no part of them; written again it means the same."""
-    found = Selector.parse(text)
+    found = selector_of(text)
     assert canonical == str(found)
-    assert found == Selector.parse(canonical)
+    assert found == selector_of(canonical)
 
 
 MANY, SMALL = row(), row("transfer", "h2d", "a", **COPY)
@@ -46,7 +48,7 @@ OF = {"many": [MANY], "small": [SMALL], "ladder": [LADDER], "fit": [fit()], "aff
 
 @pytest.mark.parametrize(("of", "text", "meant"), TABLE["matched"])
 def test_bench_and_case_are_exact_and_any_keys_will_do(of, text, meant):
-    assert {Selector.parse(text).matches(each) for each in OF[of]} == {meant}
+    assert {selector_of(text).matches(each) for each in OF[of]} == {meant}
 
 
 @pytest.mark.parametrize(("name", "texts"), [
@@ -58,7 +60,7 @@ def test_a_name_selects_what_runs_on_it_alone(name, texts):
     """As the map writes it, or as ids do; who runs on it beside another is another row."""
     alone, both = row("dot", "solo", name), row("dot", "solo", name, "b")
     for text in texts:
-        selector = Selector.parse(f"dot.solo[{text}].time")
+        selector = selector_of(f"dot.solo[{text}].time")
         assert (selector.matches(alone), selector.matches(both)) == (True, False)
 
 
@@ -69,13 +71,13 @@ def test_every_name_is_selected_as_ids_write_it(name):
     what, keys = split_id(made.case.id)
     assert (what, set(keys), keys["size"]) == ("dot.solo", {"backend", "names", "size"}, "64")
     for key in ("name", "names"):
-        assert Selector.parse(f"dot.solo[{key}={keys['names']}].time").matches(made)
+        assert selector_of(f"dot.solo[{key}={keys['names']}].time").matches(made)
     assert (split_id("x.y[]"), id_of(fit())) == (("x.y", {}), fit().id)
 
 
 def refused(text):
     try:
-        Selector.parse(text)
+        selector_of(text)
     except QuestionError as error:
         return error.diagnostics
     return ()

@@ -10,7 +10,9 @@ from reports import row as row_of
 from saved_reports import written
 
 from gpumap import saved
-from gpumap.bench.estimates import by_block, ratio, time_of
+from gpumap.bench.registry import follows
+from gpumap.engine.estimates import by_block, ratio, time_of
+from gpumap.engine.undisturbed import judged_samples, undisturbed
 from gpumap.judge import several_reports
 from gpumap.model import Estimate, Fingerprint, Reason, Samples, replace
 
@@ -81,7 +83,7 @@ def disturbed(name, lost, against=None):
         intervals={"a0": spans},
     )  # fmt: skip
     kept = Estimate.exact(1 - len(lost) / len(BLOCKS))
-    metrics = {"time": time_of(samples.undisturbed, 0.95), "undisturbed": kept}
+    metrics = {"time": time_of(undisturbed(samples), 0.95), "undisturbed": kept}
     return replace(row_of(name, seconds, against=against), samples=samples, metrics=metrics)
 
 
@@ -94,9 +96,11 @@ def test_a_speed_up_follows_from_its_samples_whatever_was_disturbed(first, secon
     """No report that gpumap writes is refused as edited: busy machines are where CI compares."""
     one = disturbed("one", first)
     many = disturbed("many", second, against=one.case.id)
-    speedup = ratio(*(by_block(row.judged) for row in (one, many)), 0.95)
+    speedup = ratio(*(by_block(judged_samples(row)) for row in (one, many)), 0.95)
     many = replace(many, metrics={**many.metrics, "speedup": speedup})
     report = report_of(one, many, settings={"confidence": 0.95, "budget_s": 8.0})
-    assert several_reports.contradiction(report) is None
+    assert several_reports.contradiction(report, follows) is None
     wrong = replace(many, metrics={**many.metrics, "speedup": Estimate.exact(3.0)})
-    assert "speed-up" in several_reports.contradiction(replace(report, measurements=(one, wrong)))
+    assert "speed-up" in several_reports.contradiction(
+        replace(report, measurements=(one, wrong)), follows
+    )

@@ -6,7 +6,7 @@ import pytest
 from copy_rows import MB, copy, core, exactly, gpu, named, nowhere, only
 from tables import table
 
-from gpumap.judge.transfers import copies_explained, outlier_pairs
+from gpumap.bench.transfer_causes import copies_explained, outlier_pairs
 from gpumap.model import Around, Estimate, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone

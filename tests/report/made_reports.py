@@ -2,10 +2,12 @@
 
 from functools import partial
 
+from cases import planned_case
+
 from gpumap import model
+from gpumap.bench.answers import headline
 from gpumap.distributed.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
-from gpumap.judge.headline import headline
 from gpumap.model import replace
 from gpumap.training.published import cell, with_models
 from gpumap.training.steps import PHASES
@@ -33,7 +35,7 @@ def figure(value, unit="s", spread=0.01):
 
 def case(name="one", bound=None, dtype="float32", **more):
     bound = bindings()[:1] if bound is None else bound
-    return model.Case(
+    return planned_case(
         "dot", name, {"size": 64, "dtype": dtype}, bound, model.Work(1, 2 * 64**3), **more
     )
 
@@ -100,7 +102,7 @@ def matrix(count):
     bound = bindings([f"device number {n}" for n in range(count)])
     params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
     cases = [
-        model.Case("transfer", "d2d", params, (a, b), model.Work(), ordered=True)
+        planned_case("transfer", "d2d", params, (a, b), model.Work(), ordered=True)
         for a in bound
         for b in bound
         if a != b
@@ -158,8 +160,8 @@ def trained(names=("a", "b"), text="x"):
     bound = bindings(names, text)
     keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made", "steps": 1}
     how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients"}
-    one = model.Case("train", "step", how | {"batch": 8}, bound[:1], model.Work(0, 1000))
-    both = model.Case(
+    one = planned_case("train", "step", how | {"batch": 8}, bound[:1], model.Work(0, 1000))
+    both = planned_case(
         "train", "step", how | {"batch": 16}, bound, model.Work(0, 2000), against=one.id
     )
     apart = replace(both, params=keys | {"optimizer": "adam", "rule": "easgd", "batch": 16})
@@ -215,14 +217,14 @@ def dry_run(names=("a", "b"), text="x"):
 def copies(names=("a", "b"), text="x"):
     (bound, _) = bindings(names, text)
     params = {"bytes": 400, "size_name": text, "memory": text, "mode": "sync", "pattern": "alone"}
-    copy = model.Case("transfer", "h2d", params, (bound,), model.Work(bytes_to_device=400))
+    copy = planned_case("transfer", "h2d", params, (bound,), model.Work(bytes_to_device=400))
     figures = {"time": figure(5e-6), "bandwidth": figure(8e7, "B/s")}
     row = replace(ok(copy, 5e-6), metrics=figures, check=model.Check("bytes", True, nbytes=400))  # noqa: FBT003
     found = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
     held = model.HeldBack(131072, 1.0e-5, 1.1e-5)
     fit = model.Fit(id_, copy, True, 1, (64, 512), 0.06, held, found, (model.Line(5e-6, 1e-9, 64),))  # noqa: FBT003
-    decision = model.Case("transfer", "affine", {"resident": "false"}, (bound,), model.Work())
+    decision = planned_case("transfer", "affine", {"resident": "false"}, (bound,), model.Work())
     from_ = {"break_even": figure(4096.0, "B")}
     pays = model.BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
     about = {"kind": "transfer-cost", "names": names, "text": text}

@@ -12,7 +12,7 @@ from saved_reports import few, signed, written
 from shell import COLOURS
 
 from gpumap import saved
-from gpumap.judge.selectors import Selector
+from gpumap.bench.selectors import selector as selector_of
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
 from gpumap.report.charts import charts, speedups
@@ -95,7 +95,7 @@ def test_it_is_drawn_hollow(one):
 
 def test_over_time_it_has_no_bracket_and_hollow_dots(one):
     row = next(row for row in one.measurements if row.status == "ok")
-    selector = Selector.parse(f"{row.case.bench}.{row.case.name}.time")
+    selector = selector_of(f"{row.case.bench}.{row.case.name}.time")
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
     assert [cell for cell in cells if INTERVAL.search(cell)] == []

@@ -15,9 +15,9 @@ from saved_reports import written
 
 from gpumap import report as formats
 from gpumap import saved
+from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
-from gpumap.judge.selectors import Selector
 from gpumap.model import Estimate, Samples, replace
 from gpumap.report import Style, beside, html
 from gpumap.report.beside import OverTime, Saved
@@ -267,7 +267,7 @@ def over_time(values, *, hashes=None, name="dot.many.speedup"):
         started = f"2026-11-{n + 1:02}T10:00:00.000Z"
         found = replace(report, measurements=rows, started=started, fingerprint=known)
         runs.append(Saved(f"{n}.json", f"{n}.json", found))
-    text = beside.render(OverTime.of(runs, Selector.parse(name)), "html", Style())
+    text = beside.render(OverTime.of(runs, selector_of(name)), "html", Style())
     return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
 
 

@@ -11,8 +11,8 @@ from report_schema import SCHEMA, VALIDATOR
 from tables import table
 
 from gpumap import model
+from gpumap.bench import transfer_causes
 from gpumap.errors import Exit
-from gpumap.judge import transfers
 from gpumap.judge.bottlenecks import CAUSES
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
@@ -127,7 +127,7 @@ def test_the_statuses_and_causes_are_those_of_the_code():
     assert listed == {**alone, "skipped": [Exit.OK], "inconclusive": ends}
     assert set(listed) == set(SCHEMA["properties"]["status"]["enum"])
     causes = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
-    assert causes == sorted({*CAUSES, *transfers.CAUSES})
+    assert causes == sorted({*CAUSES, *transfer_causes.CAUSES})
 
 
 def test_what_hardware_a_device_is_has_one_order():

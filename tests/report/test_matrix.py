@@ -3,9 +3,10 @@
 from itertools import permutations
 
 import pytest
+from cases import planned_case
 from made_reports import copies, device, figure, made, ok, skipped
 
-from gpumap.model import Binding, Case, Check, Explanation, Measurement, Reason, Work, replace
+from gpumap.model import Binding, Check, Explanation, Measurement, Reason, Work, replace
 from gpumap.report import Style, models, render
 from gpumap.report.copies import matrix_tables
 from gpumap.report.rows import footer
@@ -19,7 +20,9 @@ def named(count):
 
 def pair(ends, rate=24.8 * GB, *, mode="sync", nbytes=400_000, route="peer", **more):
     params = {"bytes": nbytes, "memory": "device", "mode": mode, "pattern": "alone"}
-    case = Case("transfer", "d2d", params, tuple(ends), Work(bytes_to_device=nbytes), ordered=True)
+    case = planned_case(
+        "transfer", "d2d", params, tuple(ends), Work(bytes_to_device=nbytes), ordered=True
+    )
     time = "time" if mode == "sync" else "issue_interval"
     metrics = {time: figure(nbytes / rate), "bandwidth": figure(rate, "B/s")}
     check = Check("bytes", passed=True, nbytes=nbytes)
@@ -138,7 +141,9 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
 
 def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):
     params = {"bytes": nbytes, "memory": memory, "mode": "sync", "pattern": "ladder"}
-    made_ = Case("transfer", case, params, (Binding(name, device(0)),), Work(bytes_to_device=1))
+    made_ = planned_case(
+        "transfer", case, params, (Binding(name, device(0)),), Work(bytes_to_device=1)
+    )
     why = Explanation(more.pop("cause", "slow-link"), text)
     metrics = {"time": figure(1.0), "bandwidth": figure(1.0, "B/s")}
     return Measurement(made_, "ok", metrics=metrics, explanation=why, **more)
@@ -174,7 +179,10 @@ def swept(report, name, **params):
     (row, *_) = report.measurements
     keys = {**row.case.params, "pattern": "ladder", **params}
     sized = [{**keys, "bytes": 8**n} for n in range(2, 6)]
-    return [skipped(replace(row.case, name=name, params=p), "budget", NO_TIME) for p in sized]
+    return [
+        skipped(replace(row.case, name=name, params=p, swept=True), "budget", NO_TIME)
+        for p in sized
+    ]
 
 
 def said(report, *rows, **keys):

@@ -16,11 +16,13 @@ import gpumap
 from gpumap import explain as lookup
 from gpumap.bench import registry
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.selectors import limit as limit_of
+from gpumap.bench.selectors import selector as selector_of
 from gpumap.commands.bench import bench
 from gpumap.completion import _words
+from gpumap.engine.ceilings import possible
 from gpumap.errors import QuestionError
-from gpumap.judge.ceilings import possible
-from gpumap.judge.selectors import Limit, Selector, verdicts
+from gpumap.judge.limits import verdicts
 from gpumap.model import Case, Work
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedups
@@ -42,7 +44,6 @@ SPEC = BenchmarkSpec(
     charts=("speedup",),
     sizes=("words",),
     how=("tone",),
-    work="whole",
 )  # fmt: skip
 TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
 
@@ -81,13 +82,13 @@ def test_its_rows_have_a_table_of_its_own():
 
 def test_a_selector_and_a_limit_find_its_rows():
     ping, pong = rows()
-    selector = Selector.parse("toy.ping[words=4].speedup")
+    selector = selector_of("toy.ping[words=4].speedup")
     report = made(measurements=(ping, pong))
-    limit = Limit.parse("toy.pong.speedup>=1.4")
+    limit = limit_of("toy.pong.speedup>=1.4")
     assert (selector.matches(ping), selector.matches(pong)) == (True, False)
     assert [verdict.verdict for verdict in verdicts([limit], report)] == ["pass"]
     with pytest.raises(QuestionError, match="no case") as refused:
-        Selector.parse("toy.pang.time")
+        selector_of("toy.pang.time")
     assert "ping, pong" in refused.value.diagnostics[0].hint
 
 
@@ -106,7 +107,9 @@ def test_its_words_have_topics_and_its_speed_ups_charts():
     kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
     assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"
-    assert [row.flags for row in map(possible, rows(3.0))] == [("impossible",)] * 2
+    assert [row.flags for row in (possible(row, "whole") for row in rows(3.0))] == [
+        ("impossible",)
+    ] * 2
 
 
 def test_its_command_is_its_file(monkeypatch):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench import train_table
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import charted, how, sizes
+from gpumap.figures import estimate
 from gpumap.model import Estimate
 from gpumap.report.charts import (
     BAD,
@@ -29,7 +30,7 @@ from gpumap.report.charts import (
     titled,
 )
 from gpumap.report.outcomes import rank
-from gpumap.report.table import estimate, named
+from gpumap.report.table import named
 from gpumap.text import briefly, label
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import alike, charted, how, is_control, sizes
-from gpumap.judge.ceilings import too_few
+from gpumap.bench.registry import alike, charted, how, sizes
+from gpumap.figures import estimate
+from gpumap.judge.inconclusive import too_few
 from gpumap.report.charts import BAD, INK, RULE, SERIES, drawable, ends, first, paper, short
 from gpumap.report.rows import shown
-from gpumap.report.table import estimate, named
+from gpumap.report.table import named
 from gpumap.text import briefly
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _block(rows: Sequence[Measurement]) -> list[_Bar]:
     if not bars:
         return []
     start, stop = min(bar.start for bar in bars), max(bar.stop for bar in bars)
-    beside = [bar for row in rows if is_control(row.case) for bar in _last(row)]
+    beside = [bar for row in rows if row.case.is_control for bar in _last(row)]
     return bars + [bar for bar in beside if start <= bar.start <= bar.stop <= stop]
 
 

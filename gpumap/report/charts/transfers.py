@@ -6,13 +6,14 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.estimates import fit_id
+from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import BreakEvenKey, SizedKey
 from gpumap.bench.registry import key
+from gpumap.figures import estimate
 from gpumap.report import copies
 from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
 from gpumap.report.rows import shown
-from gpumap.report.table import estimate, named
+from gpumap.report.table import named
 from gpumap.text import label, middle
 
 if TYPE_CHECKING:

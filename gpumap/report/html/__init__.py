@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.judge.ceilings import too_few
+from gpumap.judge.inconclusive import too_few
 from gpumap.report import Style, outcomes, plain, rows
 from gpumap.report.charts import charts
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place

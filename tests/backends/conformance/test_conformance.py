@@ -27,8 +27,8 @@ from contract import (
 from sessions import backend
 
 from gpumap.app.checking import round_trip
-from gpumap.bench.products import Pair, Product
 from gpumap.bench.verified_copies import Buffers, HostCopy
+from gpumap.engine.products import Pair, Product
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 
 SPECIAL = pytest.mark.parametrize("memory", ["pinned", "mapped"])

@@ -2,7 +2,7 @@
 
 Group by group: verify, calibrate, warm up, take blocks, verify what the last of them left. A block
 takes every case of its group once, in seeded order, and the next block takes them in reverse: drift
-hits all alike. `gpumap.bench.stopping` has how many blocks and which cases the time has room for.
+hits all alike. `gpumap.engine.stopping` has how many blocks and which cases the time has room for.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import random
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gpumap.bench import stopping
-from gpumap.bench.base import Snapshot, wrong
-from gpumap.bench.registry import find, is_control
-from gpumap.bench.sampling import (
+from gpumap.engine import stopping
+from gpumap.engine.base import Snapshot, wrong
+from gpumap.engine.ceilings import possible, with_ceiling
+from gpumap.engine.sampling import (
     BESIDE,
     Series,
     calibrate,
@@ -23,21 +23,19 @@ from gpumap.bench.sampling import (
     take_control,
     warm_up,
 )
+from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
-from gpumap.judge.bottlenecks import explained
-from gpumap.judge.ceilings import possible, with_ceiling
-from gpumap.judge.pairs import EARLY
-from gpumap.machine.state import link_states
 from gpumap.model import UNDISTURBED, Around, Estimate, Measurement, Reason, Samples, Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Benchmark, Observer, Settings
+    from gpumap.engine.base import Benchmark, Observer, Settings
     from gpumap.model import Case, Check, Group, Why
 
-_SWEEP = 2  # times as much time for a sweep as for a group of one size
+    Explain = Callable[[Sequence[Measurement]], list[Measurement]]  # rows of a group, with causes
+
 _WARM_SHARE = 0.3  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
@@ -57,12 +55,14 @@ class Runner:
         observer: Observer,
         around: Callable[[], Around] = Around,
         throttled: stopping.Look = stopping.unwatched,
+        explain: Explain = list,
     ) -> None:
         self._benchmark = benchmark
         self._clock = clock
         self._settings = settings
         self._observer = observer
         self._look_around = around
+        self._explain = explain
         self._throttling = stopping.Throttling(throttled, clock)
         self._random = random.Random(settings.seed)  # noqa: S311 - an order, not a secret
         self._origin = clock.now()
@@ -84,13 +84,8 @@ class Runner:
         self._park()
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
-            left = plan.groups[number:]
-            sweeps = sum(one.extra for one in left)
-            every, own = len(left) + (_SWEEP - 1) * sweeps, _SWEEP if group.extra else 1
-            wanted = every if group.extra else len(left) - sweeps
-            now = self._now()
-            each = (end - now) * own
-            rows = self._measure(group, now + each / every, now + each / wanted)
+            until, latest = stopping.deadlines(plan.groups[number:], self._now(), end)
+            rows = self._measure(group, until, latest)
             self._observer.ended(rows)
             yield from rows
 
@@ -171,7 +166,7 @@ class Runner:
                 self._series[case.id] = series
                 calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
                 # the verified one may have compiled, which no later case of the kind does
-                self._pace.saw(case, series.lasting / series.iterations_per_sample)
+                self._pace.saw(case, series.sample_seconds / series.iterations_per_sample)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
             self._left_out[case.id] = Reason(error.code, str(error))
         except (DeviceError, Unsupported, WrongDataError) as error:
@@ -216,11 +211,14 @@ class Runner:
         blocks = stopping.Blocks(start, end, self._settings.blocks, self._looks())
         last, latest = end - checking, latest + _GRACE * self._settings.budget - checking
         if first:
+            blocks.most -= stopping.FEWEST  # the others need some too
             until = blocks.first_until(least)
             self._why = self._stage(group, blocks, first, *until, stopping.JUDGED)
+            blocks.most = self._settings.blocks
             self._warm(self._series.keys() - first, end, latest)
-        if self._why == "decided":  # what is only shown gets the fewest blocks of an interval
-            blocks.most, blocks.looks = blocks.count + stopping.FEWEST, []
+        if self._why == "decided":  # the other cases get the fewest blocks of an interval
+            blocks.most = min(blocks.count + stopping.FEWEST, blocks.most)
+            blocks.looks = []
             self._stage(group, blocks, (), latest, latest)
         else:
             self._why = self._stage(group, blocks, (), last, latest)
@@ -277,7 +275,7 @@ class Runner:
     def _first(self, group: Group) -> set[str]:
         """Return the cases that are measured alone at first; none: all are, from the start."""
         first = stopping.first(group) & self._series.keys() if self._settings.staged else set()
-        rest = [case for case in group.cases if case.id in self._series and not is_control(case)]
+        rest = [case for case in group.cases if case.id in self._series and not case.is_control]
         if len(first) == len(rest):
             return set()
         return first | {self._series[id_].control for id_ in first} - {""}
@@ -294,7 +292,7 @@ class Runner:
     def _early(self, group: Group) -> list[Measurement]:
         """Return the rows of a group with intervals of the level of an early look."""
         good = self._good(self._every())
-        metrics = self._benchmark.metrics(group, good, 1.0 - 2.0 * EARLY)
+        metrics = self._benchmark.metrics(group, good, 1.0 - 2.0 * stopping.EARLY)
         rows = (
             Measurement(
                 case, "ok", None, (), good[case.id], None, self._checks[case.id], metrics[case.id]
@@ -302,7 +300,7 @@ class Runner:
             for case in group.cases
             if case.id in good and case.id in metrics
         )
-        return [possible(row) for row in rows]
+        return [possible(row, self._benchmark.work) for row in rows]
 
     def _check_again(self) -> None:
         """Look at what the last samples left: a device may go wrong while it is measured."""
@@ -369,9 +367,12 @@ class Runner:
             )
             for case in group.cases
         ]
-        held_rows = [possible(with_ceiling(row, self._benchmark.limit(row.case))) for row in rows]
-        rows, spec = explained(held_rows), find(self._benchmark.key)
-        return spec.explain(rows, link_states) if spec and spec.explain else rows
+        return self._explain([self._possible(row) for row in rows])
+
+    def _possible(self, row: Measurement) -> Measurement:
+        """Return a row without what no device can reach."""
+        limited = with_ceiling(row, self._benchmark.limit(row.case))
+        return possible(limited, self._benchmark.work)
 
     def _observed(
         self, group: Group, every: Mapping[str, Samples], good: Mapping[str, Samples]
@@ -379,13 +380,13 @@ class Runner:
         """Return the metrics of each row; of one with disturbed samples also those of all."""
         level = self._settings.confidence
         metrics = {i: dict(m) for i, m in self._benchmark.metrics(group, good, level).items()}
-        if not self._benchmark.computes or not any(every[id_].ran for id_ in good):
+        if not self._benchmark.computes or not any(shares_run(every[id_]) for id_ in good):
             return metrics
         whole = {id_: every[id_] for id_ in good}
         for id_, found in self._benchmark.metrics(group, whole, level).items():
             pairs = {"time": "time_observed", "speedup": "speedup_observed"}
             metrics[id_] |= {new: found[old] for old, new in pairs.items() if old in found}
-            if ran := every[id_].ran:
+            if ran := shares_run(every[id_]):
                 kept = sum(share >= UNDISTURBED for share in ran) / len(ran)
                 metrics[id_]["undisturbed"] = Estimate.exact(kept)
         return metrics
@@ -397,7 +398,7 @@ class Runner:
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
         """Return the samples of each case that was right, and still runs; undisturbed ones."""
         return {
-            id_: samples.undisturbed if self._benchmark.computes else samples
+            id_: undisturbed(samples) if self._benchmark.computes else samples
             for id_, samples in every.items()
             if samples.seconds and self._running(id_) and self._checks[id_].passed
         }
@@ -449,7 +450,7 @@ class Runner:
             "launch-bound": series.iteration.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": series.power_capped,
-            "cpu": self._benchmark.computes and samples.by_cpu,
+            "cpu": self._benchmark.computes and by_cpu(samples),
         }
         return tuple(flag for flag, raised in found.items() if raised)
 
@@ -459,5 +460,5 @@ def _lost_as(case: Case, reason: Reason) -> Literal["skipped", "failed"]:
 
     The case of a control says itself that a device is lost, or cannot do it.
     """
-    missed = is_control(case) and reason.code != WrongDataError.code
+    missed = case.is_control and reason.code != WrongDataError.code
     return "skipped" if missed else "failed"

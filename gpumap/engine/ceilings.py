@@ -3,16 +3,13 @@
 A ceiling that gpumap measured or computed refuses a row; one that a table or a driver reports may
 be wrong itself, so it flags the row. The ceiling of a ratio is a count of devices:
 
-    speedup, speedup_over_one    the names, each of which has its part of the work (2 for `bidir`)
+    speedup, speedup_over_one    the names, each of which has its part of the work; 2 both ways
     ideal, ideal_balanced        the pieces of hardware under them; with readbacks the names
     efficiency                   names over pieces: 1 where each name has its own
 
 One name of several on a device need not fill it, so it is names that a speed-up is bounded by. A
 ratio beyond its ceiling is refused where each device does whole products or copies; where the work
 is split, caches can do it, and the row is flagged. Ratios of unlike work have no ceiling.
-
-Of a row with a refused ratio, or of too few samples for an interval, nothing is concluded: neither
-a cause nor a verdict comes of it. Where one was requested, its run is inconclusive.
 """
 
 from __future__ import annotations
@@ -20,17 +17,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import model, units
-from gpumap.bench.registry import find, requested, specified
 from gpumap.model import Estimate, Reason, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from gpumap.model import Binding, BreakEven, Case, Limit, Measurement
+    from gpumap.engine.base import Parts
+    from gpumap.model import Binding, Case, Limit, Measurement
 
 # A ceiling that was measured is as good as its probe: a clock may rise a little after it.
 SLACK = 1.05
-ENOUGH = 0.9  # of an ideal: what reaches it is good, what stays below it is explained
 CODE = "over-ceiling"
 IMPOSSIBLE = "impossible"
 SUPERLINEAR = "superlinear"
@@ -60,15 +56,15 @@ def with_ceiling(row: Measurement, limit: Limit | None) -> Measurement:
     return replace(above, status="failed", reason=Reason(CODE, text), metrics={})
 
 
-def possible(row: Measurement) -> Measurement:
+def possible(row: Measurement, work: Parts) -> Measurement:
     """Return a row without the ratios that are above their ceilings; of split work, flagged.
 
     Of whole work no ratio has an end of its interval above its ceiling, and there is no efficiency
     of a speed-up or an ideal that is refused.
     """
-    tops = {name: top * SLACK for name, top in _tops(row.case).items() if name in row.metrics}
+    tops = {name: top * SLACK for name, top in _tops(row.case, work).items() if name in row.metrics}
     beyond = {name for name, top in tops.items() if row.metrics[name].value > top}
-    if _work(row.case) == "split":
+    if work == "split":
         return replace(row, flags=(*row.flags, SUPERLINEAR)) if beyond else row
     ratios = {name: _below(row.metrics[name], top) for name, top in tops.items()}
     if beyond & {"speedup", "ideal"} and "efficiency" in ratios:
@@ -77,11 +73,6 @@ def possible(row: Measurement) -> Measurement:
         return row
     flags = (*row.flags, IMPOSSIBLE) if beyond else row.flags
     return replace(row, flags=flags, metrics={**row.metrics, **ratios})
-
-
-def _work(case: Case) -> str | None:
-    spec = find(case.bench)
-    return spec.work if spec is not None else None
 
 
 def _below(figure: Estimate, top: float) -> Estimate:
@@ -93,17 +84,16 @@ def _below(figure: Estimate, top: float) -> Estimate:
     return Estimate(figure.value, figure.low, top, figure.unit)
 
 
-def _tops(case: Case) -> dict[str, float]:
+def _tops(case: Case, work: Parts) -> dict[str, float]:
     """Return the ceiling of each ratio; none where the work of both sides is not the same."""
-    spec, work = specified(case), _work(case)
-    count = 2 if spec.both_ways else len(case.bindings)
+    count = len(case.bindings) if case.then is None else 2
     if work is None or (work == "split" and count == 1):
         return {}
     separate = len(hardware_groups(case.bindings))
     return {
         "speedup": count,
         "speedup_over_one": count,
-        "ideal": count if spec.fetch_of else separate,
+        "ideal": count if case.work.bytes_to_host else separate,
         "ideal_balanced": separate,
         "efficiency": count / separate,
     }
@@ -119,44 +109,3 @@ def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
         merged = [b for group in touching for b in group] + [binding]
         groups = [group for group in groups if group not in touching] + [merged]
     return groups
-
-
-def too_few(row: Measurement) -> bool:
-    """Return whether a row was measured, and has too few samples for an interval of its time."""
-    return row.time is not None and not row.time.has_interval
-
-
-def refused(row: Measurement) -> bool:
-    """Return whether a ratio of a row was impossible."""
-    return any(figure.impossible for figure in row.metrics.values())
-
-
-def out_of_time(row: Measurement) -> bool:
-    """Return whether there was no time to measure a row."""
-    return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
-
-
-def unanswered(even: BreakEven) -> bool:
-    """Return whether there was no time to measure any size of a break-even."""
-    return even.why_stopped == "budget" and even.reason is None and not even.decided
-
-
-def conclusive(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Return the rows that have, with those they are compared with, intervals and all ratios."""
-    small = [
-        row for row in rows if too_few(row)
-    ]  # ideals rest on `solo`, what the host does on `host`
-    if any(specified(row.case).role != "measured" for row in small):
-        return []
-    ids = {row.case.id for row in small}
-    return [
-        row
-        for row in rows
-        if not refused(row) and (not ids or ids.isdisjoint((row.case.id, row.case.against)))
-    ]
-
-
-def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the requested rows that leave a run inconclusive; no control, no size of a sweep."""
-    selected = (row for row in rows if requested(row.case))
-    return [row for row in selected if too_few(row) or refused(row) or out_of_time(row)]

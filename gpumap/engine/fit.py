@@ -18,10 +18,10 @@ from itertools import combinations, groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
 from gpumap.dtypes import Array, np
+from gpumap.engine import stats
+from gpumap.engine.stats import enough
 from gpumap.model import Estimate, Line
-from gpumap.stats import enough
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,8 +161,8 @@ def resampled(
     """Return intervals of figures that are computed from medians over blocks.
 
     Whole blocks are resampled: what is measured in one block correlates. The percentiles are
-    widened like the interval of a median (`gpumap.stats`), by the autocorrelation of the columns
-    and by Student's quantile.
+    widened like the interval of a median (`gpumap.engine.stats`), by the autocorrelation of the
+    columns and by Student's quantile.
 
     Args:
         samples: positive, shape (blocks, columns), in time order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap.backends.base import Mark
 from gpumap.model import Group, Reason
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
+    # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
+    # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
+    Parts = Literal["whole", "split"] | None
     Decided = Callable[[Sequence[Measurement]], bool | None]
     Turn = Callable[[], None]
 
@@ -156,6 +159,7 @@ class Benchmark:
     key: str
     plan: Plan
     computes = False  # its devices' threads wait for nothing: those that do not run are preempted
+    work: Parts = None
 
     def begin(self, group: Group) -> None:
         """Let go of what the group before has allocated."""

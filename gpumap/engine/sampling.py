@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap import stats
-from gpumap.bench.base import Events, Iteration, Sample
-from gpumap.bench.estimates import UNEQUAL
-from gpumap.bench.registry import specified
-from gpumap.bench.verify import one_of_each
+from gpumap.engine import stats
+from gpumap.engine.base import Events, Iteration, Sample
+from gpumap.engine.verify import one_of_each
 from gpumap.errors import DeviceError
 from gpumap.model import SHORTEST, SampleMark, Samples
 
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.base import DeviceInterval
-    from gpumap.model import Binding, Report
+    from gpumap.engine.base import DeviceInterval
+    from gpumap.model import Binding
 
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
 
@@ -35,6 +33,7 @@ _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
 _PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
+UNEQUAL = 1.1  # times of devices alone that are clearly further apart make them unequal
 BESIDE = 4.0  # times a control's own time, for which it counts as the control of what follows
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
@@ -45,8 +44,8 @@ class Series:
 
     iteration: Iteration
     iterations_per_sample: int = 1
-    led: bool = False  # its single iteration follows one that does not count, as several do
-    lasting: float = 0.0  # seconds of a sample, with the iteration before it that does not count
+    warmed: bool = False  # its single iteration follows one that does not count, as several do
+    sample_seconds: float = 0.0  # of one sample, with the iteration before it that does not count
     checking: float = 0.0  # seconds of looking at its results
     warmup: int = 0
     capped: bool = False
@@ -76,7 +75,7 @@ def sample(series: Series, clock: Clock) -> Sample:
     would be in it, as cold caches, and more of it the fewer iterations there are.
     """
     work, iterations, events = series.iteration, series.iterations_per_sample, Events()
-    if iterations > 1 or series.led:
+    if iterations > 1 or series.warmed:
         work.queue()
         work.finish()
     work.renew()
@@ -121,7 +120,7 @@ def calibrate(
         clock: the clock that samples are taken on.
         shortest: seconds of a sample, at least.
         most: iterations of a sample, at most.
-        computes: its threads wait for nothing (`gpumap.bench.base.Benchmark`).
+        computes: its threads wait for nothing (`gpumap.engine.base.Benchmark`).
     """
     waits = _empty_syncs(series.iteration, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
@@ -133,8 +132,9 @@ def calibrate(
         if least <= seconds * iterations < _DISTURBED * enough:
             seconds = min(seconds, _looked(series, clock).seconds)  # or a busy moment would decide
         if single and seconds >= SHORTEST:
-            series.led = seconds < enough
-            series.lasting *= 1 + series.led
+            if seconds < enough:
+                series.warmed = True
+                series.sample_seconds *= 2  # from now on with the iteration before it
             return
         if seconds * series.iterations_per_sample >= enough:
             return
@@ -161,7 +161,7 @@ def _looked(series: Series, clock: Clock) -> Sample:
     """Take a sample that does not count; note the seconds of all its iterations."""
     start = clock.now()
     taken = sample(series, clock)
-    series.lasting = clock.now() - start
+    series.sample_seconds = clock.now() - start
     series.warmup += 1
     return taken
 
@@ -235,7 +235,7 @@ def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> No
     What it says of the samples behind it is its time: by the CPU where its thread tells that, which
     leaves out when it was preempted.
     """
-    recent = not often or clock.now() - series.latest[0] < BESIDE * series.lasting
+    recent = not often or clock.now() - series.latest[0] < BESIDE * series.sample_seconds
     if block in series.taken and recent:
         return
     taken, alone = sample(series, clock), series.iterations_per_sample == 1
@@ -359,18 +359,6 @@ def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
     """Return the first binding that no other is clearly faster than; one without a time is not."""
     enough = UNEQUAL * min(times.values(), default=0.0)
     return next((b for b in bindings if times.get(b.name, math.inf) <= enough), bindings[0])
-
-
-def reference_of(report: Report, bench: str, backend: str) -> str | None:
-    """Return the name that the reference of a backend ran on in a report; None without one."""
-    alone = (
-        row.case.bindings[0]
-        for row in report.measurements
-        if row.case.bench == bench
-        and specified(row.case).role != "solo"
-        and len(row.case.names) == 1
-    )
-    return next((b.name for b in alone if b.device.backend == backend), None)
 
 
 def _enough(seconds: Sequence[float], most: float) -> bool:

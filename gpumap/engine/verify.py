@@ -45,15 +45,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpumap import model
-from gpumap.bench.base import Iteration
 from gpumap.dtypes import ROUNDING, Arithmetic, np, numpy_dtype, storage
+from gpumap.engine.base import Iteration
 from gpumap.errors import WrongDataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gpumap.backends.base import Session
-    from gpumap.bench.base import Events
+    from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
 
 METHOD = "float64 reference"

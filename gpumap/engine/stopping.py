@@ -2,7 +2,7 @@
 
 A group is looked at three times, at fixed shares of its time: each further look is a further chance
 to stop by luck. At an early look it stops if every verdict that is requested of it is decided at
-the level of that look (`gpumap.judge.pairs`). Without any there is one more look, after a tenth of
+the level of that look. Without any there is one more look, after a tenth of
 the time, and an early look stops if each row is known well enough: half of its interval within the
 precision, and samples worth at least twenty independent ones. Where cases are compared, the ratios
 decide; where a case is alone, its time does: then a slow change of the machine is part of what this
@@ -33,17 +33,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import stats
-from gpumap.bench.estimates import by_block, ratios
-from gpumap.bench.registry import in_sweep, is_control
+from gpumap.engine import stats
+from gpumap.engine.estimates import by_block, ratios
 from gpumap.model import separate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gpumap.backends.base import Clock
-    from gpumap.bench.base import Settings
-    from gpumap.bench.sampling import Series
+    from gpumap.engine.base import Settings
+    from gpumap.engine.sampling import Series
     from gpumap.model import Binding, Case, Group, Samples
 
 _EVERY = 0.1  # seconds from one look to the next
@@ -51,8 +50,9 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
-JUDGED = 40  # blocks: of so many, two runs of common noise are told apart at 5 %
+JUDGED = 40  # blocks, after which half of the time is enough; chosen, not measured
 _FIRST = 0.5  # of a group's time, for the cases that matter most
+_SWEEP_SHARES = 2  # of the time, for a sweep of sizes; 1 for another group
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # iterations: one to be verified, what that takes, and once more at the end
@@ -60,6 +60,9 @@ FIRST_LOOK = 0.1  # a share too, of a run without verdicts: at nothing but the p
 EARLY_LOOKS = (0.25, 0.5)  # shares of the time for blocks; the last look is at its end
 ENOUGH = 20.0  # independent samples: of a row that is done, and of one that is not `unstable`
 WIDE = 0.05  # half of an interval, as a share: a narrower one needs no doubt
+LOOKS = len(EARLY_LOOKS) + 1  # at a run that may stop early
+EARLY = 0.005  # one-sided error of a verdict at each look but the last
+LAST = 0.05 - EARLY * (LOOKS - 1)
 _CONFIDENCE = 0.95  # of the interval that is wide
 RATE = 0.01  # of false alarms of a test: of correlation in a row, of modes in a group
 
@@ -116,16 +119,16 @@ def _devices(bindings: Collection[Binding]) -> tuple[str, ...]:
 def units(group: Group) -> Iterator[list[Case]]:
     """Yield the cases that are kept or left out together with all that they need.
 
-    A control of a device that no case of the group uses comes last, as one of several devices does.
+    Controls of devices that no case of the group uses, and of several devices, come last.
     """
     ordered = {place for places in group.order for place in places}
     others = (place for place in range(len(group.cases)) if place not in ordered)
     by_id = {case.id: case for case in group.cases}
-    controls = [case for case in group.cases if is_control(case)]
+    controls = [case for case in group.cases if case.is_control]
     unused = {case.id: case for case in controls}
     for places in (*group.order, *((place,) for place in others)):
         cases = [group.cases[place] for place in places]
-        if not all(map(is_control, cases)):
+        if not all(case.is_control for case in cases):
             found = _with_needs(cases, by_id, controls)
             unused = {id_: case for id_, case in unused.items() if case not in found}
             yield found
@@ -147,11 +150,31 @@ def controls(group: Group, kept: Collection[str]) -> dict[str, str]:
     A size sweep is not compared, and needs none.
     """
     here = [case for case in group.cases if case.id in kept]
-    known = {_devices(case.bindings): case.id for case in here if is_control(case)}
-    cases = [case for case in here if not is_control(case) and not in_sweep(case)]
+    known = {_devices(case.bindings): case.id for case in here if case.is_control}
+    cases = [case for case in here if not case.is_control and not case.swept]
     devices = {case.id: _devices(case.bindings) for case in cases}
     found = {id_: known.get(each, known.get(each[:1], "")) for id_, each in devices.items()}
     return {id_: control for id_, control in found.items() if control}
+
+
+def deadlines(left: Sequence[Group], now: float, end: float) -> tuple[float, float]:
+    """Return until when the first of some groups is measured: as a rule, and at the latest.
+
+    The groups share the time that is left; a size sweep has twice the share of another group. At
+    the latest is for the fewest blocks of what matters most: then the sweeps have to wait.
+
+    Args:
+        left: the groups that are not measured yet, in order.
+        now: seconds, by the run's clock.
+        end: of the time for all of them.
+    """
+    group, sweeps = left[0], sum(each.extra for each in left)
+    others = len(left) - sweeps
+    all_shares = others + _SWEEP_SHARES * sweeps
+    if group.extra:
+        until = now + (end - now) * _SWEEP_SHARES / all_shares
+        return until, until
+    return now + (end - now) / all_shares, now + (end - now) / others
 
 
 @dataclass(slots=True)
@@ -179,7 +202,7 @@ class Blocks:
         return True
 
     def first_until(self, least: float) -> tuple[float, float]:
-        """Return when the cases that matter most no longer run alone, with JUDGED blocks or fewer.
+        """Return the ends of the first stage: with JUDGED blocks, and a later one with fewer.
 
         Args:
             least: seconds that all cases take for FEWEST blocks.
@@ -228,7 +251,7 @@ class Pace:
 
 def needed(kept: Iterable[Series]) -> float:
     """Return what it takes to measure cases in FEWEST blocks, and to verify them once more."""
-    return sum((_WARM + FEWEST) * one.lasting + one.checking for one in kept)
+    return sum((_WARM + FEWEST) * one.sample_seconds + one.checking for one in kept)
 
 
 def _bytes(case: Case) -> int:
@@ -271,7 +294,7 @@ class Outlook:
 def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
     """Return whether every row that sets the stop is known well enough; a control never sets it."""
     rows = deciding(group, samples)
-    requested = [case for case in group.cases if case.id in rows and not is_control(case)]
+    requested = [case for case in group.cases if case.id in rows and not case.is_control]
     compared = [case for case in requested if case.against in rows]
     found = [rows[case.id].located(settings.confidence) for case in compared or requested]
     known = all(done(each, settings.precision) for each in found)

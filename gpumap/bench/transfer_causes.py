@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.keys import CopyKey
-from gpumap.bench.registry import is_control, specified
 from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds
-from gpumap.judge.ceilings import ENOUGH, too_few
+from gpumap.judge.inconclusive import ENOUGH, too_few
 from gpumap.model import Estimate, Explanation, LinkState, replace
 from gpumap.units import time_of
 
@@ -63,7 +62,7 @@ class Copies(Concurrent):
     @property
     def both_ways(self) -> bool:
         """Return whether it is one device, and its copies go both ways."""
-        return bool(specified(self.row.case).both_ways)
+        return self.row.case.name == "bidir"
 
     @property
     def gain(self) -> Estimate:
@@ -297,7 +296,7 @@ def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measuremen
     A row with too few samples for an interval has none, and none rests on it. `look` reads the
     state of the links, only if a row is too slow, and once.
     """
-    done = (row for row in rows if not is_control(row.case) and row.status == "ok")
+    done = (row for row in rows if not row.case.is_control and row.status == "ok")
     copies = [row for row in done if not too_few(row)]
     devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
     states = cache(lambda: look(devices.values()))
@@ -381,7 +380,7 @@ def _reasons(
 ) -> Iterator[tuple[str, bool | None, str]]:
     """Yield each reason; whether it applies, None if unknown; and the fact."""
     names = {binding.device.id: binding.name for binding in row.case.bindings}
-    ways = 2 if specified(row.case).both_ways else 1
+    ways = 2 if row.case.name == "bidir" else 1
     carried = row.metrics["bandwidth"].value / (ways * len(names))
     memory = CopyKey.of(row.case).memory
     pageable, fact = memory == "pageable", f"it is {memory}"

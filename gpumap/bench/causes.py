@@ -1,0 +1,25 @@
+"""Why rows of a group are slower than they could be: of several devices, then of the benchmark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.bench.registry import find
+from gpumap.judge.bottlenecks import explained
+from gpumap.machine.state import link_states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumap.model import Measurement
+
+
+def explaining(bench: str) -> Callable[[Sequence[Measurement]], list[Measurement]]:
+    """Return what gives the rows of a group of a benchmark their causes."""
+    spec = find(bench)
+
+    def explain(rows: Sequence[Measurement]) -> list[Measurement]:
+        found = explained(rows, products=spec is not None and spec.arithmetic)
+        return spec.explain(found, link_states) if spec and spec.explain else found
+
+    return explain

@@ -1,0 +1,14 @@
+"""What the control product says of itself: it has no command and no table of its own."""
+
+from gpumap.bench.keys import ControlKey
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
+from gpumap.engine.control import KEY
+
+SPEC = BenchmarkSpec(
+    KEY,
+    (CaseSpec("product"),),
+    (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
+    charts=("timeline",),
+    row_key=ControlKey,
+    sizes=("size",),
+)

@@ -1,0 +1,62 @@
+"""Names of a map that a benchmark needs: two of them for some cases, one as the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.errors import QuestionError
+from gpumap.model import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.bench.registry import BenchmarkSpec
+    from gpumap.model import Binding, Report
+
+
+def check_names(
+    spec: BenchmarkSpec, bindings: Sequence[Binding], requested: Sequence[str] | None
+) -> None:
+    """Refuse a requested case that needs more names than the map has.
+
+    Raises:
+        QuestionError: one does; a case that was not requested is skipped instead.
+    """
+    for case in requested or ():
+        if _several(spec, case) and len(bindings) == 1:
+            fix = "map a second name, or omit the case"
+            raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
+
+
+def named(bindings: Sequence[Binding], name: str | None) -> Binding | None:
+    """Return the binding that --reference names; None where it is not given.
+
+    Raises:
+        QuestionError: the map does not have the name.
+    """
+    found = next((binding for binding in bindings if binding.name == name), None)
+    if name is not None and found is None:
+        fix = f"use one of the map's names: {', '.join(b.name for b in bindings)}"
+        raise QuestionError(f"--reference: the map has no name {name}", fix)
+    return found
+
+
+def one_device(spec: BenchmarkSpec, case: str, bindings: Sequence[Binding]) -> Reason | None:
+    """Return why a case of several devices that was not requested is skipped; None if it is not."""
+    if _several(spec, case) and len(bindings) == 1:
+        return Reason("one-device", "the map has one name: a speed-up needs two")
+    return None
+
+
+def _several(spec: BenchmarkSpec, case: str) -> bool:
+    return any(one.several for one in spec.cases if one.name == case)
+
+
+def reference_of(report: Report, bench: str, backend: str) -> str | None:
+    """Return the name that the reference of a backend ran on in a report; None without one."""
+    alone = (
+        row.case.bindings[0]
+        for row in report.measurements
+        if row.case.bench == bench and row.case.role != "solo" and len(row.case.names) == 1
+    )
+    return next((b.name for b in alone if b.device.backend == backend), None)

@@ -1,0 +1,162 @@
+"""The self-test, A against A: the very same product measured as two cases.
+
+Whatever differs is noise. There is one group for each device of the map, with the cases `a` and
+`b`; both multiply the same matrices into the same memory. `b` is compared with `a` in consecutive
+runs of blocks, each as long as a short comparison: every alarm is false.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.bench.keys import ProductKey
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.engine.base import Benchmark, Iteration
+from gpumap.engine.estimates import by_block, ratio, time_and_rate
+from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
+from gpumap.engine.stopping import LAST
+from gpumap.engine.verify import host_bytes, one_of_each
+from gpumap.judge.pairs import Change, alarms, located, passing
+from gpumap.model import Case, Group, Plan, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Session
+    from gpumap.dtypes import Arithmetic
+    from gpumap.judge.pairs import Outcome
+    from gpumap.model import Alarms, Binding, Estimate, Param, Samples
+
+KEY = "selftest"
+_SIDES = ("a", "b")
+SIZES = (1024, 512, 256, 128, 64)
+PILOT = 512  # the size of the product whose time tells which one fits
+_DTYPE: Arithmetic = "float32"
+_ITEMSIZE = 4
+RUNS = 12  # of some two seconds each, in a minute for two devices
+SHORTEST = 20  # blocks of a run
+_MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
+_WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
+
+
+def fitting(pilot: float, share: float) -> int:
+    """Return the size of the largest product of which enough fit into a device's share of time.
+
+    Args:
+        pilot: the seconds that a product of the size PILOT takes.
+        share: the seconds that the device has.
+    """
+    enough = _MEASURING * share / (_WANTED * len(_SIDES))
+    return next((n for n in SIZES if pilot * (n / PILOT) ** 3 <= enough), SIZES[-1])
+
+
+def selftest_plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
+    """Return A and B for each device, and the memory that they take; `sizes` is by name."""
+    chosen = one_of_each(bindings)
+    together = (tuple(range(len(_SIDES))),)
+    groups = tuple(
+        Group(tuple(_both(b, sizes[b.name])), order=together, insists=True) for b in chosen
+    )
+    buffer = {b.device.id: sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
+    memory = {id_: BUFFERS * nbytes for id_, nbytes in buffer.items()}
+    memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)
+    return Plan(groups, memory, max(buffer.values()))
+
+
+def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarms:
+    """Return the verdicts on consecutive runs of B over A, one ratio for each block."""
+    from gpumap.model import Alarms  # a Struct: a shell's TAB loads this module
+
+    length = max(len(ratios) // RUNS, SHORTEST)
+    starts = range(0, len(ratios) - length + 1, length)
+    words = [_verdict(ratios[n : n + length], threshold) for n in starts[:RUNS]]
+    (binding,) = case.bindings
+    return Alarms(
+        case.id,
+        binding.device.id,
+        binding.name,
+        threshold,
+        length if words else 0,
+        words.count("regression"),
+        words.count("pass"),
+        words.count("inconclusive"),
+    )
+
+
+def _verdict(run: Sequence[float], threshold: float) -> Outcome:
+    """Return the verdict on a run in both directions: B may seem slower, or A."""
+    found = located(run, LAST / 2)
+    if found is None:
+        return "inconclusive"
+    slower = Change(found.value, found.low, found.high)
+    both = (slower, -slower)
+    if alarms([lambda _, way=way: way for way in both], threshold):  # type: ignore[misc]
+        return "regression"
+    clear = all(passing(way, threshold) != "inconclusive" for way in both)
+    return "pass" if clear else "inconclusive"
+
+
+class SelfTest(Benchmark):
+    """A and B of each device, on opened sessions."""
+
+    key = KEY
+    work = "whole"
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        sessions: Mapping[str, Session],
+        sizes: Mapping[str, int],
+        seed: int = 1,
+    ) -> None:
+        self.plan = selftest_plan(bindings, sizes)
+        self._sessions = sessions
+        self._seed = seed
+        self._iterations: dict[str, Iteration] = {}
+
+    def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
+        """Let go of the matrices of the device before."""
+        self._iterations = {}
+
+    def iteration(self, case: Case) -> Iteration:
+        """Return the iteration of a device: the same one for A and for B."""
+        name = case.names[0]
+        if name not in self._iterations:
+            pair = Pair((self._seed, 0), int(case.params["size"]), _DTYPE)
+            product = Product(name, self._sessions[name], pair)
+            self._iterations[name] = multiplied([product], None, fetched=False)
+        return self._iterations[name]
+
+    def metrics(
+        self, group: Group, samples: Mapping[str, Samples], confidence: float
+    ) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return time and rate of A and of B, and B's false speed-up."""
+        cases = [case for case in group.cases if case.id in samples]
+        figures = {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
+        for case in cases:
+            if case.against in figures:
+                a, b = by_block(samples[case.against]), by_block(samples[case.id])
+                if (gain := ratio(a, b, confidence)) is not None:
+                    figures[case.id]["speedup"] = gain
+        return figures
+
+
+def _both(binding: Binding, size: int) -> Iterable[Case]:
+    against = None
+    for name in _SIDES:
+        keys: dict[str, Param] = {"size": size, "dtype": _DTYPE}
+        case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
+        against = case.id
+        yield case
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, _SIDES)),
+    (Family(_SIDES, ("size", "dtype"), ("time", "rate", "speedup")),),
+    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
+             "status"),
+    title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
+    row_key=ProductKey,
+    sizes=("size",),
+)  # fmt: skip

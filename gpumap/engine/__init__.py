@@ -1,0 +1,1 @@
+"""How anything is measured: samples, blocks, when to stop, proof of results; no benchmark."""

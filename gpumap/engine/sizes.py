@@ -1,0 +1,114 @@
+"""Sizes as a user writes them: of matrices, of arrays in bytes, and numbers of devices."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.errors import QuestionError
+from gpumap.text import fix as fix_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from gpumap.model import Param
+
+# As keys of rows.
+KEYS = ("bytes", "size_name")
+NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
+MOST = 10**9 - 1  # rows, or a side: no machine has room for more
+_DEVICES = 1_000_000
+_SHOWN = 40  # characters of what is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of bytes, and the user's word for it."""
+
+    nbytes: int
+    name: str | None = None
+
+
+def size_text(params: Mapping[str, Param]) -> str:
+    """Return the bytes of a row, with the user's word for them: ``small = 400 bytes``."""
+    word = f"{params['size_name']} = " if "size_name" in params else ""
+    return f"{word}{params['bytes']} {'byte' if params['bytes'] == 1 else 'bytes'}"
+
+
+def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:
+    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; messages name `option`, a fix also `key`.
+
+    Raises:
+        QuestionError: it is none of them, with the fix.
+    """
+    read = partial(_whole, MOST, f"write {option} {key}1024")
+    return _series(option, text, read, "256:4096:x2")
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Parse ``2``, ``2,4,8`` or ``2:1024:x2`` into numbers of devices, ascending.
+
+    Raises:
+        QuestionError: it is none of them, with the fix.
+    """
+    read = partial(_whole, _DEVICES, "write 2, or 2,4,8, or 2:1024:x2")
+    return tuple(sorted(_series("--devices", text, read, "2:1024:x2")))
+
+
+def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
+    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; `named` are bytes that have a word.
+
+    Raises:
+        QuestionError: it is none of them, with the fix.
+    """
+    words = {named[part]: part for part in map(str.strip, text.split(",")) if part in named}
+    found = _series("--sizes", text, partial(_bytes, named), "64B:1GiB:x2")
+    return tuple(Size(nbytes, words.get(nbytes)) for nbytes in found)
+
+
+def _series(option: str, text: str, read: Callable[[str], int], example: str) -> tuple[int, ...]:
+    """Parse numbers and ranges ``first:last:xfactor``; `read` parses one number."""
+    found: list[int] = []
+    try:
+        for part in map(str.strip, text.split(",")):
+            found += _range(part, read, example) if ":" in part else [read(part)]
+    except QuestionError as error:
+        (wrong,) = error.diagnostics
+        raise QuestionError(f"{option}: {wrong.message}", wrong.hint) from None
+    if len(set(found)) < len(found):
+        raise QuestionError(f"{option}: {text!r} has a number twice", "name each once")
+    return tuple(found)
+
+
+def _range(part: str, read: Callable[[str], int], example: str) -> Iterator[int]:
+    ends = part.split(":")
+    if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
+        fix = f"write first:last:xfactor, such as {example}"
+        raise QuestionError(f"{part[:_SHOWN]!r} is not a range", fix)
+    size, last, factor = read(ends[0]), read(ends[1]), int(ends[2][1:])
+    if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
+        fix = "first <= last, and a factor of 2 or more"
+        raise QuestionError(f"{part[:_SHOWN]!r} goes nowhere", fix)
+    while size <= last:
+        yield size
+        size *= factor
+
+
+def _whole(most: int, fix: str, text: str) -> int:
+    digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
+    if not digits or len(digits) > len(str(most)) or int(digits) > most:
+        problem = f"{text[:_SHOWN]!r} is not a whole number from 1 to {most:,}"
+        raise QuestionError(problem, fix)
+    return int(digits)
+
+
+def _bytes(named: Mapping[str, int], text: str) -> int:
+    try:
+        return named.get(text) or units.nbytes(text)
+    except units.UnitError as error:
+        known = f"write 4KiB, or one of {', '.join(named)}"
+        fix = fix_word(text, named, known) if text[:1].isalpha() else error.fix
+        raise QuestionError(error.problem, fix) from None

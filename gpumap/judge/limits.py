@@ -1,0 +1,219 @@
+"""Which rows a selector selects, and the verdicts of limits on them: ``dot.many.speedup>=1.8``.
+
+A selector has the bench and the case of a row's id, any subset of its keys, and a metric; keys that
+are not given may have any value. In addition to those of the id there are
+
+    name=dev0         rows that run on this name only, written as in the map
+    size_name=small   another word for the bytes
+
+The size sweep of a model is selected by ``pattern=ladder`` only, exchanges of cold buffers by
+``buffers=cold`` only. A metric of the model selects models, such as ``transfer.h2d.latency``.
+
+The interval of a figure decides, whatever flags the row has:
+
+    pass            the whole interval is on the right side
+    fail            the whole interval is on the wrong side; or the row failed; or it is NaN
+    inconclusive    the row was left out for time; the limit lies inside; or there is no interval:
+                    of too few samples, or of a ratio that was impossible
+    missing         the row was skipped, or no row has the figure: never a pass
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from gpumap.judge.inconclusive import out_of_time, undecided
+from gpumap.model import BreakEven, Fit, Measurement, Verdict, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.model import Estimate, Report
+
+Row = Measurement | Fit | BreakEven  # what has an id and metrics
+RULE = "limit"
+Operator = Literal[">=", "<=", ">", "<"]
+Outcome = Literal["pass", "fail", "inconclusive"]
+
+MODEL = ".fit"  # behind the case in the ids of models
+_QUOTED = re.compile(r"%(25|2b|2c|3d|5b|5d|3e)")  # as ids write what would end a name
+_SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
+_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # keys of rows that a selector has to give
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One metric of the rows of a case, and the keys that they must have."""
+
+    bench: str
+    case: str
+    keys: Mapping[str, str] = field(hash=False)
+    metric: str
+    head: str  # the part before the keys in the ids of those rows
+
+    def __str__(self) -> str:
+        keys = ",".join(f"{key}={value}" for key, value in self.keys.items())
+        return f"{self.bench}.{self.case}{f'[{keys}]' if keys else ''}.{self.metric}"
+
+    def matches(self, row: Row) -> bool:
+        """Return whether it selects a row, whether or not that has the figure."""
+        extra = row.case.keys_not_in_id if isinstance(row, Measurement) else None
+        return self.selects(id_of(row), extra)
+
+    def selects(self, id_: str, extra_keys: Mapping[str, str] | None = None) -> bool:
+        """Return whether it selects the row of an id; `extra_keys` are in no id."""
+        head, keys = split_id(id_)
+        if head != self.head:
+            return False
+        keys |= extra_keys or {}
+        if any(keys.get(key) == value and key not in self.keys for key, value in _NAMED):
+            return False
+        return all(_has_key(key, value, keys) for key, value in self.keys.items())
+
+
+def id_of(row: Row) -> str:
+    """Return the id of a row of a report."""
+    return row.case.id if isinstance(row, Measurement) else row.id
+
+
+def split_id(id_: str) -> tuple[str, dict[str, str]]:
+    """Return an id's bench and case, and its keys."""
+    head, _, inside = id_.removesuffix("]").partition("[")
+    pairs = (item.partition("=") for item in inside.split(",")) if inside else ()
+    return head, {key: value for key, _, value in pairs}
+
+
+def _has_key(key: str, value: str, keys: Mapping[str, str]) -> bool:
+    """Return whether a row has a key's value; a row without the key has not."""
+    if key == "name":
+        # as ids write it, whether it is written so already or as in the map
+        name = _QUOTED.sub(lambda each: chr(int(each[1], 16)), value).translate(_SPECIAL)
+        return keys.get("names") == name
+    present = keys.get(key)
+    return present == value or (present in ("True", "False") and present.lower() == value)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The bound of a metric; `value` is in its SI unit."""
+
+    text: str
+    selector: Selector
+    operator: Operator
+    value: float
+
+
+def verdict_on(operator: Operator, limit: float, figure: Estimate) -> Outcome:
+    """Return the verdict of an interval on a limit; an infinite one proves no pass."""
+    low, high = figure.low, figure.high
+    if figure.impossible:
+        return "inconclusive"
+    if not low <= figure.value <= high:  # NaN compares with nothing
+        return "fail"
+    right = {">=": low >= limit, ">": low > limit, "<=": high <= limit, "<": high < limit}
+    wrong = {">=": high < limit, ">": high <= limit, "<=": low > limit, "<": low >= limit}
+    if wrong[operator]:
+        return "fail"
+    finite = math.isfinite(low) and math.isfinite(high)
+    return "pass" if right[operator] and finite else "inconclusive"
+
+
+def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
+    """Return a verdict for each limit and each row that it selects; at least one for each limit."""
+    rows: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows_of(report):
+        rows[id_of(row).partition("[")[0]].append(row)
+    return tuple(
+        verdict
+        for limit in limits
+        for verdict in _verdicts(limit, rows[limit.selector.head], report)
+    )
+
+
+def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
+    """Return the verdict of each limit on each of some rows of a run in progress."""
+    heads = [(id_of(row).partition("[")[0], row) for row in rows]
+    results = (
+        _of(limit, row)
+        for limit in limits
+        for head, row in heads
+        if head == limit.selector.head and limit.selector.matches(row)
+    )
+    return [verdict.verdict for verdict in results if verdict is not None]
+
+
+def rows_of(report: Report) -> tuple[Row, ...]:
+    """Return everything that a limit may select."""
+    return (*report.measurements, *report.fits, *report.break_evens)
+
+
+def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
+    selected = (row for row in rows if limit.selector.matches(row))
+    unmeasured = [row for row in report.measurements if out_of_time(row)]
+    short = limit.selector.bench in {row.case.bench for row in undecided(unmeasured)}
+    models = {_model_of(row.case.id) for row in unmeasured}
+    results = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
+    results += [
+        replace(_missing(limit, id_), verdict="inconclusive" if id_ in models else "missing")
+        for id_ in _unfitted(limit.selector, report)
+    ]
+    yield from results or [_missing(limit, None)]
+
+
+def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
+    """Return the verdict on a row; None for one that was measured and has no such figure.
+
+    A benchmark out of time (`short`) may lack rows that the metric is computed from.
+    """
+    if isinstance(row, Measurement) and row.status != "ok":
+        missing = _missing(limit, row.case.id)
+        if out_of_time(row):  # there was no time: more of it may decide
+            return replace(missing, verdict="inconclusive")
+        return missing if row.status == "skipped" else replace(missing, verdict="fail")
+    figure = row.metrics.get(limit.selector.metric)
+    if figure is None and isinstance(row, Measurement) and not short:
+        return None
+    if figure is None:
+        missing = _missing(limit, id_of(row))
+        return replace(missing, verdict="inconclusive") if _no_time(row) else missing
+    result = verdict_on(limit.operator, limit.value, figure)
+    value = None if figure.impossible else figure.value
+    low, high = (figure.low, figure.high) if figure.has_interval else (None, None)
+    return replace(_missing(limit, id_of(row)), verdict=result, value=value, low=low, high=high)
+
+
+def _no_time(row: Row) -> bool:
+    """Return whether a row that has no figure might have had it in more time."""
+    if isinstance(row, BreakEven):
+        return row.reason is None and row.why_stopped == "budget"
+    return isinstance(row, Measurement)
+
+
+def _missing(limit: Limit, id_: str | None) -> Verdict:
+    metric = limit.selector.metric
+    return Verdict(RULE, limit.text, id_, metric, "missing", limit=limit.value)
+
+
+def _unfitted(selector: Selector, report: Report) -> list[str]:
+    """Return the ids of planned models that were not fitted."""
+    if not selector.head.endswith(MODEL):
+        return []
+    there = {fit.id for fit in report.fits}
+    planned = (_model_of(row.case.id) for row in report.measurements)
+    unfitted = dict.fromkeys(id_ for id_ in planned if id_ is not None and id_ not in there)
+    return [id_ for id_ in unfitted if selector.selects(id_)]
+
+
+def _model_of(id_: str) -> str | None:
+    """Return the id of the model that a row of a size sweep is for; None for any other."""
+    head, keys = split_id(id_)
+    if keys.pop("pattern", None) != "ladder":
+        return None
+    keys.pop("bytes", None)
+    inside = sorted({**keys, "pattern": "alone"}.items())
+    return f"{head}{MODEL}[{','.join(map('='.join, inside))}]"
