@@ -198,4 +198,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_QUICK) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

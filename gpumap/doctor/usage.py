@@ -8,6 +8,7 @@ sound device.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -237,11 +238,12 @@ def unknown_options(known: Evidence) -> Iterator[Diagnostic]:
             continue
         if variable:
             name = name.upper()
-            what = "a variable of the environment, and no option of Theano's"
-            fix = f"take it out, and write in the shell: export {name}={_shortened(setting.value)}"
+            what = "is an environment variable, not an option: Theano ignores it"
+            fix = f"remove it, and run: export {name}={quote(_shortened(setting.value))}"
         else:
-            what, fix = "no option of Theano's, which drops it", f"did you mean {close[0]}?"
-        message = f"{name} ({where}) is {what}"
+            what = "is not an option of Theano, which ignores it"
+            fix = f"did you mean {close[0]}?"
+        message = f"{name} ({where}) {what}"
         yield Diagnostic("theano-option", message, hint=fix, severity="warning")
 
 

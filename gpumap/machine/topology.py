@@ -107,7 +107,8 @@ def cpu_list(text: str) -> tuple[int, ...]:
 CLASSES = frozenset({0x03, 0x12})  # display controllers, processing accelerators
 
 _FOLDER = "sys/bus/pci/devices"
-_OFF_THE_BUS = ("dev/dxg", "dev/nvmap")  # WSL's and Tegra's
+# WSL's and Tegra's; and a loaded driver's, in a sandbox that hides the bus.
+_OFF_THE_BUS = ("dev/dxg", "dev/nvmap", "dev/nvidiactl", "proc/driver/nvidia")
 _HEX = "[0-9a-f]"
 _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.registry import specified
-from gpumap.judge.ceilings import too_few
-from gpumap.report.table import estimate
+from gpumap.figures import estimate, spread
+from gpumap.judge.inconclusive import too_few
 from gpumap.text import NAME, listed, middle, short
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _FLAGGED = 4  # rows that a flag's line names
 _NOISY = "unstable"  # the flag of a row of more than one value
 _DO = {  # what a reader does about rows that are not ok
     "few": "fewer than 6 samples, no interval: raise --budget",
-    "noisy": "its samples hold more than one value: repeat on an idle machine",
+    "noisy": "the samples drift or have two modes: repeat on an idle machine",
 }
 
 
@@ -35,7 +34,7 @@ def shown(rows: Sequence[Measurement], *, verbose: bool) -> list[Measurement]:
 
 
 def _is_solo(row: Measurement) -> bool:
-    return specified(row.case).role == "solo"
+    return row.case.role == "solo"
 
 
 def table(
@@ -96,16 +95,6 @@ def trust(row: Measurement) -> str:
     if too_few(row):
         return "? few"
     return "~ noisy" if _NOISY in row.flags else "ok"
-
-
-def spread(figure: Estimate | None) -> str:
-    """Return a figure with half of its interval, ``49.0 ms ±4%``; of few samples ``~49 ms``."""
-    if figure is None or figure.impossible:
-        return estimate(figure)
-    if not figure.has_interval:
-        return units.about(figure.value, figure.unit)
-    half, value = (figure.high - figure.low) / 2.0, units.single(figure.value, figure.unit)
-    return f"{value} ±{half / abs(figure.value):.0%}" if figure.value else value
 
 
 def rates(figures: Sequence[Estimate | None], head: str, unit: str) -> tuple[str, list[str]]:
