@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpumap import saved
-from gpumap.bench.registry import is_control
 from gpumap.judge.compare import compare
 from gpumap.model import Samples, replace
 
@@ -39,7 +38,7 @@ def stretches(report: Report, runs: int, count: int) -> Iterator[str]:
     yield "| cases | change | exit 0 | exit 1 | exit 5 |"
     yield "| --- | --- | ---: | ---: | ---: |"
     for cases in ({*FIRST}, {row.case.name for row in every}):
-        rows = [row for row in every if row.case.name in cases or is_control(row.case)]
+        rows = [row for row in every if row.case.name in cases or row.case.is_control]
         blocks = sorted(set.intersection(*(set(row.samples.blocks) for row in rows if row.samples)))
         if len(blocks) < 2 * count:
             raise SystemExit(f"{len(blocks)} blocks have every case; {2 * count} are the fewest")
@@ -62,7 +61,7 @@ def stretches(report: Report, runs: int, count: int) -> Iterator[str]:
 
 def _stretch(row: Measurement, blocks: set[int], more: float) -> Measurement:
     """Return a row with the samples of some blocks; its work takes longer, a control's does not."""
-    samples, factor = row.samples or Samples(), 1.0 if is_control(row.case) else 1.0 + more
+    samples, factor = row.samples or Samples(), 1.0 if row.case.is_control else 1.0 + more
     kept = [n for n, block in enumerate(samples.blocks) if block in blocks]
 
     def only(values: Sequence[float], by: float = factor) -> tuple[float, ...]:
