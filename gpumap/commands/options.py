@@ -51,10 +51,10 @@ def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return several options as one decorator; `--help` lists the last one first."""
+    """Return several options as one decorator, in the order in which `--help` lists them."""
 
     def decorate(command: F) -> F:
-        for option in options:
+        for option in reversed(options):  # as Python applies decorators
             command = option(command)
         return command
 
@@ -82,8 +82,8 @@ def backend_option(help_: str) -> Callable[[F], F]:
 
 
 map_texts = combined(
-    click.option("--map-file", metavar="FILE", type=FileType(), help="Read the map from a file."),
     click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
+    click.option("--map-file", metavar="FILE", type=FileType(), help="Read the map from a file."),
 )
 
 
@@ -129,8 +129,8 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; all: measure each one."
     options_of_all = combined(
-        _gate_options(base=base), _settings_options(budget), backend_option(help_), map_texts,
-        map_argument,
+        map_argument, map_texts, backend_option(help_), _settings_options(budget),
+        _gate_options(base=base),
     )  # fmt: skip
     return decorate
 
@@ -138,19 +138,19 @@ def benchmark_options(
 def _settings_options(budget: float) -> Callable[[F], F]:
     """Say how long and how well to measure."""
     return combined(
-        setting("--dry-run", is_flag=True,
-                help="Show the cases, their memory and time; open no device, measure nothing."),
-        setting("--require-idle", is_flag=True,
-                help="Measure nothing (exit 3) while others use the cores or the GPUs."),
-        setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
-                help="Random seed for the input data and the order of cases."),
+        setting("--budget", type=DurationType(), default=f"{budget:g}s",
+                help="Time for the whole command, with warm-up and checks."),
+        setting("--timeout", type=DurationType(),
+                help="End the process after this time.  [default: ten budgets, at least 60s]"),
         setting("--precision", type=ShareType(), default="2%",
                 help="Stop once every half-interval is within this share; with --limit or "
                 "--base, once those are decided."),
-        setting("--timeout", type=DurationType(),
-                help="End the process after this time.  [default: ten budgets, at least 60s]"),
-        setting("--budget", type=DurationType(), default=f"{budget:g}s",
-                help="Time for the whole command, with warm-up and checks."),
+        setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
+                help="Random seed for the input data and the order of cases."),
+        setting("--require-idle", is_flag=True,
+                help="Measure nothing (exit 3) while others use the cores or the GPUs."),
+        setting("--dry-run", is_flag=True,
+                help="Show the cases, their memory and time; open no device, measure nothing."),
     )  # fmt: skip
 
 
@@ -194,13 +194,13 @@ def _gate_options(*, base: bool) -> Callable[[F], F]:
     base_option = setting("--base", metavar="FILE", type=FileType(),
                           help="Compare the result with this baseline report (JSON).")  # fmt: skip
     return combined(
-        *((_terms_parameters, base_option) if base else ()),
-        setting("--strict", is_flag=True,
-                help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
-        if_absent_option,
-        inconclusive_option,
         setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
                 help="What a metric must be: 'dot.many.speedup>=1.8'; repeatable."),
+        inconclusive_option,
+        if_absent_option,
+        setting("--strict", is_flag=True,
+                help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
+        *((base_option, _terms_parameters) if base else ()),
     )  # fmt: skip
 
 
@@ -228,18 +228,18 @@ def terms_options(command: F) -> F:
 
 
 _terms_parameters = combined(
-    setting("--other-machine", is_flag=True,
-            help="Show how a base of another machine differs, without verdicts (else exit 2)."),
-    setting("--allow-missing", is_flag=True,
-            help="Let rows pass that only one of both reports has."),
-    setting("--confirm", is_flag=True,
-            help="Measure once more in a fresh process, with the same budget, where a row is "
-            "slower or inconclusive, and judge all samples."),
+    setting("--threshold", type=ShareType(), default="5%",
+            help="The slowdown that counts."),
     setting("--judge", metavar="PATTERN", multiple=True,
             help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
             "headline claims; the others are shown]"),
-    setting("--threshold", type=ShareType(), default="5%",
-            help="The slowdown that counts."),
+    setting("--confirm", is_flag=True,
+            help="Measure once more in a fresh process, with the same budget, where a row is "
+            "slower or inconclusive, and judge all samples."),
+    setting("--allow-missing", is_flag=True,
+            help="Let rows pass that only one of both reports has."),
+    setting("--other-machine", is_flag=True,
+            help="Show how a base of another machine differs, without verdicts (else exit 2)."),
 )  # fmt: skip
 
 
@@ -304,14 +304,14 @@ def output_options(command: F) -> F:
 
 json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
 _output_parameters = combined(
-    setting("--verbose", "-v", is_flag=True,
-            help="Tables with every row, column and flag, as wide as they come."),
-    setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
-    setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
-            help="Write the report to a file too; repeatable."),
-    json_option,
     setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
             help="The form of the report on stdout."),
+    json_option,
+    setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
+            help="Write the report to a file too; repeatable."),
+    setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
+    setting("--verbose", "-v", is_flag=True,
+            help="Tables with every row, column and flag, as wide as they come."),
 )  # fmt: skip
 
 
