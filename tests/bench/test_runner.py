@@ -108,6 +108,16 @@ def test_what_matters_most_leaves_blocks_to_the_others():
     assert (blocks["one"], blocks["many"], blocks["solo"]) == (20, 20, 6)
 
 
+def test_the_others_have_six_blocks_of_their_own_where_a_device_slows_down():
+    """What was taken before of what matters most is none of theirs; the grace of the time is."""
+    settings = replace(SETTINGS, budget=3.8, blocks=1000, precision=NEVER, staged=True)
+    slow = {"rate": 2.0**26, "throttle": 1.15, "throttle_after": 2.0}
+    params = replace(PARAMS, sizes=(128,), cases=("solo", "one", "many"))
+    rows = rows_of(gpu(0, **slow), gpu(1, **slow), params=params, settings=settings)
+    blocks = {row.case.name: len(row.samples.blocks) for row in rows if not row.case.is_control}
+    assert (blocks["one"], blocks["solo"]) == (7, 6)
+
+
 def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
     """It ends at the first look, as it does where no stages are asked for."""
     settings = replace(SETTINGS, budget=30.0, blocks=1000, precision=0.02)
