@@ -232,7 +232,7 @@ _terms_parameters = combined(
             help="The slowdown that counts."),
     setting("--judge", metavar="PATTERN", multiple=True,
             help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
-            "headline claims; the others are shown]"),
+            "headline claims]  Others are shown, and fail if certainly slower."),
     setting("--confirm", is_flag=True,
             help="Measure once more in a fresh process, with the same budget, where a row is "
             "slower or inconclusive, and judge all samples."),

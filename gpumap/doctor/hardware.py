@@ -107,7 +107,7 @@ def _no_driver(known: Evidence, named: MapName) -> Sign | None:
     if known.fake():
         return None
     why = no_driver()
-    return Sign({"what": why.reason.removeprefix("no NVIDIA driver: "), "fix": why.fix})
+    return Sign({"what": why.reason, "fix": why.fix})
 
 
 def _driver_old(known: Evidence, named: MapName) -> Sign | None:

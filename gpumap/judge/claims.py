@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
+from gpumap.text import listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     Metric = tuple[str, str]  # the id of a row, and the name of one of its metrics
 
 ALL = "all"
+_NAMES = ("time", "issue_interval", "speedup")  # of the metrics that may be judged
 _LISTED = 6  # metrics that a message names
+_NONE = "measure a baseline first"
 
 
 def judged_metrics(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[Metric]:
@@ -40,6 +43,24 @@ def judged_metrics(report: Report, rows: Sequence[Row], patterns: Sequence[str])
     return {*_claimed(rows)} & every.keys() or {*every}
 
 
+def judged_rows(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[str]:
+    """Return the ids of the rows of which a gate judges something, also of those without a figure.
+
+    Args:
+        report: one of both.
+        rows: those of it that can be compared, measured or not.
+        patterns: of the requested metrics; none: what the headline claims.
+    """
+    cases = report.settings.get("cases")
+    if patterns:
+        chosen = [row for row in rows if any(_matches(row, name, patterns) for name in _NAMES)]
+    elif cases:
+        chosen = [row for row in rows if row.row.case.name in cases]
+    else:
+        chosen = [row for row in rows if row.row.claims is None or row.row.claims]
+    return {row.row.case.id for row in chosen}
+
+
 def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
     """Refuse a pattern that selects no metric of the rows of a baseline.
 
@@ -49,8 +70,9 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
     for pattern in patterns:
         if not any(_matches(row, metric, [pattern]) for row in rows for metric in row.metrics):
             known = dict.fromkeys(_called(row, metric) for row in rows for metric in row.metrics)
-            some = ", ".join([*known][:_LISTED])
-            fix = f"the baseline has {some}" if some else "measure a baseline first"
+            fix = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
+            if close := nearest(pattern, known):
+                fix = f"did you mean {close[0]}? {fix}"
             raise QuestionError(f"--judge {pattern} selects no metric of the baseline", fix)
 
 

@@ -234,7 +234,8 @@ def compare(report: Report) -> Headline:
         count = f"{len(unclear)} of {counted(len(verdicts), 'metric')}"
         need = f"{verb(unclear, 'needs', 'need')} more samples to exclude"
         text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."
-        again = f"Repeat NEW with {longer(report)}."
+        which = "Repeat both" if report.kind == "compare" else "Repeat"
+        again = f"{which} with {longer(report)}."
         return answer(report, "untrusted", (text, again), _about(unclear[0]))
     if _of(verdicts, "skipped"):
         text = "No verdict: the baseline is of another machine (--other-machine)."
@@ -292,9 +293,8 @@ def _not_slower(report: Report, verdicts: Sequence[Verdict]) -> Headline:
         more = f"No judged metric is slower by {_threshold(verdicts)}."
         return answer(report, "good", (text, more), _about(best))
     worst, count = max(verdicts, key=_ratio), len(verdicts)
-    within = f"{verb(verdicts, 'is', 'are')} within {_threshold(verdicts)} of the baseline"
-    some = "the judged metric" if count == 1 else f"all {count} judged metrics"
-    text = f"Not slower: {some} {within} (worst: {_worst(worst)})."
+    none = "the judged metric is not" if count == 1 else f"none of {count} judged metrics is"
+    text = f"Not slower: {none} slower by {_threshold(verdicts)} (worst: {_worst(worst)})."
     return answer(report, "good", (text,), _about(worst))
 
 

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Literal
 from gpumap.engine import stats
 from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import cpu_times, judged_samples
+from gpumap.judge.inconclusive import out_of_time
 from gpumap.model import Measurement, Samples
 
 if TYPE_CHECKING:
@@ -193,13 +194,21 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
         if was and now and had and has:
             pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
         else:  # one line for a row
-            had, has = had[:1], has[:1]
+            had, has = had[:1] or _untimed(was, now), has[:1]
         was, now = was or was_left.get(id_), now or now_left.get(id_)
         rest += [Unpaired(id_, metric, lost=True, other=now) for metric in had if metric not in has]
         rest += [
             Unpaired(id_, metric, lost=False, other=was) for metric in has if metric not in had
         ]
     return pairs, rest
+
+
+def _untimed(was: Row | None, now: Row | None) -> tuple[str, ...]:
+    """Return a metric that neither run had time for, though it is what the headline claims."""
+    if was is None or now is None or not (out_of_time(was.row) and out_of_time(now.row)):
+        return ()
+    claims = now.row.claims
+    return ("time",) if claims is None else claims[:1]
 
 
 def comparable(report: Report) -> list[Row]:

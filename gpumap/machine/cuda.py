@@ -63,7 +63,7 @@ NO_DRIVER = Why(
     "install NVIDIA's driver; start a container with --gpus all",
 )
 NO_GPU = Why(
-    "no NVIDIA GPU is on the PCI bus",
+    "this machine has no NVIDIA GPU: none is on the PCI bus",
     "map a device that `gpumap devices` lists, or use a machine with a GPU",
 )
 MISMATCH = Why(

@@ -111,6 +111,16 @@ def test_a_row_without_time_is_inconclusive_whichever_of_its_metrics_is_judged()
     assert words(dot(), short, "dot.one.time")["many", "time"] == "shown"
 
 
+def test_what_a_headline_claims_and_neither_run_had_time_for_is_inconclusive():
+    """Or a gate passes by what nobody asked for; what is only shown stays out."""
+    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
+    for name, word in (("many", "inconclusive"), ("many+fetch", None)):
+        rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)
+        short = replace(dot(), measurements=tuple(rows))
+        found = words(short, short)
+        assert (found["one", "time"], found.get((name, "time"))) == ("pass", word)
+
+
 @pytest.mark.parametrize(("patterns", "chosen"), [
     (["all"], {"one", "many", "solo", "many+fetch"}), (["dot.many+fetch.*"], {"many+fetch"}),
     (["dot.solo.time", "dot.one.time"], {"solo", "one"}), (["*.time"], {
@@ -124,7 +134,10 @@ def test_patterns_choose_what_is_judged(patterns, chosen):
 def test_a_pattern_without_a_metric_is_refused_with_some_that_there_are():
     with pytest.raises(QuestionError, match=r"--judge dot\.nine\.time selects no metric") as error:
         check_patterns(comparable(dot()), ["dot.one.time", "dot.nine.time"])
-    assert "dot.one.time, dot.many.time, dot.many.speedup" in error.value.diagnostics[0].hint
+    assert error.value.diagnostics[0].hint == (
+        "did you mean dot.one.time? the baseline has dot.one.time, dot.many.time, "
+        "dot.many.speedup, dot.solo.time, dot.many+fetch.time"
+    )
 
 
 def test_cases_that_were_chosen_are_judged():
