@@ -326,7 +326,8 @@ def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str
         return fix
     dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
     if option and (map_ := next(dashed, None)):
-        return f'write a map that begins with "-" as --map="{map_}"'
+        shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
+        return f'write a map that begins with "-" as --map={shown}'
     if extra or "->" in arguments:
         return 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
     return ""

@@ -213,7 +213,7 @@ def renamed(device: str) -> str | None:
     if not device.startswith(_OLD):
         return None
     number = device.removeprefix(_OLD)
-    return f"cuda{number}" if number.isdecimal() else "cuda"
+    return f"cuda{int(number)}" if re.fullmatch("[0-9]{1,4}", number) else "cuda"
 
 
 def refused_device(options: TheanoOptions) -> str | None:
@@ -270,7 +270,7 @@ def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:
     elif (device := default_device(options)) is not None:
         origin = options["device"][1]
         message = f"Theano's default device is set: device={_cut(device)} ({_cut(origin)})"
-        hint = f'check that device: gpumap check "dev0->{_cut(device)}"'
+        hint = f"check that device: {_checking(device)}"
         yield Diagnostic("theano-default-device", message, hint=hint, severity="note")
 
 
@@ -281,8 +281,14 @@ def _refused(options: TheanoOptions) -> Diagnostic:
     message = f"device={_cut(device)} ({_cut(origin)}): Theano refuses it when it is imported{old}"
     hint = "write device=cuda0 for all work, or target= for one variable; names are no devices"
     if new:
-        hint = f'write device={_cut(new)}, and check that: gpumap check "dev0->{_cut(new)}"'
+        hint = f"write device={_cut(new)}, and check that: {_checking(new)}"
     return Diagnostic("theano-device", message, hint=hint, severity="warning")
+
+
+def _checking(device: str) -> str:
+    """Return the command that checks a device, to be pasted: foreign text may be in it."""
+    plain = re.fullmatch("[a-z0-9:.@-]+", device)
+    return f'gpumap check "dev0->{device}"' if plain else "gpumap check MAP"
 
 
 def _cut(text: str) -> str:

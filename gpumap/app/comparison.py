@@ -127,7 +127,8 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
 
 def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[str]) -> Judged:
     """Return verdicts with what they mean for the exit code."""
-    compared = any(verdict.value is not None or verdict.verdict in JUDGED for verdict in verdicts)
+    words = (*JUDGED, "skipped")  # of another machine every change is shown, without a verdict
+    compared = any(verdict.verdict in words for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms))
     problems = problems if compared else (*problems, _NOTHING)
     return Judged(verdicts, problems, tuple(notes_of(remarks)))

@@ -8,6 +8,7 @@ sound device.
 
 from __future__ import annotations
 
+import re
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _DOUBLE = ("float64",)
 _VARIABLES = ("OMP_", "MKL_", "OPENBLAS_", "GOTO_", "KMP_", "CUDA_", "LD_", "NVIDIA_", "THEANO")
 _NEAR = 0.8  # of difflib's ratio: a letter or two of an option
+_PASTED = 40  # characters of a value: a longer one may be broken over lines
 
 
 def _bad_map(known: Evidence, _: MapName) -> Sign | None:
@@ -96,6 +98,8 @@ def _cpu_fallback(known: Evidence, named: MapName) -> Sign | None:
     if named.kind is Kind.CPU:
         return None
     text = _map_text((one for one in known.names if one.kind is not Kind.CPU), named)
+    if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
+        text = "MAP"
     return Sign({"origin": _shortened(setting.origin), "map": text, "device": named.requested})
 
 
@@ -239,12 +243,19 @@ def unknown_options(known: Evidence) -> Iterator[Diagnostic]:
         if variable:
             name = name.upper()
             what = "is an environment variable, not an option: Theano ignores it"
-            fix = f"remove it, and run: export {name}={quote(_shortened(setting.value))}"
+            fix = f"remove it, and {_exported(name, setting.value)}"
         else:
             what = "is not an option of Theano, which ignores it"
             fix = f"did you mean {close[0]}?"
         message = f"{name} ({where}) {what}"
         yield Diagnostic("theano-option", message, hint=fix, severity="warning")
+
+
+def _exported(name: str, value: str) -> str:
+    """Return how a shell sets a variable: a line to paste only where it is short and harmless."""
+    if len(value) > _PASTED or not value.isprintable() or not re.fullmatch("[A-Z0-9_]+", name):
+        return "set the variable in the environment"
+    return f"run: export {name}={quote(value)}"
 
 
 def _float64(known: Evidence, named: MapName) -> Sign | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ALL = "all"
 _NAMES = ("time", "issue_interval", "speedup")  # of the metrics that may be judged
 _LISTED = 6  # metrics that a message names
+_SHOWN = 60  # characters of a pattern in it
 _NONE = "measure a baseline first"
 
 
@@ -73,7 +74,9 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
             fix = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
             if close := nearest(pattern, known):
                 fix = f"did you mean {close[0]}? {fix}"
-            raise QuestionError(f"--judge {pattern} selects no metric of the baseline", fix)
+            cut = pattern if len(pattern) <= _SHOWN else f"{pattern[: _SHOWN - 1]}…"
+            message = f'--judge "{cut}" selects no metric of the baseline'
+            raise QuestionError(message, fix)
 
 
 def _claimed(rows: Sequence[Row]) -> Iterator[Metric]:

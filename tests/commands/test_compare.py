@@ -114,6 +114,14 @@ def test_what_the_words_are_in_exit_codes(pair, base, new, more, code, words):
     assert (("nothing-judged", 1) in codes(answer)) == (new == "other")
 
 
+def test_nothing_that_is_judged_in_common_is_no_pass(pair):
+    """Though another row, which is only shown, is in both."""
+    more = ("--judge", "dot.many.*", "--allow-missing", "--format", "json")
+    answer = compare(pair, *more, base="two.json", new="base.json")
+    assert ("nothing-judged", 1) in codes(answer)
+    assert answer.code == 1
+
+
 @pytest.mark.parametrize(("judge", "code", "passed"), [
     (("--judge", "dot.one.*"), 0, {"one"}), (("--judge", "all"), 0, {"solo", "one", "many"}),
     (("--judge", "dot.one.*", "--judge", "*.speedup"), 0, {"one", "many"}),

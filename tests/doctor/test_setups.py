@@ -153,11 +153,14 @@ def test_a_default_device_that_is_none_is_the_error(gpumap, stubs):
 @pytest.mark.parametrize(("rc", "told"), [
     ("OMP_NUM_THREADS = 5", "export OMP_NUM_THREADS=5"),
     ("cuda_visible_devices = 1", "export CUDA"),
+    ("omp_x;$'\\151\\144' = 4", "set the variable in the environment"),
+    (f"ld_library_path = {'/a' * 30}", "set the variable in the environment"),
+    ("omp_places = {0} {1}", "export OMP_PLACES='{0} {1}'"),
     ("devise = cuda0", "did you mean device?"), ("FLOATX = float32", None), ("mine = 1", None),
     ("optimizer = fast_run", None),
 ])  # fmt: skip
 def test_what_theano_drops_of_its_settings_is_said(gpumap, stubs, rc, told):
-    """A variable is none as an option, and a near miss is none either; both change nothing."""
+    """A variable is none as an option, nor is a near miss. What is to be pasted is harmless."""
     plant = Plant("", ("a->cuda0",), [{}], files={"~/.theanorc": f"[global]\n{rc}\n"})
     answer, report = asked(gpumap, plant, stubs)
     hints = [n["hint"] for n in report["map"]["notes"] if n["code"] == "theano-option"]
