@@ -342,9 +342,11 @@ def compared(base: Path, new: Path) -> Pair:
     answer = children.gpumap("compare", str(base), str(new))
     words = tuple(verdict["verdict"] for verdict in answer.report["verdicts"])
     every = json.loads(new.read_text())["measurements"]
-    rows = [row for row in every if row["bench"] == "dot"]
+    rows = [row for row in every if row["case"]["bench"] == "dot"]
     cores = [row["around"]["foreign_cores"] or 0.0 for row in rows if row["around"]]
-    doubts = [row for row in rows if "unstable" in row["flags"] or len(row["samples"]) < FEWEST]
+    counts = [len(row["samples"]["seconds"]) if row["samples"] else 0 for row in rows]
+    doubts = [n for row, n in zip(rows, counts, strict=True)
+              if "unstable" in row["flags"] or n < FEWEST]  # fmt: skip
     headline = answer.report["headline"]["text"]
     most = max(cores, default=0.0)
     return Pair(answer.exit_code or 0, words, headline, most, (len(doubts), len(rows)))

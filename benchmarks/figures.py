@@ -108,7 +108,7 @@ def _within(words: str, runs: list[tuple[float, Tree, float]]) -> bool:
     share = sum(wall <= LONGER * budget + START for budget, _, wall in runs) / len(runs)
     rows = [[row for row in tree["measurements"] if row["status"] == "ok" and requested(row)]
             for _, tree, _ in runs]  # fmt: skip
-    good = [sum(len(row["samples"]) >= FEWEST for row in every) for every in rows]
+    good = [sum(blocks(row) >= FEWEST for row in every) for every in rows]
     print(
         f"{words}: {len(runs)} runs, {share:.0%} within the budget (median {median(walls):.2f} s, "
         f"most {walls[-1]:.2f}); rows {median(map(len, rows)):g}, of {FEWEST} blocks "
@@ -135,20 +135,21 @@ def wrong(tree: Tree) -> Iterator[str]:
     for row in tree["measurements"]:
         if row["status"] != "ok":
             continue
-        few = len(row["samples"]) < FEWEST
+        few, id_ = blocks(row) < FEWEST, row["case"]["id"]
         thin = thin or (few and requested(row))
-        yield from (f"{row['id']}: {each}" for each in _above(row, hardware))
+        yield from (f"{id_}: {each}" for each in _above(row, hardware))
         if few:
-            yield from (f"{row['id']}: {each}" for each in _concluded(row))
+            yield from (f"{id_}: {each}" for each in _concluded(row))
     if thin and tree["status"] == "ok":
         yield "ok, with a requested row of fewer than six samples"
 
 
 def _above(row: Tree, hardware: dict[str, set[str]]) -> Iterator[str]:
     """Yield the ratios of a row that are above their ceilings."""
-    names = 2 if row["case"] == "bidir" else len(row["names"])
-    parts = pieces(hardware[id_] for id_ in row["devices"])
-    ideal = names if "fetch" in row["case"] else parts
+    case, bound = row["case"]["name"], row["case"]["bindings"]
+    names = 2 if case == "bidir" else len(bound)
+    parts = pieces(hardware[each["device"]] for each in bound)
+    ideal = names if "fetch" in case else parts
     tops = dict.fromkeys(("speedup", "speedup_over_one"), SLACK * names)
     tops |= dict.fromkeys(("ideal", "ideal_balanced"), SLACK * ideal)
     tops |= {"efficiency": SLACK * names / parts, "overlap": 1.0}
@@ -162,9 +163,9 @@ def _concluded(row: Tree) -> Iterator[str]:
     """Yield what is concluded from a row of too few samples."""
     for name, figure in row["metrics"].items():
         if name not in _COUNTED and (figure["low"], figure["high"]) != (None, None):
-            yield f"{name} has an interval of {len(row['samples'])} samples"
+            yield f"{name} has an interval of {blocks(row)} samples"
     if row["explanation"] is not None:
-        yield f"{row['explanation']['cause']} is given for {len(row['samples'])} samples"
+        yield f"{row['explanation']['cause']} is given for {blocks(row)} samples"
 
 
 def pieces(every: Iterable[set[str]]) -> int:
@@ -178,7 +179,13 @@ def pieces(every: Iterable[set[str]]) -> int:
 
 def requested(row: Tree) -> bool:
     """Return whether a row is a requested one: no control, no size of a model's sweep."""
-    return row["bench"] != "control" and row["params"].get("pattern") != "ladder"
+    case = row["case"]
+    return case["bench"] != "control" and case["params"].get("pattern") != "ladder"
+
+
+def blocks(row: Tree) -> int:
+    """Return how many samples a row has."""
+    return len(row["samples"]["seconds"])
 
 
 def _counted(tree: Tree) -> Iterator[str]:
@@ -190,7 +197,7 @@ def _counted(tree: Tree) -> Iterator[str]:
     for row in tree["measurements"]:
         if row["status"] == "ok" and requested(row):
             yield "rows"
-            if len(row["samples"]) < FEWEST:
+            if blocks(row) < FEWEST:
                 yield "rows of fewer than six samples"
             for figure in row["metrics"].values():
                 if figure.get("nonfinite") == "impossible":

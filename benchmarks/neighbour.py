@@ -80,7 +80,7 @@ def measured(seconds: float, options: Sequence[str]) -> Run | None:
         if not report.exists():
             sys.exit(f"gpumap wrote no report: {said.stderr.decode(errors='replace')}")
         rows = json.loads(report.read_text())["measurements"]
-    row = next((row for row in rows if row["case"] == "many"), None)
+    row = next((row for row in rows if row["case"]["name"] == "many"), None)
     metrics: dict[str, Any] = row["metrics"] if row else {}
     gain = metrics.get("speedup", {})
     if row is None or gain.get("value") is None:

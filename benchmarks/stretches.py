@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpumap import saved
 from gpumap.judge.compare import compare
-from gpumap.model import Samples, replace
+from gpumap.model import Samples, WorkTimes, io, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +75,7 @@ def _stretch(row: Measurement, blocks: set[int], more: float) -> Measurement:
         control=only(samples.control, 1.0),
         worked={name: only(each) for name, each in samples.worked.items()},
         intervals={
-            name: tuple((a, a + factor * (b - a)) for a, b in (each[n] for n in kept))
+            name: WorkTimes.of((a, a + factor * (b - a)) for a, b in (each[n] for n in kept))
             for name, each in samples.intervals.items()
         },
         sample_notes=(),
@@ -92,7 +91,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100, help="comparisons of each kind")
     parser.add_argument("--blocks", type=int, default=24, help="of a stretch")
     given = parser.parse_args()
-    for line in stretches(saved.read(given.report), given.runs, given.blocks):
+    for line in stretches(io.read(given.report), given.runs, given.blocks):
         print(line, flush=True)
 
 

@@ -129,5 +129,7 @@ PARTS = {
     "words": words,
     "exit codes": exit_codes,
     "keys of a report": keys,
-    "keys of a row": lambda: keys("Row"),
+    "keys of a row": lambda: keys("Measurement"),
+    "keys of a case": lambda: keys("Case"),
+    "keys of samples": lambda: keys("Samples"),
 }

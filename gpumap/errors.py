@@ -54,11 +54,21 @@ class Span(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """One message to the user: what is wrong, where, and how to fix it."""
+    """One message to the user: what is wrong, where, and how to fix it.
+
+    Attributes:
+        code: Stable; what a script may look at.
+        message: What it is, in words; these may change.
+        entry: The entry of the map that it is about, from 1.
+        span: Half-open range of characters in source.text.
+        hint: How to fix it.
+        severity: How much it matters; --strict makes a warning an error.
+        name: The name in the map that it is about.
+    """
 
     code: str
     message: str
-    entry: int | None = None  # counted from 1, as a user counts
+    entry: int | None = None
     span: Span | None = None
     hint: str | None = None
     severity: Severity = "error"

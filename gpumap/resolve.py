@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Backend, Clock, Host, Session
     from gpumap.machine.topology import Topology
-    from gpumap.model import Device, Probe
+    from gpumap.model import Device, DeviceLibrary, Probe
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
@@ -41,6 +41,11 @@ class Inventory:
     def probes(self) -> tuple[Probe, ...]:
         """Return what was probed so far, in the order of the registry."""
         return tuple(self._probes[name] for name in REGISTRY if name in self._probes)
+
+    @property
+    def libraries(self) -> tuple[DeviceLibrary, ...]:
+        """Return the same without their devices, as a report has them."""
+        return tuple(probe.library for probe in self.probes)
 
     def backend(self, name: str) -> Backend:
         """Return the backend called `name`."""

@@ -388,12 +388,12 @@ def _path() -> Iterator[str]:
 def _report(
     target: Path, ended: subprocess.CompletedProcess[str], judged: Collection[int]
 ) -> Report:
-    from gpumap import saved
+    from gpumap.model import io
 
     code = ended.returncode
     if not target.exists():
         raise _ERRORS.get(code, GpumapError)(*_error_and_fix(ended))
-    report = saved.read(target)
+    report = io.read(target)
     if code in judged:
         return report
     diagnostics = tuple(problem.diagnostic for problem in report.errors)

@@ -31,7 +31,7 @@ KEYS = "cpu|os|python|hash|load1|steal|busy|others|elapsed_s|max_error|sha256"
 MASKS = (
     Mask(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>", "when it ran"),
     Mask(r'("(libraries|environment|clocks_hz)": )\{[^{}]*\}', r"\1<here>", "of the machine"),
-    Mask(r'("others": )\{.*?\n {6}\}', r"\1<here>", "other processes of the machine"),
+    Mask(r'("others": )\{.*?\n {4}\}', r"\1<here>", "other processes of the machine"),
     Mask(rf'^( *"({KEYS})": )(?!\{{).*?(,?)$', r"\1<here>\3", "of the machine, or real time"),
     Mask(r'("cores": )\d+', r"\1<here>", "of the machine"),
     Mask(r"sha256:[0-9a-f]{12,64}", "sha256:<hash>", "a hash of the machine's name and versions"),
@@ -46,6 +46,7 @@ MASKS = (
     Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
 )
 _ESTIMATE = re.compile(r'\{\s+("value": [^{}]*?)\s+\}')
+_BINDING = re.compile(r'\{\s+("name": "[^{}\n]*\n\s+"device": [^{}\n]*\n\s+"backend": "\w+")\s+\}')
 _ARRAY = re.compile(r"\[[^\[\]{}\n]*\]")
 _NUMBER = re.compile(r"-?\d[\d.e+-]*")
 _FLOAT = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?|-?\d+e[+-]?\d+")
@@ -73,11 +74,12 @@ def rounded(text, digits):
 def folded(text):
     """Return JSON of fewer digits, lines and values.
 
-    A figure is one line. Of a long array of numbers there are the ends, and the sum: equal ones
-    are written once.
+    A figure and a binding are one line. Of a long array of numbers there are the ends, and the
+    sum: equal ones are written once.
     """
     text = rounded(text, 6)
-    text = _ESTIMATE.sub(lambda found: "{" + " ".join(found[1].split()) + "}", text)
+    for pattern in (_ESTIMATE, _BINDING):
+        text = pattern.sub(lambda found: "{" + " ".join(found[1].split()) + "}", text)
     return _ARRAY.sub(_shortened, text)
 
 

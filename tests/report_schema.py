@@ -1,8 +1,11 @@
 """The schema of reports, made once; that it is one, tests/report/test_json.py checks."""
 
+import json
+
+from flat_report import flat
 from jsonschema import Draft202012Validator
 
-from gpumap.saved import published
+from gpumap.model.schema import published
 
 SCHEMA = published()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -10,3 +13,10 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 def validate(report):
     VALIDATOR.validate(report)
+
+
+def checked(text):
+    """Return the flat form of a report's JSON, which must be what the schema says."""
+    tree = json.loads(text)
+    validate(tree)
+    return flat(tree)

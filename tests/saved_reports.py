@@ -11,12 +11,13 @@ from shutil import rmtree
 from statistics import median
 from tempfile import gettempdir, mkdtemp
 
+from flat_report import loads
 from psutil import pid_exists
 from shell import Shell
 from tables import table
 
 from gpumap.engine import stats
-from gpumap.model.trees import digest
+from gpumap.model.io import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few iterations make a sample
 ODD = (
@@ -46,6 +47,10 @@ class Written:
     @property
     def tree(self):
         return json.loads(self.text)
+
+    @property
+    def flat(self):
+        return loads(self.text)
 
 
 @cache
@@ -83,29 +88,35 @@ def few(tree, n):
     """Return a report as it is when all rows had been measured for n blocks alone, under 6."""
     tree = json.loads(json.dumps(tree))
     for row in tree["measurements"]:
-        for key in ("samples", "blocks", "queue_s", "cpu_s", "control_s"):
-            row[key] = row[key][:n]
-        for lists in (*row["intervals"].values(), row["worked_s"], row["phases_s"]):
-            lists |= {key: values[:n] for key, values in lists.items()}
-        marks = [m for m in row["sample_notes"] if m["sample"] < n and m["mark"] != "outlier"]
-        far = stats.outliers(row["samples"]) if row["samples"] else ()
-        row["sample_notes"] = [
-            *marks,
-            *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far),
-        ]
+        if row["samples"]:
+            _cut(row["samples"], n)
         for figure in row["metrics"].values():
             figure |= {"low": None, "high": None}
         time = row["metrics"].get("time") or row["metrics"].get("issue_interval")
         row["metrics"].pop("calls_to_amortise_setup", None)
         if time is not None:
-            time["value"] = median(row["samples"])
+            time["value"] = median(row["samples"]["seconds"])
             if "rate" in row["metrics"]:
-                row["metrics"]["rate"]["value"] = row["work"]["operations"] / time["value"]
+                row["metrics"]["rate"]["value"] = row["case"]["work"]["operations"] / time["value"]
         row["explanation"] = None
-    rows = {row["id"]: row for row in tree["measurements"]}
+    rows = {row["case"]["id"]: row for row in tree["measurements"]}
     for row in rows.values():
-        over = rows.get(row["against"])
+        over = rows.get(row["case"]["against"])
         if over is not None and "speedup" in row["metrics"] and over["samples"]:
-            pairs = zip(over["samples"], row["samples"], strict=False)
-            row["metrics"]["speedup"]["value"] = median(a / b for a, b in pairs)
+            both = (each["samples"]["seconds"] for each in (over, row))
+            ratios = [a / b for a, b in zip(*both, strict=False)]
+            row["metrics"]["speedup"]["value"] = median(ratios)
     return tree | {"status": "inconclusive", "exit_code": 0, "verdicts": [], "errors": []}
+
+
+def _cut(samples, n):
+    for key in ("seconds", "blocks", "queue_s", "cpu_s", "control_s"):
+        samples[key] = samples[key][:n]
+    for lists in (*samples["intervals"].values(), samples["worked_s"], samples["phases_s"]):
+        lists |= {key: values[:n] for key, values in lists.items()}
+    marks = [m for m in samples["sample_notes"] if m["sample"] < n and m["mark"] != "outlier"]
+    far = stats.outliers(samples["seconds"]) if samples["seconds"] else ()
+    samples["sample_notes"] = [
+        *marks,
+        *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far),
+    ]

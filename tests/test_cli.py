@@ -1,12 +1,12 @@
 """The edges of the command line: its help, its exit codes, and streams that go away."""
 
-import json
 import os
 import signal
 import sys
 
 import click
 import pytest
+from flat_report import loads
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from surface import commands
 from tables import table
@@ -64,7 +64,7 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
     first, *rest = command
     answer = gpumap(first, *arguments, *rest, GPUMAP_FORMAT="plain")
     assert answer.code == code
-    assert code or json.loads(answer.out)
+    assert code or loads(answer.out)
 
 
 def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):
@@ -96,7 +96,7 @@ def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
     if "json" in arguments:
-        report = json.loads(out)
+        report = loads(out)
         assert (report["status"], report["exit_code"]) == ("interrupted", 130)
 
 

@@ -1,6 +1,5 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
-import json
 import re
 import shlex
 import sys
@@ -10,11 +9,13 @@ import surface
 from commands.ranks import needs_mpi
 from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
 from expected_runs import RUNS
+from flat_report import loads
 from golden import FOLDER, folded, held, masked, outline, rounded
 from mpi_jobs import MPIRUN, ended, started
 from standin import environment, needs_standin
 
 from gpumap.machine.topology import read
+from gpumap.model import io
 from gpumap.version import __version__
 
 two_cores = pytest.mark.skipif(
@@ -46,6 +47,8 @@ def written(gpumap, run):
         wide = gpumap("report", files["json"].name, "--format", "rich", COLUMNS="120").out
         parts |= {} if wide == parts["rich"] else {"rich, 120 columns": wide}
     assert answer.code == run.code, answer.err
+    if "json" in parts and words[0] != "report":  # every kind of report comes back
+        assert io.written(io.read(files["json"])) == parts["json"]
     return words, answer.code, parts
 
 
@@ -98,7 +101,7 @@ def compared(gpumap, name, command, answer, *, renew):
     code, err = answer
     report, table = (gpumap.folder / name for name in ("r.json", "r.csv"))
     assert report.exists(), err
-    text = facts(command, code, json.loads(report.read_text()), table.read_text())
+    text = facts(command, code, loads(report.read_text()), table.read_text())
     held(name, text, renew=renew)
 
 

@@ -1,13 +1,13 @@
 """What fixes tell to install: libraries by name, by the Python that runs gpumap, never gpumap."""
 
 import ast
-import json
 import re
 import shlex
 import sys
 
 import pytest
 from commands.scripts import script
+from flat_report import loads
 from packaging.requirements import Requirement
 from written import PAGES, PROJECT, ROOT
 
@@ -128,7 +128,7 @@ def test_doctor_tells_of_it(gpumap, tmp_path):
     stranger(tmp_path / "site")
     path = str(tmp_path / "site")
     answer = gpumap.fake(script())("doctor", "a->cuda0", "--format", "json", PYTHONPATH=path)
-    (note,) = (n for n in json.loads(answer.out)["map"]["notes"] if n["code"] == "other-package")
+    (note,) = (n for n in loads(answer.out)["map"]["notes"] if n["code"] == "other-package")
     assert note["severity"] == "warning"
     assert shlex.split(note["hint"].partition(" && ")[0].partition(";")[0])[1:] == [
         "-m", "pip", "uninstall", "gpumap",

@@ -306,7 +306,7 @@ def _invalid(report: Mapping[str, Any]) -> str:
         import jsonschema  # type: ignore[import-untyped]
     except ImportError:
         return ""
-    from gpumap.saved import published
+    from gpumap.model.schema import published
 
     validator = jsonschema.Draft202012Validator(published())
     return next((f"{e.json_path}: {e.message[:_SHOWN]}" for e in validator.iter_errors(report)), "")

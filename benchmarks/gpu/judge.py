@@ -53,9 +53,10 @@ def verdict(problems: Sequence[str], good: str, **found: Any) -> Verdict:
 def accepted(report: Report) -> Verdict:
     """`check` says yes: every name of the map is a device, opened and proven."""
     entries = (report.get("map") or {}).get("entries") or []
+    there = {each["name"]: each["device"] for each in report.get("bindings") or ()}
     problems = [*_ended(report, 0), *([] if entries else ["no name was mapped"])]
-    problems += [f"{e['name']} is no device" for e in entries if not e["device"]]
-    mapped = ", ".join(f"{e['name']} is {e['device']}" for e in entries)
+    problems += [f"{e['name']} is no device" for e in entries if e["name"] not in there]
+    mapped = ", ".join(f"{name} is {device}" for name, device in there.items())
     return verdict(problems, f"every name maps to a device that works: {mapped}")
 
 
@@ -113,7 +114,7 @@ def diagnosed(report: Report) -> Verdict:
 
 def noted(report: Report, code: str) -> Verdict:
     """`check` says yes, with a note of this code."""
-    notes = (report.get("map") or {}).get("notes") or []
+    notes = report.get("notes") or ()
     said = [note["message"] for note in notes if note["code"] == code]
     problems = [*_ended(report, 0), *([] if said else [f"there is no note {code}"])]
     return verdict(problems, "; ".join(said))
@@ -121,7 +122,7 @@ def noted(report: Report, code: str) -> Verdict:
 
 def refused(report: Report, code: str) -> Verdict:
     """`check` says no, with an error of this code."""
-    said = [error["message"] for error in report.get("errors", ()) if error["code"] == code]
+    said = [error["message"] for error in _errors(report) if error["code"] == code]
     problems = [*_ended(report, 1), *([] if said else [f"there is no error {code}"])]
     return verdict(problems, "; ".join(said))
 
@@ -273,7 +274,17 @@ def pinned(steps: Iterable[Mapping[str, Any]]) -> Verdict:
 
 def short(row: Row) -> dict[str, Any]:
     """Return what a record keeps of a report's row: its samples, but not when each began."""
-    return {key: row.get(key) for key in _KEPT}
+    case, samples = row["case"], row["samples"] or {}
+    bound = case["bindings"]
+    flat = {
+        **row, **samples, **case,
+        "case": case["name"],
+        "names": [each["name"] for each in bound],
+        "devices": [each["device"] for each in bound],
+        "backend": "+".join(dict.fromkeys(each["backend"] for each in bound)),
+        "samples": samples.get("seconds", []),
+    }  # fmt: skip
+    return {key: flat.get(key) for key in _KEPT}
 
 
 def _ended(report: Report, code: int) -> list[str]:
@@ -281,16 +292,20 @@ def _ended(report: Report, code: int) -> list[str]:
         return ["there is no report"]
     if report.get("exit_code") == code:
         return []
-    said = "; ".join(error["message"] for error in report.get("errors", ()))
+    said = "; ".join(error["message"] for error in _errors(report))
     return [f"it ends with {report.get('exit_code')}, not {code}{f': {said}' if said else ''}"]
 
 
 def _unsupported(report: Report) -> str | None:
     """Return the device's own reason, if all that is wrong is what it cannot do."""
-    errors = report.get("errors") or ()
+    errors = _errors(report)
     if errors and all(error["code"] == "unsupported" for error in errors):
         return "; ".join(error["message"] for error in errors)
     return None
+
+
+def _errors(report: Report) -> list[Mapping[str, Any]]:
+    return [each["diagnostic"] for each in report.get("errors") or ()]
 
 
 def _code(row: Row) -> str | None:

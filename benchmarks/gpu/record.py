@@ -48,7 +48,7 @@ def begun(
         "simulated": look["simulated"],
         "gpumap": {"version": __version__, **_commit(root)},
         "python": platform.python_version(),
-        "map": look["map"]["text"],
+        "map": look["source"]["text"],
         "devices": look["devices"],
         "backends": look["backends"],
         "environment": {key: value for key, value in look["environment"].items() if value},

@@ -54,9 +54,10 @@ def _row(what: str, of: str, cpu: float, memory: int) -> tuple[str, ...]:
 
 def _with_rows(report: dict[str, Any], count: int) -> dict[str, Any]:
     """Return a report whose first row is repeated."""
-    row = next(row for row in report["measurements"] if row["case"] == "one")
-    many = [{**row, "id": row["id"].replace("size=64", f"size={n}"),
-             "params": {**row["params"], "size": n}} for n in range(1, count + 1)]  # fmt: skip
+    row = next(row for row in report["measurements"] if row["case"]["name"] == "one")
+    case = row["case"]
+    many = [{**row, "case": {**case, "params": {**case["params"], "size": n}}}
+            for n in range(1, count + 1)]  # fmt: skip
     return {**report, "measurements": many}
 
 

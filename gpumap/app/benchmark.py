@@ -175,7 +175,7 @@ class BenchmarkRun:
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if request.every else [resolve(found, inventory)]
         finally:
-            draft.backends = inventory.probes
+            draft.backends = inventory.libraries
         for number, resolution in enumerate(every):
             draft.resolution = resolution
             yield Turn(resolution, inventory, len(every) - number)

@@ -176,7 +176,7 @@ def _find(
     try:
         resolution = resolve(context_map, inventory)
     finally:
-        record.draft.backends = inventory.probes
+        record.draft.backends = inventory.libraries
     record.draft.resolution = resolution
     if prove:
         for _ in prove_map(record, resolution, inventory):
@@ -214,8 +214,6 @@ def prove_map(
     record: Recording, resolution: Resolution, inventory: Inventory
 ) -> Iterator[RoundTrip]:
     """Prove each device of a map once; the report says which names' devices fail."""
-    from gpumap.model import RoundTrip
-
     seen: set[str] = set()
     places = zip(resolution.bindings, resolution.map.entries, strict=True)
     for number, (binding, entry) in enumerate(places, 1):
@@ -224,26 +222,27 @@ def prove_map(
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
         about = {"entry": number, "span": entry.span, "name": entry.name}
-        yield RoundTrip(
-            binding.device,
-            entry.name,
-            _failure(record, binding.device, inventory, entry.name, about),
-        )
+        failure = _failure(record, binding.device, inventory, entry.name, about)
+        yield _trip(binding.device, entry.name, failure)
 
 
 def prove_others(
     record: Recording, inventory: Inventory, names: Iterable[str]
 ) -> Iterator[RoundTrip]:
     """Prove one device of each of these backends that can be used at all."""
-    from gpumap.model import RoundTrip
-
     for name in names:
         probe = inventory.probe(name)
         if not probe.usable or not probe.devices:
             continue
         device = probe.devices[0]
         record.limit.doing = f"opening {device.ref} ({name})"
-        yield RoundTrip(device, None, _failure(record, device, inventory, name, {}))
+        yield _trip(device, None, _failure(record, device, inventory, name, {}))
+
+
+def _trip(device: Device, name: str | None, failure: Reason | None) -> RoundTrip:
+    from gpumap.model import RoundTrip
+
+    return RoundTrip(device.id, str(device.ref), device.backend, name, failure)
 
 
 def _failure(
@@ -278,7 +277,7 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
         inventory = Inventory(program.host(), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
         probes = [inventory.probe(name) for name in names]
-        draft.backends = inventory.probes
+        draft.backends = inventory.libraries
         draft.remarks += inventory.host.notes
         draft.devices = tuple(device for probe in probes for device in probe.devices)
         if not draft.devices:

@@ -91,9 +91,9 @@ def base_of(path: Path, terms: Terms) -> Baseline:
         SourceError: it cannot be read.
         QuestionError: nothing can be concluded from it.
     """
-    from gpumap import saved
+    from gpumap.model import io
 
-    base = saved.read(path)
+    base = io.read(path)
     refuse_broken(base, "base", forged=True)
     check_patterns(comparable(base), terms.judge)
     return Baseline(str(path), base, terms)
@@ -305,8 +305,8 @@ class CompareRequest:
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
-    from gpumap import saved
     from gpumap.app.recording import Recording
+    from gpumap.model import io
 
     if request.accept is not None and not request.accept.strip():
         raise QuestionError("--accept has no reason", _REASON)
@@ -319,10 +319,10 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
     }
     with Recording("compare", program, request.output, pair, time_limit=NO_LIMIT) as record:
         before, after = (
-            saved.read(path, edited=request.accept_edited) for path in (request.base, request.new)
+            io.read(path, edited=request.accept_edited) for path in (request.base, request.new)
         )
         record.draft.remarks += [
-            note for note in (*before.notes, *after.notes) if note is saved.EDITED
+            note for note in (*before.notes, *after.notes) if note is io.EDITED
         ]
         for report, which in ((before, "base"), (after, "new")):
             refuse_broken(report, which, forged=True)

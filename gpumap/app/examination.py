@@ -157,7 +157,7 @@ class _Examination:
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
         known = surroundings(known, context_map, inventory, Path("/"))
-        self._draft.backends = inventory.probes
+        self._draft.backends = inventory.libraries
         found_here = bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"

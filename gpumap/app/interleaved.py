@@ -158,7 +158,7 @@ def measured(both: Sequence[Side], program: Program) -> tuple[Report, Report]:
     Raises:
         GpumapError: a side ended without a report, does not answer, or answers something else.
     """
-    from gpumap import saved
+    from gpumap.model import io
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpumap-")))
@@ -171,7 +171,7 @@ def measured(both: Sequence[Side], program: Program) -> tuple[Report, Report]:
             for process in alive:
                 process.go()
             order = order[::-1]
-        a, b = (saved.read(process.report) for process in running)
+        a, b = (io.read(process.report) for process in running)
         return a, b
 
 

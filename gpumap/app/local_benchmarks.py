@@ -245,12 +245,12 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
 
     draft = record.draft
     assert draft.selftest is not None
-    done = {trip.device.backend for trip in draft.selftest.round_trips} | {"fake"}
+    done = {trip.backend for trip in draft.selftest.round_trips} | {"fake"}
     names = [name for name in REGISTRY if name not in done]
     for trip in prove_others(record, inventory, names):
         trips = (*draft.selftest.round_trips, trip)
         draft.selftest = replace(draft.selftest, round_trips=trips)
-    draft.backends = inventory.probes
+    draft.backends = inventory.libraries
 
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:

@@ -140,10 +140,10 @@ def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
     if latency is not None or bandwidth is not None:
         fix = "omit --latency and --bandwidth, or --report"
         raise QuestionError("a report has a latency and a bandwidth", fix)
-    from gpumap import saved
     from gpumap.app.comparison import show_machine
+    from gpumap.model import io
 
-    report = saved.read(path)
+    report = io.read(path)
     show_machine(draft, report)
     return slowest([measured_link(fit) for fit in _fits(report, options["link"])], nbytes)
 

@@ -264,7 +264,7 @@ class Draft:
         self.map: model.ContextMap | None = None
         self.resolution: model.Resolution | None = None
         self.devices: tuple[model.Device, ...] = ()
-        self.backends: tuple[model.Probe, ...] = ()
+        self.backends: tuple[model.DeviceLibrary, ...] = ()
         self.fingerprint: model.Fingerprint | None = None
         self.before: model.State | None = None
         self.after: model.State | None = None

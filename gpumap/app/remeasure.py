@@ -49,7 +49,7 @@ def measured_again(report: Report, program: Program) -> Report:
     Raises:
         QuestionError: it could not be measured; the message says why.
     """
-    from gpumap import saved
+    from gpumap.model import io
 
     arguments, variables = _repeated(report)
     with tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
@@ -58,7 +58,7 @@ def measured_again(report: Report, program: Program) -> Report:
         failure = _run(command, program, variables, _limit(report))
         if not target.exists():
             raise failed(failure or "it wrote no report")
-        return saved.read(target)
+        return io.read(target)
 
 
 def failed(why: str) -> QuestionError:

@@ -41,10 +41,10 @@ def show_reports(
         fix = "gpumap report FILE.json, or gpumap report --schema"
         raise QuestionError("name a saved report or ask for the schema: one of the two", fix)
     if schema:
-        from gpumap.report.json import written
-        from gpumap.saved import published
+        from gpumap.model.json_text import text
+        from gpumap.model.schema import published
 
-        program.stdout.write(written(published()))
+        program.stdout.write(text(published()))
     elif len(files) == 1 and over_time is None:
         (found,) = _read(files, edited=accept_edited)
         _show_one(found, output, program)
@@ -92,14 +92,14 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
     Raises:
         SourceError: with one diagnostic for each that cannot be read.
     """
-    from gpumap import saved
+    from gpumap.model import io
 
     found: list[Report] = []
     wrong: list[Diagnostic] = []
     for path in files:
         try:
-            report = saved.read(path, edited=edited)
-            found.append(_answered(report) if saved.EDITED in report.notes else report)
+            report = io.read(path, edited=edited)
+            found.append(_answered(report) if io.EDITED in report.notes else report)
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:

@@ -26,7 +26,7 @@ from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
 from gpumap.machine import process_control
 from gpumap.model import Device, Kind, Probe, replace
-from gpumap.model.trees import plain, typed
+from gpumap.model.io import plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

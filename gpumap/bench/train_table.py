@@ -12,8 +12,8 @@ from gpumap.judge.doubts import about, doubtful, other_doubts, single_device, un
 from gpumap.judge.inconclusive import ENOUGH, conclusive, too_few
 from gpumap.judge.phrases import answer, interval, others, percent, value
 from gpumap.model import Estimate
+from gpumap.model.measurements import PHASES
 from gpumap.text import middle
-from gpumap.training.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -34,7 +34,7 @@ from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree, read
 from gpumap.model import Binding, ContextMap, Device, Reason, replace
-from gpumap.model.trees import plain, typed
+from gpumap.model.io import plain, typed
 from gpumap.parse import parse_map
 from gpumap.resolve import claimed, resolve
 

@@ -12,7 +12,7 @@ from gpumap.engine import stats
 from gpumap.engine.base import Events, Iteration, Sample
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import DeviceError
-from gpumap.model import SHORTEST, SampleMark, Samples
+from gpumap.model import SHORTEST, SampleMark, Samples, WorkTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -221,7 +221,7 @@ def samples_of(series: Series, origin: float) -> Samples:
         series.empty_sync,
         {name: tuple(p.worked or 0.0 for p in each) for name, each in parts.items()
          if all(p.worked is not None for p in each)},
-        {name: tuple((p.start - origin, p.stop - origin) for p in each)
+        {name: WorkTimes.of((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
         tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
         {name: tuple(one.phases[name] for one in taken) for name in phases},

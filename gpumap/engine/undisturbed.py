@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpumap.model import FEWEST, UNDISTURBED, replace
+from gpumap.model import FEWEST, UNDISTURBED, WorkTimes, replace
 
 if TYPE_CHECKING:
     from gpumap.model import Measurement, Samples
@@ -70,7 +70,9 @@ def undisturbed(samples: Samples) -> Samples:
         cpu=only(samples.cpu),
         control=only(samples.control),
         worked={name: only(each) for name, each in samples.worked.items()},
-        intervals={name: only(each) for name, each in samples.intervals.items()},
+        intervals={
+            name: WorkTimes.of(only(tuple(each))) for name, each in samples.intervals.items()
+        },
         phases={name: only(each) for name, each in samples.phases.items()},
     )
 

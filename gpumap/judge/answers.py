@@ -232,7 +232,7 @@ def selftest(report: Report) -> Headline:
 
 
 def _failed_trip(report: Report, trip: RoundTrip) -> Headline:
-    whose = middle(trip.name) if trip.name is not None else str(trip.device.ref)
+    whose = middle(trip.name) if trip.name is not None else trip.ref
     why = trip.reason.text if trip.reason else ""
     return answer(report, "failed", (f"Round trip of 4 KiB failed on {whose}: {sentence(why)}",))
 

@@ -1,9 +1,8 @@
 """Reports relative to each other: comparability of two, and several side by side.
 
-The metrics of a saved row are recomputed from its samples and its work. A digest
-detects an accidental edit. What `compare` judges has to follow from the samples all the same: a new
-digest must not make an edited time or ratio pass. The reader refuses a
-check that proves nothing.
+The metrics of a saved row are recomputed from its samples and its work. A digest detects an edit.
+What `compare` judges has to follow from the samples all the same: a new digest must not make an
+edited time or ratio pass.
 
 Side by side each metric of each row is shown, in each of the reports. Verdicts: `compare`.
 """
@@ -57,6 +56,8 @@ def _contradictions(
 ) -> Iterator[str]:
     if row.samples is None:
         return
+    if len(row.samples.blocks) != len(row.samples.seconds):
+        yield "its blocks are not those of its samples"
     taken = judged_samples(row)
     seconds = taken.seconds if taken else ()
     each = [seconds * row.samples.iterations_per_sample for seconds in row.samples.seconds]
@@ -89,8 +90,8 @@ def _ratio(row: Measurement, reference: Measurement | None) -> float | None:
         return None
     if separate({*over.blocks}, {*under.blocks}):
         return median(over.seconds) / median(under.seconds)
-    each = dict(zip(over.blocks, over.seconds, strict=True))
-    pairs = zip(under.blocks, under.seconds, strict=True)
+    each = dict(zip(over.blocks, over.seconds, strict=False))
+    pairs = zip(under.blocks, under.seconds, strict=False)
     ratios = [other / s for block, s in pairs if (other := each.get(block)) is not None]
     return median(ratios) if ratios else None
 

@@ -75,7 +75,7 @@ def _digest(bare: Fingerprint) -> str:
     import hashlib
     import json
 
-    from gpumap.model.trees import plain
+    from gpumap.model.io import plain
 
     fields = {key: value for key, value in plain(bare).items() if key != "hash"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 def replace(noun: T, **changes: Any) -> T:
-    """Return a noun that differs in some fields: a NamedTuple, a Struct or a dataclass."""
+    """Return a noun that differs in some fields: of a NamedTuple, a Struct or any other."""
+    if hasattr(noun, "replaced"):
+        return noun.replaced(**changes)  # type: ignore[no-any-return]
     if isinstance(noun, tuple):
         return noun._replace(**changes)  # type: ignore[attr-defined,no-any-return]
     kind = "msgspec.structs" if hasattr(noun, "__struct_fields__") else "dataclasses"

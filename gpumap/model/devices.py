@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from gpumap.errors import Diagnostic
-from gpumap.model.maps import ContextMap, DeviceRef, Kind
-from gpumap.model.trees import (
+from gpumap.model.field_types import (
     Bench,
     CaseName,
     Code,
@@ -23,8 +22,11 @@ from gpumap.model.trees import (
     SomeId,
     Word,
 )
+from gpumap.model.maps import Compact, ContextMap, DeviceRef, Kind
 
 Param = str | int | float | bool
+_ROUTES = ["host-to-device", "device-to-host", "peer", "staged", "same"]
+Route = Annotated[str, Meta(extra_json_schema={"enum": _ROUTES})]
 ProbeCode = Literal["no-answer", "still-working", "crashed"]
 # Each device with its own part, alone; what the host does; the control product; any other case.
 Role = Literal["measured", "solo", "host", "control"]
@@ -56,8 +58,7 @@ class Device(
         cores: The logical CPUs that it is, or that are near it.
         hardware: The hardware that it is; devices that share an element share it.
         driver: Its driver and version.
-        facts: What is for its backend alone.
-        link: How it is plugged in, by PCIe; null: not known.
+        facts: What else its driver tells, by name: how it is plugged in, what type it is.
     """
 
     id: str
@@ -98,7 +99,7 @@ class Device(
         return any(part in text for part in _SIMULATORS)
 
 
-class Probe(Struct, frozen=True):
+class DeviceLibrary(Struct, frozen=True):
     """A library that was asked for devices.
 
     Attributes:
@@ -107,12 +108,9 @@ class Probe(Struct, frozen=True):
         version: Its version.
         reason: Why it cannot be used.
         fix: What would fix that.
-        devices: What it drives.
         notes: What it could not use, and why.
         code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs),
             still-working (it used CPU time: it compiles), crashed.
-        opened: Ids that a child opened, and why it could not.
-        lack: What it does without, where `reason` is that.
     """
 
     name: Word
@@ -120,18 +118,36 @@ class Probe(Struct, frozen=True):
     version: str | None = None
     reason: str | None = None
     fix: str | None = None
-    devices: tuple[Device, ...] = ()
     notes: tuple[str, ...] = ()
     code: ProbeCode | None = None
+
+
+class Probe(DeviceLibrary, frozen=True):
+    """A library with what it drives, which a report has once, as its devices.
+
+    Attributes:
+        devices: What it drives.
+        opened: Ids that a child opened, and why it could not.
+        lack: What it does without, where `reason` is that.
+    """
+
+    devices: tuple[Device, ...] = ()
     opened: tuple[tuple[str, str], ...] = ()
     lack: Lack | None = None
 
+    @property
+    def library(self) -> DeviceLibrary:
+        """Return it without its devices."""
+        return DeviceLibrary(*(getattr(self, name) for name in DeviceLibrary.__struct_fields__))
 
-class Binding(Struct, frozen=True):
+
+class Binding(Compact):
     """A name and the device that it really is."""
 
-    name: str
-    device: Device
+    __slots__ = ("device", "name")
+
+    def __init__(self, name: str, device: Device) -> None:
+        self.name, self.device = name, device
 
 
 class Resolution(Struct, frozen=True):
@@ -146,7 +162,14 @@ SHORTEST = 1e-3  # seconds of a sample: a thousand times what a timer resolves
 
 
 class Work(Struct, frozen=True):
-    """What one iteration of a case does."""
+    """What one iteration of a case does.
+
+    Attributes:
+        products: Matrix products.
+        operations: Of floating point.
+        bytes_to_device: Copied to devices; in an exchange, sent.
+        bytes_to_host: Copied to the host.
+    """
 
     products: int = 0
     operations: int = 0
@@ -166,27 +189,25 @@ class Reason(Struct, frozen=True):
     text: str
 
 
-class Case(Struct, frozen=True, rename={"name": "case"}):
+class Case(Struct, frozen=True):
     """A benchmark at one set of parameters on named devices; `id` is free of hardware.
 
     Attributes:
-        id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
-            in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
         bench: The benchmark.
         name: What of it.
         params: Size, type and whatever else it was run with.
-        names: The names that it ran on.
-        devices: Their devices' ids.
-        backend: The backends, joined by +.
+        bindings: The names that it ran on, with their devices.
         work: What one iteration does.
         against: The id of the reference.
         skip: Why it cannot be measured here.
-        route: How a copy went.
+        route: How a copy goes, where that is known before.
         ordered: Whether it is from the first name to the second.
         role: solo, each device with its own part, alone; host, what the host does; control, the
             product that tells how fast the machine is; or any other case.
         swept: Whether it is of the sizes that a model is fitted to.
         then: The id of the case that has to follow `against`: both do its work.
+        id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
+            in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
     """
 
     bench: Bench
@@ -196,7 +217,7 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
     work: Work
     against: SomeId | None = None
     skip: Reason | None = None
-    route: str | None = None
+    route: Route | None = None
     ordered: bool = False
     role: Role = "measured"
     swept: bool = False
@@ -212,6 +233,11 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         """Return whether it is neither a control product nor of a sweep of sizes."""
         return not self.is_control and not self.swept
 
+    id: str = ""  # it follows from the others
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "id", self._id())
+
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the devices that it runs on."""
@@ -222,8 +248,7 @@ class Case(Struct, frozen=True, rename={"name": "case"}):
         """Return the backends that drive it."""
         return "+".join(dict.fromkeys(binding.device.backend for binding in self.bindings))
 
-    @property
-    def id(self) -> str:
+    def _id(self) -> str:
         """Return what `compare` joins on: ``dot.one[dtype=float32,names=dev0,size=1024]``."""
         names = (">" if self.ordered else "+").join(name.translate(_SPECIAL) for name in self.names)
         keys = {**self.params, "backend": self.backend, "names": names}
@@ -240,20 +265,29 @@ _NOT_IN_ID = ("size_name",)  # another word for the bytes
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id
 
 
-class Group(Struct, frozen=True):
+class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
     """Cases that are compared with each other: every block holds each of them once.
 
-    `order` has the places of cases that are measured or left out together, the most important
-    first; the others follow as they stand. What the budget has no room for is left out.
+    What the budget has no room for is left out.
+
+    Attributes:
+        cases: Its cases.
+        key: What its control is measured with.
+        order: Places of cases that are measured or left out together, the most important first;
+            the others follow as they stand.
+        shortest: Seconds of a sample, at least.
+        extra: Whether it has only what time the others leave.
+        first: Of order: what is measured alone at first, where time is what ends a run.
+        insists: Whether its most important cases are measured, however long that takes.
     """
 
     cases: tuple[Case, ...]
-    key: str = ""  # what its control is measured with
-    order: tuple[tuple[int, ...], ...] = ()
-    shortest: float = SHORTEST  # seconds of a sample, at least
-    extra: bool = False  # it has what time the others leave
-    first: int = 0  # of `order`: what is measured alone at first, where time is what ends a run
-    insists: bool = False  # its most important cases are measured, however long that takes
+    key: str = ""
+    order: tuple[tuple[Natural, ...], ...] = ()
+    shortest: Positive = SHORTEST
+    extra: bool = False
+    first: Natural = 0
+    insists: bool = False
 
 
 class Plan(
@@ -264,8 +298,7 @@ class Plan(
     """What a dry run would have measured.
 
     Attributes:
-        cases: Their ids, in the order of measuring.
-        groups: How many of the cases each group has: its blocks hold each of them once.
+        groups: Its cases, in the order of measuring.
         memory: Device id, or host, to what it takes at most.
         largest_buffer: The largest single buffer on a device.
         about: What the cases work on, in words: of a network its layers and how a batch is split.
@@ -290,9 +323,7 @@ class Rank(Struct, frozen=True, rename={"number": "rank", "local": "local_rank"}
         local: Among those of its machine.
         host: Its machine, as that calls itself.
         process: Its number there.
-        binding: Its device and the name of it; None: it has found none.
-        name: Its entry of the map; null: it has found no device.
-        device: The id of its device; null as above.
+        binding: Its entry of the map, and its device; null: it has found none.
     """
 
     number: Natural

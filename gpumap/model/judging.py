@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from gpumap.model.devices import Device, Reason
-from gpumap.model.maps import Estimate
-from gpumap.model.measurements import Line, Shares
-from gpumap.model.trees import (
+from gpumap.model.devices import Reason
+from gpumap.model.field_types import (
     Above,
     Code,
     Computed,
@@ -20,11 +18,13 @@ from gpumap.model.trees import (
     MetricName,
     Moment,
     Natural,
-    Number,
     Positive,
     Times,
+    Unbounded,
     Word,
 )
+from gpumap.model.maps import Estimate
+from gpumap.model.measurements import Line, Shares
 
 Certainty = Literal["certain", "likely"]
 DoctorVerdict = Literal["used", "partly", "not used"]
@@ -155,21 +155,31 @@ class Verdict(Struct, frozen=True):
     id: Id | None
     metric: MetricName
     verdict: VerdictWord
-    value: Number | None = None
-    low: Number | None = None
-    high: Number | None = None
-    limit: Number | None = None
-    base: Number | None = None
+    value: Unbounded | None = None
+    low: Unbounded | None = None
+    high: Unbounded | None = None
+    limit: Unbounded | None = None
+    base: Unbounded | None = None
     threshold: Positive | None = None
     reason: VerdictReason | None = None
     relative: Estimate | None = None
 
 
 class RoundTrip(Struct, frozen=True):
-    """Whether bytes came back from a device as they were sent; `reason` says why not."""
+    """Whether bytes came back from a device as they were sent.
 
-    device: Device
-    name: str | None = None  # None: the map does not name it
+    Attributes:
+        device: Its id.
+        ref: As a map writes it.
+        backend: The library that drives it.
+        name: The first name of the map for it; null: it has none.
+        reason: Why not; null: every byte came back as it was sent.
+    """
+
+    device: str
+    ref: str
+    backend: Word
+    name: str | None = None
     reason: Reason | None = None
 
 
@@ -203,7 +213,14 @@ class Alarms(Struct, frozen=True):
 
 
 class SelfTest(Struct, frozen=True):
-    """Round trips, and the false alarms of each device."""
+    """Round trips, and the false alarms of each device.
+
+    Attributes:
+        round_trips: 4 KiB to a device and back: each device of the map, and one of each other
+            usable backend.
+        alarms: The same work as A and as B on each device, judged in consecutive runs: an alarm is
+            false.
+    """
 
     round_trips: tuple[RoundTrip, ...] = ()
     alarms: tuple[Alarms, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from gpumap.errors import Diagnostic, Span
 
@@ -25,14 +25,47 @@ class Kind(StrEnum):
     CPU = "cpu"
 
 
-class DeviceRef(NamedTuple):
-    """A device as the map asks for it, before anything looked for it."""
+class Compact:
+    """A noun that JSON has in a form of its own (`gpumap.model.io`): it is what its slots hold."""
 
-    kind: Kind
-    index: int | None = None  # type: ignore[assignment]  # None: the kind's default device, or all cores
-    platform: int | None = None  # opencl only
-    part: int | None = None  # opencl only: the sub-device of one compute unit
-    identity: str | None = None  # cuda only: a PCI bus id or a UUID
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._all()}"
+
+    def _all(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return one that differs in some slots."""
+        return type(self)(**{name: getattr(self, name) for name in self.__slots__} | changes)
+
+
+class DeviceRef(Compact):
+    """A device as the map asks for it, before anything looked for it.
+
+    An index of None is the kind's default device, or all cores. A platform and a part, the
+    sub-device of one compute unit, are of OpenCL; an identity, a PCI bus id or a UUID, of CUDA.
+    """
+
+    __slots__ = ("identity", "index", "kind", "part", "platform")
+
+    def __init__(
+        self,
+        kind: Kind,
+        index: int | None = None,
+        platform: int | None = None,
+        part: int | None = None,
+        identity: str | None = None,
+    ) -> None:
+        self.kind, self.index, self.platform = kind, index, platform
+        self.part, self.identity = part, identity
 
     def __str__(self) -> str:
         if self.identity is not None:
@@ -44,7 +77,13 @@ class DeviceRef(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One `name->device` of a map. Two entries are equal whatever place they stand at."""
+    """One `name->device` of a map. Two entries are equal whatever place they stand at.
+
+    Attributes:
+        name: The user's word.
+        ref: The device as requested.
+        span: Half-open range of characters in source.text.
+    """
 
     name: str
     ref: DeviceRef
@@ -64,7 +103,13 @@ class Entry(NamedTuple):
 
 
 class ContextMap(NamedTuple):
-    """Names mapped to device references, in the order they were written."""
+    """Names mapped to device references, in the order they were written.
+
+    Attributes:
+        entries: Its entries.
+        text: As it was written.
+        notes: What its text alone tells; all notes are in notes of the report.
+    """
 
     entries: tuple[Entry, ...]
     text: str = ""
@@ -84,7 +129,14 @@ class ContextMap(NamedTuple):
 
 
 class MapText(NamedTuple):
-    """The text of a map, where it was found, and what its source dropped on the way."""
+    """The text of a map, where it was found, and what its source dropped on the way.
+
+    Attributes:
+        text: As it was written.
+        origin: Where it is from.
+        path: The file, if it is from one.
+        notes: What was dropped on the way; all notes are in notes of the report.
+    """
 
     text: str
     origin: Origin
@@ -163,30 +215,16 @@ COMPUTED: dict[str, tuple[Unit, str]] = {
 UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
 
 
-class Estimate:
+class Estimate(Compact):
     """A figure with its interval; the interval holds in this run.
 
     From -inf to inf means that there is no interval: no comparison with an end of it is then true.
-    No dataclass: msgspec would write its fields, and JSON has no infinity (`gpumap.report.json`).
     """
 
     __slots__ = ("high", "low", "unit", "value")
 
     def __init__(self, value: float, low: float, high: float, unit: str) -> None:
         self.value, self.low, self.high, self.unit = value, low, high, unit
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Estimate) and self._all == other._all
-
-    def __hash__(self) -> int:
-        return hash(self._all)
-
-    def __repr__(self) -> str:
-        return f"Estimate{self._all}"
-
-    @property
-    def _all(self) -> tuple[float, float, float, str]:
-        return self.value, self.low, self.high, self.unit
 
     @classmethod
     def without_interval(cls, value: float, unit: str) -> Self:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Case, Reason
-from gpumap.model.maps import Estimate, LimitOrigin, Unit
-from gpumap.model.trees import (
+from gpumap.model.field_types import (
     Correlation,
     Count,
     Figures,
@@ -19,8 +18,18 @@ from gpumap.model.trees import (
     Positive,
     Share,
     SomeId,
+    Unbounded,
 )
+from gpumap.model.maps import Estimate, LimitOrigin, Unit
 
+_FLAGS = [
+    "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
+    "over-ceiling", "impossible", "superlinear", "cpu",
+]  # fmt: skip
+Flag = Annotated[str, Meta(extra_json_schema={"enum": _FLAGS})]
+PHASES = ("input", "transfer", "compute", "sync", "comm", "update")  # of a training step
+Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES]})]
+Clock = Annotated[str, Meta(extra_json_schema={"enum": ["host", "device"]})]
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
     "shared-hardware", "transfer-bound", "launch-bound", "cpu-contention", "unequal-devices",
@@ -30,11 +39,37 @@ Cause = Literal[
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
+class WorkTimes(Struct, frozen=True, rename={"start": "start_s", "stop": "stop_s"}):
+    """When one device worked: a start and a stop for each sample, in the order of time.
+
+    Attributes:
+        start: Starts.
+        stop: Ends; as many.
+    """
+
+    start: tuple[Number, ...]
+    stop: tuple[Number, ...]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Number, Number]]) -> WorkTimes:
+        """Return them of pairs of a start and a stop."""
+        every = tuple(pairs)
+        return cls(tuple(start for start, _ in every), tuple(stop for _, stop in every))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[tuple[Number, Number]]:
+        return zip(self.start, self.stop, strict=True)
+
+    def __getitem__(self, n: int) -> tuple[Number, Number]:
+        return self.start[n], self.stop[n]
+
+
 class Samples(
     Struct,
     frozen=True,
     rename={
-        "seconds": "samples",
         "queue": "queue_s",
         "cpu": "cpu_s",
         "empty_sync": "empty_sync_s",
@@ -46,8 +81,8 @@ class Samples(
     """The times of a case, raw.
 
     Attributes:
-        seconds: Seconds of one iteration, in time order, none dropped; null with a mark for one
-            that is no number.
+        seconds: Seconds of one iteration, in time order, none dropped; one that is no number has a
+            note.
         blocks: The block of each sample.
         iterations_per_sample: How often a sample repeated the work.
         clock: Whose clock the samples are of.
@@ -65,17 +100,17 @@ class Samples(
             each sample; CPU seconds where its threads tell them. Empty: there was none.
     """
 
-    seconds: tuple[float, ...] = ()
+    seconds: tuple[Unbounded, ...] = ()
     blocks: tuple[Natural, ...] = ()
-    iterations_per_sample: int = 1
-    clock: str = "host"
+    iterations_per_sample: Count = 1
+    clock: Clock = "host"
     queue: tuple[Positive, ...] = ()
     cpu: tuple[Positive, ...] = ()
     empty_sync: Positive | None = None
     worked: Mapping[str, tuple[Positive, ...]] = field(default_factory=dict)
-    intervals: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    intervals: Mapping[str, WorkTimes] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
-    phases: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    phases: Mapping[Phase, tuple[Number, ...]] = field(default_factory=dict)
     control: tuple[Positive, ...] = ()
 
 
@@ -119,7 +154,7 @@ class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
             compared.
         passed: Wrong data: false, and no figures.
         max_error: Of products: the largest error of an element, as a share of what rounding may do
-            to it; null where the method is bytes or scripted, or it is infinite.
+            to it; null where the method is bytes or scripted.
         bound: Of products: the largest that is right, 1; else null.
         nbytes: How many were compared; null of products.
         first_bad_offset: Where the first wrong byte is.
@@ -127,7 +162,7 @@ class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
 
     method: str
     passed: bool
-    max_error: Positive | None = None
+    max_error: Unbounded | None = None
     bound: Annotated[Positive | None, Meta(extra_json_schema={"enum": [1, None]})] = None
     nbytes: Natural | None = None
     first_bad_offset: Natural | None = None
@@ -196,7 +231,7 @@ class Measurement(Struct, frozen=True):
         status: Whether it was measured.
         reason: Why it is not ok.
         flags: What to bear in mind.
-        samples: Its times; None: it was not measured.
+        samples: Its times; null: it was not measured.
         stop: Why measuring ended, and what the samples are worth.
         check: Null: not reached.
         metrics: What follows from the samples; empty for a row without a true result.
@@ -212,7 +247,7 @@ class Measurement(Struct, frozen=True):
     case: Case
     status: Literal["ok", "skipped", "failed"]
     reason: Reason | None = None
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
     samples: Samples | None = None
     stop: Stop | None = None
     check: Check | None = None
@@ -294,7 +329,7 @@ class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "resi
     fits: bool
     regimes: Count
     sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
-    residual: float
+    residual: Unbounded
     held_back: HeldBack | None
     metrics: Figures
     lines: tuple[Line, ...]
@@ -329,7 +364,7 @@ class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}
     no end if it still won at `measured_to`.
 
     Attributes:
-        id: What a limit selects it by.
+        case: What is decided; its id is what a limit selects it by.
         workload: What is computed.
         against: What it is compared with.
         wins: Ranges of bytes in which the device is faster.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from gpumap.model.devices import Binding
+from gpumap.model.field_types import Count, Natural, Number, Positive, Share
 from gpumap.model.maps import Estimate
-from gpumap.model.trees import Count, Natural, Number, Positive, Share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,13 +144,11 @@ class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_
 
     Attributes:
         number: Its number, in the order of opening.
-        bindings: Its map.
+        bindings: Its map: the names, with their devices.
         policy: What it does with operands that are elsewhere: moves them, or refuses.
         opened: Since the first context was opened; null: on a clock of its own, which is
             scripted.
         closed: Whether the program closed it.
-        entries: Its map.
-        summary: What the events come to.
         events: Everything, in the order of queueing.
     """
 

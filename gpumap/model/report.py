@@ -8,12 +8,12 @@ from gpumap.errors import Diagnostic
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
-    from gpumap.model.devices import Binding, Device, Fingerprint, Plan, Probe, Rank, State
+    from gpumap.model.devices import Binding, Device, DeviceLibrary, Fingerprint, Plan, Rank, State
+    from gpumap.model.field_types import Code, Moment, Positive, Sentence, SomeId, Unbounded, Word
     from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measurements import BreakEven, Fit, Measurement
     from gpumap.model.programs import Scaling, Trace, Utilisation
-    from gpumap.model.trees import Code, Moment, Number, Positive, Sentence, SomeId, Word
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
@@ -48,14 +48,20 @@ class Headline(NamedTuple):
     text: Sentence
     row: SomeId | None = None
     metric: Word | None = None
-    value: Number | None = None
-    low: Number | None = None
-    high: Number | None = None
+    value: Unbounded | None = None
+    low: Unbounded | None = None
+    high: Unbounded | None = None
     cause: Code | None = None
 
 
 class Problem(NamedTuple):
-    """An error as a report keeps it: a diagnostic and the exit code that it stands for."""
+    """An error as a report keeps it: a diagnostic and the exit code that it stands for.
+
+    Attributes:
+        diagnostic: What is wrong.
+        exit: The exit code that it stands for; 0: it was let pass, by --inconclusive=pass or
+            --if-absent=skip.
+    """
 
     diagnostic: Diagnostic
     exit: int
@@ -77,12 +83,18 @@ class Report(NamedTuple):
         headline: The answer in words.
         simulated: Whether the fake backend had a part in it; never compared with a real one.
         settings: What the options came to.
-        map: Null: none was found.
+        source: The text of the map, and where it is from; null: none was found.
+        map: What the text says; null: there is none, or it does not parse.
+        bindings: The names that were found, each with its device.
+        notes: What is worth knowing about the map, the devices and the run.
         devices: The devices of the map, or all that were found.
+        other_devices: Devices of rows that are not among devices: with `--backend all`, what
+            another library calls one of them.
         backends: The backends that were asked.
         fingerprint: Null where nothing is measured.
         environment: Variables that steer placement or speed: an allow-list; null: not set.
-        machine: The machine before and after; null where nothing is measured.
+        before: The machine before; null where nothing is measured.
+        after: The machine after; null as above.
         measurements: One row for each planned case.
         plans: What a dry run would have measured, and what that takes; none for a run that
             measured.
@@ -91,7 +103,6 @@ class Report(NamedTuple):
         verdicts: One for each limit and comparison.
         selftest: Null but for `selftest`.
         errors: Why the exit code is not 0, and what was let pass.
-        notes: What is worth knowing where there is no map; else it is in map.notes.
         accepted: How this report became a base (`compare --accept`), the first time first; empty if
             it never did.
         traces: What a program did on its devices, one for each context that it opened; empty but
@@ -124,7 +135,7 @@ class Report(NamedTuple):
     bindings: tuple[Binding, ...]
     notes: tuple[Diagnostic, ...]
     devices: tuple[Device, ...]
-    backends: tuple[Probe, ...]
+    backends: tuple[DeviceLibrary, ...]
     fingerprint: Fingerprint | None
     environment: dict[str, str | None]
     before: State | None

@@ -131,9 +131,9 @@ def render(view: View, format_: str, style: Style) -> str:
     if format_ == "html":
         return _html(view)
     if format_ == "json":
-        from gpumap.report import json
+        from gpumap.model.json_text import text
 
-        return json.written(view.data())
+        return text(view.data())
     if format_ == "rich":
         from gpumap.report import rich
 
@@ -192,7 +192,7 @@ def _data(
     lines: Sequence[Line],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    from gpumap.model.trees import plain
+    from gpumap.model.io import plain
 
     described = [_described(each, other) for each, other in zip(saved, others, strict=True)]
     return {"reports": described, "rows": plain(lines), "notes": list(notes)}

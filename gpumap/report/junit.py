@@ -82,8 +82,7 @@ def _suites(report: Report) -> dict[str, list[_Test]]:
         "map": list(_names(report)),
         "diagnoses": [_diagnosis(found) for found in report.diagnoses],
         "round-trips": [
-            _Test(f"{trip.device.backend} {trip.device.id}", outcomes.of_trip(trip))
-            for trip in trips
+            _Test(f"{trip.backend} {trip.device}", outcomes.of_trip(trip)) for trip in trips
         ],
         "measurements": [
             _Test(row.case.id, outcomes.of_row(row), _seconds(row), tuple(_row_properties(row)))

@@ -126,12 +126,11 @@ def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _devices(report: Report) -> Iterator[str]:
-    for probe in report.backends:
-        yield f"### {code(plain.backend_line(probe))}"
+    for backend in report.backends:
+        yield f"### {code(plain.backend_line(backend))}"
         yield ""
-        yield from _items(plain.about(probe))
-        found = [plain.device_row(device) for device in probe.devices]
-        yield from _table(plain.DEVICE_COLUMNS, found)
+        yield from _items(plain.about(backend))
+        yield from _table(plain.DEVICE_COLUMNS, plain.device_rows(report, backend))
     if report.source is not None:
         yield from _paragraphs([plain.paste_line(report)])
 

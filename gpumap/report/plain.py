@@ -13,7 +13,7 @@ from gpumap.units import ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Binding, Device, Probe, Report
+    from gpumap.model import Binding, Device, DeviceLibrary, Report
     from gpumap.report import Style
 
 DEVICE_COLUMNS = (
@@ -164,20 +164,21 @@ def table_lines(table: Table, room: int | None) -> Iterator[str]:
 
 
 def _devices(report: Report) -> Iterator[Part | Table]:
-    for probe in report.backends:
-        yield Part(backend_line(probe), "bold" if probe.usable else "unclear")
-        yield from (Part(f"  {line}") for line in about(probe))
-        yield from [device_table(probe)] if probe.devices else []
+    for backend in report.backends:
+        yield Part(backend_line(backend), "bold" if backend.usable else "unclear")
+        yield from (Part(f"  {line}") for line in about(backend))
+        found = device_rows(report, backend)
+        yield from [device_table(found)] if found else []
         yield Part("")
     if report.source is not None:
         yield Part(paste_line(report), "bold", pasted=True)
 
 
-def about(probe: Probe) -> Iterator[str]:
+def about(backend: DeviceLibrary) -> Iterator[str]:
     """Yield what is to be said of a backend."""
-    yield from (f"note: {note}" for note in probe.notes if probe.usable)
-    if probe.fix:
-        yield f"fix: {probe.fix}"
+    yield from (f"note: {note}" for note in backend.notes if backend.usable)
+    if backend.fix:
+        yield f"fix: {backend.fix}"
 
 
 def paste_line(report: Report) -> str:
@@ -188,16 +189,21 @@ def paste_line(report: Report) -> str:
     return f'gpumap check "{text}"{backend}'
 
 
-def device_table(probe: Probe) -> Table:
+def device_rows(report: Report, backend: DeviceLibrary) -> tuple[tuple[str, ...], ...]:
+    """Return a row of cells for each device that a backend drives."""
+    return tuple(device_row(each) for each in report.devices if each.backend == backend.name)
+
+
+def device_table(found: tuple[tuple[str, ...], ...]) -> Table:
     """Return the devices of a backend, without columns of which nothing is known."""
-    return Table("", DEVICE_COLUMNS, tuple(map(device_row, probe.devices)), (), right=RIGHT).full()
+    return Table("", DEVICE_COLUMNS, found, (), right=RIGHT).full()
 
 
-def backend_line(probe: Probe) -> str:
+def backend_line(backend: DeviceLibrary) -> str:
     """Return a backend's name, its version, and why it cannot be used if it cannot."""
-    version = f" {probe.version}" if probe.version else ""
-    reason = "" if probe.usable else f": not usable: {probe.reason or 'no reason given'}"
-    return f"{probe.name}{version}{reason}"
+    version = f" {backend.version}" if backend.version else ""
+    reason = "" if backend.usable else f": not usable: {backend.reason or 'no reason given'}"
+    return f"{backend.name}{version}{reason}"
 
 
 def device_row(device: Device) -> tuple[str, ...]:

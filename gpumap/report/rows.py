@@ -177,9 +177,9 @@ def _tabled(case: Case) -> bool:
 def _round_trips(found: SelfTest) -> Table:
     trips = tuple(
         (
-            str(trip.device.ref),
+            trip.ref,
             "-" if trip.name is None else trip.name,
-            trip.device.backend,
+            trip.backend,
             "failed" if trip.reason else "ok",
         )
         for trip in found.round_trips

@@ -19,10 +19,10 @@ from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
 from gpumap.kernels import blend, elastic, scaled
+from gpumap.model.measurements import PHASES
 from gpumap.training import steps
 from gpumap.training.jobs import job_of
 from gpumap.training.mpi_asynchronous import AsynchronousRank
-from gpumap.training.steps import PHASES
 from gpumap.training.worker_groups import Elastic, Mean, Push, partners
 
 if TYPE_CHECKING:

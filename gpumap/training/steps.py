@@ -16,6 +16,7 @@ from gpumap.dtypes import Array, np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import judged, worse
 from gpumap.errors import Diverged
+from gpumap.model.measurements import PHASES
 from gpumap.training.tasks import Data, Trainable
 from gpumap.training.worker_groups import Elastic, Mean, Push, RuleSpec, partners, scaled
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gpumap.training.worker_groups import Exchange, LocalGroup, Rule, Worker
 
 
-PHASES = ("input", "transfer", "compute", "sync", "comm", "update")
 EXCHANGE = "exchange"  # split into sync and comm
 HELD_OUT = 1024  # held-out examples for loss and accuracy
 METHOD = "float32 reference"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from flat_report import loads
 from standin import FOLDER, ROOT, environment, needs_standin
 from tables import table
 
@@ -30,7 +31,7 @@ def measured(gpumap, standin):
         command = [gpumap.command, *arguments, *asked, "--format", "json"]
         done = ran(command, env, cwd=gpumap.folder)
         assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
+        return done.returncode, loads(done.stdout)
 
     return run
 

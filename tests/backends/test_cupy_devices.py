@@ -16,7 +16,7 @@ from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
-from gpumap.model.trees import plain, typed
+from gpumap.model.io import plain, typed
 
 GIB = 2**30
 ONES = "11111111-1111-1111-1111-111111111111"

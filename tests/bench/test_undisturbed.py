@@ -10,7 +10,7 @@ import pytest
 from gpumap.engine.estimates import quotient, ratio
 from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.model import Estimate, Samples, replace
-from gpumap.saved import read
+from gpumap.model.io import read
 
 BUSY = 0.010  # seconds of a sample that nothing disturbs
 

@@ -35,8 +35,19 @@ def skipped(code, text="so it is"):
     return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
 
 
+def nested(flat):
+    """Return a row of a record as a report has it."""
+    bound = [{"name": name, "device": "cuda:0", "backend": "cupy"} for name in flat["names"]]
+    of_case = {key: flat[key] for key in ("id", "bench", "params")}
+    taken = {"seconds": flat["samples"]} if flat["samples"] else None
+    return flat | {"case": {**of_case, "name": flat["case"], "bindings": bound}, "samples": taken}
+
+
 def report(*rows, code=0, errors=(), **more):
-    return {"exit_code": code, "errors": list(errors), "measurements": list(rows), **more}
+    problems = [{"diagnostic": error, "exit": code} for error in errors]
+    return {
+        "exit_code": code, "errors": problems, "measurements": list(map(nested, rows)), **more,
+    }  # fmt: skip
 
 
 def timed(low, high, **more):
@@ -141,7 +152,11 @@ UNCHECKED = row(check={"method": "none", "passed": True, "max_error": 0.5, "boun
 
 
 def mapped(*entries, code=0, notes=()):
-    return {"exit_code": code, "errors": [], "map": {"entries": entries, "notes": notes}}
+    bound = [each for each in entries if each["device"]]
+    return {
+        "exit_code": code, "errors": [], "map": {"entries": entries}, "bindings": bound,
+        "notes": notes,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("judged", "found", "word"), [

@@ -1,6 +1,5 @@
 """`gpumap bench allreduce`: between devices of a process and between processes, and its faults."""
 
-import json
 import os
 import re
 import signal
@@ -8,6 +7,7 @@ import sys
 import time
 
 import pytest
+from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
 from shell import timely
@@ -55,7 +55,7 @@ def test_two_processes(gpumap, wire):
     file = gpumap.folder / "report.json"
     arguments = ("--budget", "4s", "--wire", wire, "--output", str(file), "--sizes", "72,large")
     code, out, err = ended(ranks(gpumap, 2, *arguments, "--tensors", "9"))
-    found = json.loads(file.read_text())
+    found = loads(file.read_text())
     assert code == 0, err
     assert out.count("allreduce large") == 1
     there = EVERY if wire == "float32" else LOCAL
@@ -76,7 +76,7 @@ def test_halves_of_an_allreduce_between_processes(gpumap, operation):
     arguments = ("--operation", operation, "--sizes", "72,4000", "--budget", "4s", "--no-model")
     outputs = ("--output", str(file), "--output", str(table))
     code, out, err = ended(ranks(gpumap, 2, *arguments, *outputs))
-    rows = timely(json.loads(file.read_text())["measurements"])
+    rows = timely(loads(file.read_text())["measurements"])
     assert code == 0, err
     assert f"{operation} 4000 bytes" in out
     assert {row["case"] for row in rows} <= {"native", "host", "ring", "alltoall"}
@@ -154,7 +154,7 @@ def test_who_ends_a_run_is_named(gpumap, more, who, number, code, status, said):
     process, found = begun(gpumap, *more)
     os.kill(process.pid if who is None else found[who], number)
     actual, _, err = ended(process)
-    left = json.loads((gpumap.folder / "report.json").read_text())
+    left = loads((gpumap.folder / "report.json").read_text())
     assert actual not in (0, None) if code is None else actual == code
     assert re.search(said.format(found[1]), err)
     assert (left["status"], left["errors"][0]["code"] == "rank-lost") == (status, number == 9)
@@ -172,7 +172,7 @@ def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     code, _, err = ended(process)
     assert code == 130
     assert "Traceback" not in err
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
+    assert loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
 
 
 @needs_mpi

@@ -1,10 +1,10 @@
 """`gpumap bench train`: its table, exact on scripted devices, what it learns, and its refusals."""
 
-import json
 import re
 
 import numpy as np
 import pytest
+from flat_report import loads
 from scripts import asked, report, script
 from shell import timely
 from tables import table
@@ -81,7 +81,7 @@ def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
             more = ("--learn", str(learned), "--checkpoint", f"{len(map_)}.npz")
             answer = train(gpumap, *given, *more, map_=map_, budget="0.2s")
             assert answer.code == 0, answer.err
-            assert all(row["check"]["passed"] for row in asked(json.loads(answer.out)))
+            assert all(row["check"]["passed"] for row in asked(loads(answer.out)))
             curve[map_] = parameters(gpumap.folder / f"{len(map_)}.npz")
         one, two = curve.values()
         np.testing.assert_allclose(two, one, rtol=1e-5)
@@ -141,5 +141,5 @@ def test_what_a_network_prints_is_no_part_of_the_report(gpumap):
     """It goes to stderr, so that what reads stdout finds the report alone."""
     words = ("--network", "mine:Loud", "--batch-per-device", "8")
     answer = train(own(gpumap), *words, map_="a->cpu0", budget="1s")
-    assert (answer.code, json.loads(answer.out)["kind"]) == (0, "bench")
+    assert (answer.code, loads(answer.out)["kind"]) == (0, "bench")
     assert "here I am" in answer.err

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from flat_report import loads
 from scripts import script
 from tables import table
 
@@ -21,7 +22,7 @@ def fake(gpumap):
 
 def checked(gpumap, *arguments, **env):
     answer = gpumap("check", *arguments, "--format", "json", **env)
-    errors = json.loads(answer.out)["errors"]
+    errors = loads(answer.out)["errors"]
     return answer.code, [(error["code"], error["entry"], error["exit"]) for error in errors]
 
 
@@ -58,7 +59,7 @@ def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
     path = fake.folder / "rc"
     path.write_text(f"[global]\ncontexts = {TWO}\n")
     answer = fake("check", "--format", "json", THEANORC=str(path))
-    found = json.loads(answer.out)["map"]
+    found = loads(answer.out)["map"]
     assert (answer.code, found["text"]) == (0, TWO)
     assert (found["source"], found["source_path"]) == (".theanorc", str(path))
     assert found["notes"][0]["code"] == "source"
@@ -70,7 +71,7 @@ def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     fake.env["THEANO_FLAGS"] = f"print_active_device=False,device=cuda,contexts={TWO}"
     silent = fake("check", "--format", format_, "--output", "report.json")
     said = fake("check", TWO, "--format", format_)
-    found = json.loads((fake.folder / "report.json").read_text())["map"]
+    found = loads((fake.folder / "report.json").read_text())["map"]
     assert (silent.code, said.code) == (0, 0)
     assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, 2)
     assert [entry["device"] for entry in found["entries"]] == ["cuda:0", "cuda:1"]
@@ -97,7 +98,7 @@ def test_an_unbuffered_stdout_loses_nothing(gpumap):
     """PYTHONUNBUFFERED makes stdout raw; a pipe takes 64 KiB at a time."""
     wide = ";".join(f"name{n}->cpu0" for n in range(3000))
     answer = gpumap("check", "--syntax-only", "--format", "json", wide, PYTHONUNBUFFERED="1")
-    assert len(json.loads(answer.out)["map"]["entries"]) == 3000
+    assert len(loads(answer.out)["map"]["entries"]) == 3000
 
 
 @pytest.mark.parametrize("target", [
@@ -122,7 +123,7 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     before = (gpumap.folder / "r.json").stat()
     answer = gpumap("check", "--output", "r.json", "--output", "json=fifo", "a")
     assert answer.code == 2  # the map is none, and nobody reads
-    report = json.loads((gpumap.folder / "r.json").read_text())
+    report = loads((gpumap.folder / "r.json").read_text())
     assert report["exit_code"] == 2
     assert (gpumap.folder / "r.json").stat().st_ino != before.st_ino
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
@@ -151,7 +152,7 @@ def test_devices_of_this_machine(gpumap):
     every, one = (
         gpumap("devices", *words, "--format", "json") for words in ((), ("--backend", "numpy"))
     )
-    found, alone = json.loads(every.out), json.loads(one.out)
+    found, alone = loads(every.out), loads(one.out)
     assert (every.code, every.err, one.code) == (0, "", 0)
     assert [b["name"] for b in found["backends"]] == ["numpy", "pyopencl", "cupy", "pygpu"]
     assert [b["name"] for b in found["backends"] if not b["usable"] and not b["reason"]] == []

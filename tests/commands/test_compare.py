@@ -8,7 +8,8 @@ import signal
 import click
 import pytest
 import saved_reports
-from report_schema import validate
+from flat_report import loads
+from report_schema import checked
 from scripts import RATE, asked, report, script
 from shell import LIMIT, Shell, until
 from tables import table
@@ -158,7 +159,7 @@ def test_what_does_not_follow_from_its_samples_is_not_compared(pair):
 
     def proved(tree):  # as a product of real numbers is
         for row in tree["measurements"]:
-            if row["case"] == "product":
+            if row["case"]["name"] == "product":
                 row["check"] |= {"method": "sampled", "max_error": 0.1, "bound": 1.0, "bytes": None}
 
     edited(pair, "two.json", proved)
@@ -166,7 +167,7 @@ def test_what_does_not_follow_from_its_samples_is_not_compared(pair):
     for (case, *keys, last), value, why in TABLE["forged"]:
 
         def forged(tree, case=case, keys=keys, last=last, value=value):
-            found = next(row for row in tree["measurements"] if row["case"] == case)
+            found = next(row for row in tree["measurements"] if row["case"]["name"] == case)
             for key in keys:
                 found = found[key]
             found[last] = value
@@ -182,7 +183,7 @@ def test_what_does_not_follow_from_its_samples_is_not_compared(pair):
 def test_accepting_writes_new_over_base(pair):
     """With why, when and what inside; then it is the base, which keeps its history."""
     answer = compare(pair, "--accept", "a new driver", "--format", "json")
-    base, new = (json.loads((pair.folder / f"{n}.json").read_text()) for n in ("base", "new"))
+    base, new = (loads((pair.folder / f"{n}.json").read_text()) for n in ("base", "new"))
     (entry,) = base.pop("accepted")
     assert (answer.code, report(answer)["status"], new.pop("accepted")) == (0, "ok", [])
     assert base.pop("digest") != new.pop("digest")
@@ -195,8 +196,7 @@ def test_accepting_writes_new_over_base(pair):
     assert "note: base.json is now " in answer.err
     assert "warning: " in answer.err
     assert (compare(pair).code, compare(pair, "--accept", "second\n<b>").code) == (0, 0)
-    history = json.loads((pair.folder / "base.json").read_text())
-    validate(history)
+    history = checked((pair.folder / "base.json").read_text())
     assert [(entry["reason"], entry["verdicts"]) for entry in history["accepted"]] == [
         ("a new driver", {"regression": 1}), ("second\n<b>", {"pass": 1}),
     ]  # fmt: skip
@@ -216,7 +216,7 @@ def test_another_machine_is_accepted_only_where_it_may_be_another(pair):
     assert compare(pair, "--accept", "new runner").code == 2
     assert (pair.folder / "base.json").read_bytes() == before
     assert compare(pair, "--accept", "new runner", "--other-machine").code == 0
-    (entry,) = json.loads((pair.folder / "base.json").read_text())["accepted"]
+    (entry,) = loads((pair.folder / "base.json").read_text())["accepted"]
     assert entry["verdicts"] == {"skipped": 1}
 
 
@@ -256,7 +256,7 @@ def test_confirming_does_not_confirm_itself(pair):
         "GPUMAP_LIMIT": "dot.solo.time<=1ns", "GPUMAP_OUTPUT": "json=other.json",
     }  # fmt: skip
     answer = compare(pair, **env)
-    other = json.loads((pair.folder / "other.json").read_text())
+    other = loads((pair.folder / "other.json").read_text())
     assert (answer.code, other["kind"], judged(answer)) == (
         1, "compare", [("dot.solo", "time", "regression")],
     )  # fmt: skip
@@ -295,7 +295,7 @@ def test_who_waits_for_the_fresh_run_can_end_it(pair):
     until(log.exists, process)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=LIMIT)
-    found = json.loads(out)
+    found = loads(out)
     assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
 
 

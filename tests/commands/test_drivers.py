@@ -1,6 +1,5 @@
 """Drivers that print, crash, hang or leave processes behind: the report is whole all the same."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,7 +7,7 @@ import time
 
 import pytest
 from ranks import lives
-from report_schema import validate
+from report_schema import checked
 from tables import table
 
 from gpumap.backends import load
@@ -62,7 +61,7 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
     assert done.returncode == 0
     assert len(reports) == (1 if place == "stdout" else 2)  # on stdout once more
     for report in reports:
-        validate(json.loads(report))
+        checked(report)
     for said in (b"\x1b[2Jthe driver\n", b"the library\n", b"the driver's end\n"):
         assert said in done.stderr
 
@@ -71,7 +70,7 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap, place):
 def test_an_opencl_driver_that_prints(faulty):
     answer = faulty("print@open", "check", MAP, "--format", "json")
     assert (answer.code, answer.err) == (0, "\x1b[2Jthe driver\n" * 2)
-    validate(json.loads(answer.out))
+    checked(answer.out)
 
 
 @opencl
@@ -81,8 +80,7 @@ def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
     map_ = f"{MAP};b->cpu0"
     given = ("--map", map_, "--format", "json")
     answer = faulty("abort@open", *command, *given)
-    report = json.loads(answer.out)
-    validate(report)
+    report = checked(answer.out)
     assert (answer.code, report["exit_code"], report["status"]) == (3, 3, "absent")
     assert [entry["device"] for entry in report["map"]["entries"]][1] == "cpu:0"
 

@@ -7,13 +7,13 @@ import sys
 import pytest
 from scripts import RATE, report, script
 
-from gpumap import saved
 from gpumap.app import interleaved
 from gpumap.app.program import Program
 from gpumap.cli import group
 from gpumap.errors import DeviceError, QuestionError, TimedOut
 from gpumap.judge import headline
 from gpumap.model import replace
+from gpumap.model.io import read
 
 DOT = "gpumap bench dot --size 64 --cases one --map a->cuda0"
 LIAR = f"""#!{sys.executable}
@@ -76,7 +76,7 @@ def test_a_pattern_that_selects_nothing_is_refused(scripted):
 def test_a_metric_without_an_interval_leaves_the_others_compared(scripted):
     """It is inconclusive, and the headline has the number of such metrics."""
     ab(scripted, DOT, f"GPUMAP_FAKE=slow.toml {DOT}", "--output", "json=r.json")
-    compared = saved.read(scripted.folder / "r.json")
+    compared = read(scripted.folder / "r.json")
     (slower,) = compared.verdicts
     few = replace(slower, verdict="inconclusive", value=None, low=None, high=None)
     start = "Inconclusive: 1 of 1 metric cannot exclude that B is 5 % slower than A (dot.one.time, "

@@ -1,11 +1,11 @@
 """Ctrl-C: heard wherever it meets the main thread, once, and left to a script that wants it."""
 
-import json
 import subprocess
 import sys
 import threading
 
 import pytest
+from flat_report import loads
 from tables import table
 
 from gpumap.machine import blas
@@ -64,7 +64,7 @@ def command(text, signal, **names):
         [sys.executable, "-c", PROGRAM.replace("{text}", text)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    return done.returncode, done.stdout and json.loads(done.stdout), done.stderr
+    return done.returncode, done.stdout and loads(done.stdout), done.stderr
 
 
 @pytest.mark.parametrize("signal", SIGNALS)

@@ -1,11 +1,11 @@
 """`gpumap check` as one of several processes: real ranks, one report, and what becomes of them."""
 
-import json
 import os
 import re
 import sys
 
 import pytest
+from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, needs_mpi, needs_mpirun
 from scripts import script
@@ -37,7 +37,7 @@ def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
     """The first rank judges for all: nothing has passed."""
     more = ("--if-absent", "skip", "--output", "r.json")
     code, out, _ = ended(by_mpirun(gpumap, 2, "check", map_, *more))
-    report = json.loads((gpumap.folder / "r.json").read_text())
+    report = loads((gpumap.folder / "r.json").read_text())
     assert (code, report["status"]) == (0, "skipped")
     assert "skipped: " in out
 

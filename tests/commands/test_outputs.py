@@ -1,10 +1,10 @@
 """Where a report goes: files and stdout, each whole, and what is said beside them on stderr."""
 
-import json
 import os
 import re
 
 import pytest
+from flat_report import loads
 from scripts import script
 from shell import SIMULATED
 
@@ -36,7 +36,7 @@ def test_a_file_has_what_stdout_has_of_a_verbose_run(gpumap):
 def test_a_report_has_the_seed_and_the_time_of_its_run(gpumap):
     """A run begins before it ends, and can be repeated from its settings."""
     answer = gpumap.fake(script())(*DOT, "--seed", "7", "--format", "json")
-    found = json.loads(answer.out)
+    found = loads(answer.out)
     assert (answer.code, found["settings"]["seed"]) == (0, 7)
     assert found["started"] < found["ended"]
 

@@ -1,9 +1,8 @@
 """`gpumap predict`: computed from what links cost, and said to be; and published tables."""
 
-import json
-
 import pytest
-from report_schema import validate
+from flat_report import loads
+from report_schema import checked
 from saved_reports import signed, written
 from shell import SIMULATED
 
@@ -12,9 +11,8 @@ LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
 
 def predicted(gpumap, *options):
     answer = gpumap("predict", *LINK, *options, "--format", "json")
-    tree = json.loads(answer.out)
+    tree = checked(answer.out)
     assert (answer.code, answer.err) == (0, "")
-    validate(tree)
     return tree["prediction"]
 
 
@@ -39,8 +37,7 @@ def test_a_link_that_was_measured(gpumap):
     answer = gpumap("predict", "--report", str(path), "--bytes", "1MiB", "--devices", "2",
                     "--algorithm", "ring", "--format", "json")  # fmt: skip
     assert (answer.code, answer.err) == (0, SIMULATED)
-    tree = json.loads(answer.out)
-    validate(tree)
+    tree = checked(answer.out)
     assert tree["simulated"] is True
     link = tree["prediction"]["link"]
     assert link["source"].startswith("transfer.d2d.fit[backend=fake,memory=device,mode=sync,")
@@ -62,4 +59,4 @@ def test_a_slower_link_decides(gpumap):
             bandwidth |= {end: bandwidth[end] / 2 for end in ("value", "low", "high")}
     (gpumap.folder / "slow.json").write_text(signed(tree))
     answer = gpumap("predict", "--report", "slow.json", "--bytes", "1MB", "--format", "json")
-    assert "names=b>a" in json.loads(answer.out)["prediction"]["link"]["source"]
+    assert "names=b>a" in loads(answer.out)["prediction"]["link"]["source"]

@@ -1,6 +1,5 @@
 """`gpumap bench train` between processes: real ranks, what they learn, and what becomes of them."""
 
-import json
 import os
 import re
 import signal
@@ -8,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from flat_report import loads
 from mpi_jobs import ended
 from ranks import by_mpirun, measuring, needs_mpi
 from scripts import asked
@@ -39,10 +39,10 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     given += (*ENDS, "--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err
-    there = json.loads(out)
+    there = loads(out)
     local = gpumap("bench", "train", "--comm", "local", "--map", CORES, *given)
     assert local.code == 0, local.err
-    here = json.loads(local.out)
+    here = loads(local.out)
     assert losses(there) == pytest.approx(losses(here), rel=1e-3)
     assert set(losses(there)) == {("bsp", 1), *((rule, 2) for rule in LOCKSTEP.split(","))}
     assert all(loss < np.log(2) for loss in losses(there).values())
@@ -61,7 +61,7 @@ def test_ranks_at_their_own_pace_learn_too(gpumap):
     given = (*THREE, "--rule", "easgd,gosgd", "--chance", "0.2", "--learn", "4096", "--rate")
     code, out, err = ended(ranks(gpumap, *given, "0.01", *ENDS, "--format", "json"))
     assert code == 0, err
-    rows = {row["params"]["rule"]: row for row in asked(json.loads(out)) if len(row["names"]) == 2
+    rows = {row["params"]["rule"]: row for row in asked(loads(out)) if len(row["names"]) == 2
             and row["case"] == "step"}  # fmt: skip
     assert set(rows) == {"easgd", "gosgd"}
     for row in rows.values():
@@ -79,8 +79,8 @@ def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
     again = ("--start", "two.npz", "--learn", "64", "--rate", "1e-30", "--format", "json")
     one = gpumap("bench", "train", "--map", "a->cpu0", *given, *again)
     assert one.code == 0, one.err
-    (loss,) = losses(json.loads(one.out)).values()
-    assert loss == pytest.approx(losses(json.loads(out))["bsp", 2], rel=1e-4)
+    (loss,) = losses(loads(one.out)).values()
+    assert loss == pytest.approx(losses(loads(out))["bsp", 2], rel=1e-4)
 
 
 @pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
@@ -90,7 +90,7 @@ def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
     code, _, err = ended(ranks(gpumap, *given, *learn))
     assert code == 4
     assert "Traceback" not in err
-    rows = asked(json.loads((gpumap.folder / "r.json").read_text()))
+    rows = asked(loads((gpumap.folder / "r.json").read_text()))
     status = {(row["case"], len(row["names"])): row["status"] for row in rows}
     assert status == {
         ("compute", 1): "ok", ("step", 1): "failed", ("compute", 2): "ok", ("step", 2): "failed"
@@ -118,7 +118,7 @@ def test_a_rank_that_is_killed_is_named(gpumap):
     process, found = begun(gpumap)
     os.kill(found[1], signal.SIGKILL)
     code, _, err = ended(process)
-    left = json.loads((gpumap.folder / "report.json").read_text())
+    left = loads((gpumap.folder / "report.json").read_text())
     assert code not in (0, None)
     assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
     assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")

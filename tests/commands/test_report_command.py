@@ -5,6 +5,7 @@ import re
 
 import jsonschema
 import pytest
+from flat_report import loads
 from report_schema import SCHEMA
 from saved_reports import COMMANDS, signed, written
 from shell import SIMULATED
@@ -17,7 +18,8 @@ def reports(gpumap):
     ):
         tree = written("dot").tree | {"started": f"2026-11-2{9 - number}T20:12:03.123Z"}
         for row in tree["measurements"]:
-            row["samples"] = [factor * seconds for seconds in row["samples"]]
+            samples = row["samples"]
+            samples["seconds"] = [factor * seconds for seconds in samples["seconds"]]
             for metric, change in (("time", factor), ("rate", 1 / factor)):
                 figure = row["metrics"][metric]
                 figure |= {key: change * figure[key] for key in ("value", "low", "high")}
@@ -48,7 +50,7 @@ def test_a_comparison_is_shown_again(reports):
         (reports.folder / name).read_text() for name in ("c.txt", "c.json", "first.json")
     )
     assert (plain.err, plain.code) == (judged.err, 0)
-    assert [entry["reason"] for entry in json.loads(base.out)["accepted"]] == ["a new library"]
+    assert [entry["reason"] for entry in loads(base.out)["accepted"]] == ["a new library"]
 
 
 def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
@@ -76,25 +78,26 @@ def test_every_file_that_cannot_be_read_is_named(reports):
 
 def test_the_schema_is_the_published_one(gpumap):
     answer = gpumap("report", "--schema")
-    assert (answer.code, answer.err, json.loads(answer.out)) == (0, "", SCHEMA)
-    jsonschema.validate(written("copies").tree, json.loads(answer.out))
+    assert (answer.code, answer.err, loads(answer.out)) == (0, "", SCHEMA)
+    jsonschema.validate(written("copies").tree, loads(answer.out))
 
 
 @pytest.mark.parametrize("over_time", [(), ("--over-time", "dot.one.time")])
 def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
     """A figure that is not to be trusted is marked here too, and so is a run cut short."""
     diagnostic = dict.fromkeys(("name", "entry", "span", "hint"))
-    diagnostic |= {"code": "interrupted", "message": "x", "exit": 130, "severity": "error"}
-    cut = {"status": "interrupted", "exit_code": 130, "errors": [diagnostic]}
+    diagnostic |= {"code": "interrupted", "message": "x", "severity": "error"}
+    problem = {"diagnostic": diagnostic, "exit": 130}
+    cut = {"status": "interrupted", "exit_code": 130, "errors": [problem]}
     for name, flags, more in (("first", [], {}), ("second", ["unstable"], cut)):
         path = reports.folder / f"{name}.json"
         tree = json.loads(path.read_text()) | more
         for row in tree["measurements"]:
-            row["flags"] = flags if row["case"] == "one" else []
+            row["flags"] = flags if row["case"]["name"] == "one" else []
         path.write_text(signed(tree))
     given = ("report", "first.json", "second.json", "-v", *over_time)
     out = reports(*given).out
-    rows = json.loads(reports(*given, "--format", "json").out)["rows"]
+    rows = loads(reports(*given, "--format", "json").out)["rows"]
     assert "second.json (simulated, interrupted)" in out
     assert "] unstable" in out
     times = [[c["flags"] for c in row["cells"]] for row in rows if row["metric"] == "time"]
@@ -115,7 +118,7 @@ def test_the_same_name_twice_is_told_apart(reports):
     text = (reports.folder / "first.json").read_text()
     for name in ("a/first.json", "row", "metric"):
         (reports.folder / name).write_text(text)
-    found = json.loads(
+    found = loads(
         reports("report", "first.json", "a/first.json", "first.json", "row", "metric", "--format",
                 "json").out
     )  # fmt: skip
@@ -128,13 +131,12 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     """Of ten thousand rows the terminal shows some; the other formats have all of them."""
     tree = written("dot").tree
     row = tree["measurements"][0]
+    case = row["case"]
     tree["measurements"] += [
-        row | {"id": row["id"].replace("size=64", f"size={1000 + n}"),
-               "params": row["params"] | {"size": 1000 + n}}
-        for n in range(600)
-    ]  # fmt: skip
+        row | {"case": case | {"params": case["params"] | {"size": 1000 + n}}} for n in range(600)
+    ]
     (gpumap.folder / "many.json").write_text(signed(tree))
-    every = sum(row["bench"] == "dot" for row in tree["measurements"])
+    every = sum(row["case"]["bench"] == "dot" for row in tree["measurements"])
     given = ("report", "many.json", "--quiet", "-v", "--format")
     rich, plain = gpumap(*given, "rich", COLUMNS="160"), gpumap(*given, "plain")
     both = gpumap(*given, "rich", "many.json", COLUMNS="250")

@@ -1,6 +1,5 @@
 """`gpumap run`: one process per name, where it is to be, and none that is left."""
 
-import json
 import os
 import re
 import signal
@@ -11,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from flat_report import loads
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
@@ -49,7 +49,7 @@ def variables(gpumap, *arguments, **env):
     code += "sched_getaffinity(0))}))"
     answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", code, **env)
     assert (answer.code, answer.err) == (0, "")
-    found = [json.loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
+    found = [loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
     return sorted(found, key=lambda each: int(each["RANK"]))
 
 

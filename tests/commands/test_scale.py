@@ -1,18 +1,18 @@
 """`gpumap scale`: a program on one name, on two and so on: which runs there are, how it ends."""
 
 import csv
-import json
 import os
 import signal
 import sys
 from types import SimpleNamespace
 
 import pytest
+from flat_report import loads
 from shell import until
 
 from gpumap.app.watched_programs import _judged
 from gpumap.model import Estimate, replace
-from gpumap.saved import read
+from gpumap.model.io import read
 
 CORES = sorted(os.sched_getaffinity(0))
 TWO = "a->cpu0;b->cpu1"
@@ -33,13 +33,13 @@ def scaled(gpumap, *options, code="pass", map_=TWO, budget="1ms", **env):
     """Return the answer and the report; by default of one turn."""
     command = ["--budget", budget, "--output", "r.json", "--", sys.executable, "-c", code]
     answer = gpumap("scale", map_, *options, *command, **env)
-    return answer, json.loads((gpumap.folder / "r.json").read_text())
+    return answer, loads((gpumap.folder / "r.json").read_text())
 
 
 def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     """A first run that does not count, and then a turn; inside, cores are counted anew."""
     answer, report = scaled(gpumap, "--inconclusive", "pass", code=TOLD)
-    lines = [json.loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
+    lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0", "GPUMAP_WORLD": "a->cpu0",
            "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
            "cores": CORES[:1]}  # fmt: skip
@@ -155,6 +155,6 @@ def test_an_interrupt_keeps_what_was_measured(gpumap):
           else False, process)  # fmt: skip
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    report = json.loads((gpumap.folder / "r.json").read_text())
+    report = loads((gpumap.folder / "r.json").read_text())
     assert (process.returncode, report["status"]) == (130, "interrupted")
     assert sum(len(step["runs"]) for step in report["scaling"]["steps"]) >= 1

@@ -1,15 +1,16 @@
 """`gpumap trace`: a script runs as Python would run it, and what it did on its devices is shown."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from report_schema import validate
+from flat_report import loads
+from report_schema import checked
 from scripts import script as devices
 from shell import LIMIT, until
 from tables import table
@@ -39,8 +40,7 @@ def traces(run, gpumap):
 
     def read(text, *options, **more):
         answer = run(text, *options, "--output", "report.json", **more)
-        found = json.loads((gpumap.folder / "report.json").read_text(), parse_constant=pytest.fail)
-        validate(found)
+        found = checked((gpumap.folder / "report.json").read_text())
         assert (found["kind"], found["exit_code"]) == ("trace", answer.code)
         return answer, found["traces"]
 
@@ -48,11 +48,11 @@ def traces(run, gpumap):
 
 
 def ran(trace):
-    return {(row["name"], row["device"]): row["count"] for row in trace["summary"]["ran"]}
+    return Counter((event["name"], event["device"]) for event in trace["events"])
 
 
 def codes(gpumap):
-    found = json.loads((gpumap.folder / "report.json").read_text())
+    found = loads((gpumap.folder / "report.json").read_text())
     return [(error["code"], error["exit"]) for error in found["errors"]]
 
 
@@ -67,7 +67,7 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
     answer = run(f'print("mine")\n{ONE}', "--format", "json")
     first, _, rest = answer.out.partition("\n")
     assert (answer.code, first) == (0, "mine")
-    validate(json.loads(rest))
+    checked(rest)
 
 
 def test_hostile_names_are_harmless(run):
@@ -86,7 +86,7 @@ def test_a_default_map_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
     gpumap.fake(devices())
     answer = run(text, *options, "--backend", "fake", "--output", "report.json")
-    notes = json.loads((gpumap.folder / "report.json").read_text())["notes"]
+    notes = loads((gpumap.folder / "report.json").read_text())["notes"]
     assert answer.err.count("note: no map is given: using dev0->cuda0;dev1->cuda1\n") == count
     assert [note["code"] for note in notes].count("default-map") == count
 
@@ -140,7 +140,7 @@ def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code
     assert (answer.code, codes(gpumap)) == (code, [(error, code)])
     assert ("Traceback" in answer.err) == (error not in ("absent", "no-context"))
     assert error != "script" or "error: the script ended with Odd" in answer.err
-    assert "traceEvents" in json.loads((gpumap.folder / "p.json").read_text())
+    assert "traceEvents" in loads((gpumap.folder / "p.json").read_text())
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -231,7 +231,7 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     answer = run(f"{names}\n{ONE}\n{mess}", "--output", "report.json")
     assert (answer.code, answer.err) == (0, "")
     assert mapped_after(answer.out)
-    assert json.loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
+    assert loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
 
 
 VICTIMS = TEXTS["victims"]
@@ -336,8 +336,7 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
     with started(gpumap, "--output", "report.json", "--perfetto", "p.json") as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=LIMIT)
-    report = json.loads((gpumap.folder / "report.json").read_text())
-    validate(report)
+    report = checked((gpumap.folder / "report.json").read_text())
     assert (process.returncode, report["status"], err) == (130, "interrupted", "")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
     assert "trace: what ran where" in out

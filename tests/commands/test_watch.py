@@ -1,7 +1,6 @@
 """`gpumap trace [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -9,6 +8,7 @@ import sys
 import time
 
 import pytest
+from flat_report import loads
 from shell import on_a_terminal
 
 from gpumap.model import Device, DeviceRef, Kind
@@ -33,7 +33,7 @@ def traced(gpumap, code, *options, map_=TWO):
     """Trace a program of Python's; return the answer and what its report says of use."""
     command = [map_, *options, "--output", "r.json", "--", PYTHON, "-c", code]
     answer = gpumap("trace", *command)
-    report = json.loads((gpumap.folder / "r.json").read_text())
+    report = loads((gpumap.folder / "r.json").read_text())
     return answer, report
 
 
@@ -119,7 +119,7 @@ def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):
 
 def test_a_command_without_a_map_has_the_default_one(gpumap):
     answer = gpumap("trace", "--format", "json", "--", "true")
-    report = json.loads(answer.out)
+    report = loads(answer.out)
     assert (answer.code, report["map"]["source"]) == (0, "default")
 
 
@@ -162,7 +162,7 @@ def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
     """Whatever it saw, the exit code and what stands without -v are as ever."""
     answer = gpumap("bench", "dot", "dev0->cpu0", "--size", "64", "--budget", "2s",
                     "--output", "r.json")  # fmt: skip
-    found = json.loads((gpumap.folder / "r.json").read_text())["utilisation"]
+    found = loads((gpumap.folder / "r.json").read_text())["utilisation"]
     assert (answer.code, "use of devices" in answer.out) == (0, False)
     assert (found["command"], found["code"], found["looks"] > 0) == ([], None, True)
     assert found["cpu_s"] > 0.0
@@ -227,7 +227,7 @@ def counted(gpumap, *command):
     if answer.code:
         pytest.skip(answer.err)
     gpumap("trace", "a->opencl0:0", "--times", "--output", "r.json", "--", *command)
-    report = json.loads((gpumap.folder / "r.json").read_text())
+    report = loads((gpumap.folder / "r.json").read_text())
     notes = [n for n in report["map"]["notes"] if n["code"] == "opencl-layer"]
     return report["utilisation"]["uses"][0], notes
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 import tables
+from flat_report import loads
 
 from gpumap.doctor.diagnose import RULES, table
 
@@ -54,7 +55,7 @@ def asked(gpumap, plant, stubs):
     env = {key: str(gpumap.folder) if value == "." else value for key, value in plant.env.items()}
     env = {"GPUMAP_TIMEOUT": ROOM} | env
     answer = gpumap("doctor", *plant.arguments, "--format", "json", **there, **env)
-    return answer, json.loads(answer.out)
+    return answer, loads(answer.out)
 
 
 def first(diagnosis):
@@ -177,7 +178,7 @@ def test_a_core_that_is_not_for_this_process(gpumap):
             "sys.exit(subprocess.run(sys.argv[1:]).returncode)")  # fmt: skip
     command = [sys.executable, "-c", code, gpumap.command, "doctor", "a->cpu1", "--format", "json"]
     answer = gpumap.run(command)
-    (found,) = json.loads(answer.out)["diagnoses"]
+    (found,) = loads(answer.out)["diagnoses"]
     assert (first(found), found["verdict"], answer.code) == ("GM301", "not used", 3)
 
 
@@ -187,7 +188,7 @@ def test_a_second_process_on_the_cores(gpumap):
         other.stdout.readline()
         answer = gpumap("doctor", "a->cpu0", "--format", "json")
         other.kill()
-    (found,) = json.loads(answer.out)["diagnoses"]
+    (found,) = loads(answer.out)["diagnoses"]
     assert (first(found), found["verdict"], answer.code) == ("GM303", "partly", 1)
     assert found["findings"][0]["figures"]["foreign"]["value"] >= 0.5
 
@@ -198,6 +199,6 @@ def test_a_second_process_on_the_cores(gpumap):
 ])  # fmt: skip
 def test_a_sound_set_up_has_no_cause(gpumap, script, map_):
     answer = gpumap.fake(script)("doctor", map_, "--timeout", ROOM, "--format", "json")
-    found = json.loads(answer.out)["diagnoses"]
+    found = loads(answer.out)["diagnoses"]
     assert answer.code == 0
     assert {(one["verdict"], len(one["findings"])) for one in found} == {("used", 0)}

@@ -122,8 +122,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 @pytest.mark.parametrize(("kind", "listed"), [
     ("metric", LISTED), ("cause", words("Explanation", "cause") | {*programs.CAUSES}),
     ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *programs.CAUSES}),
-    ("flag", set(DEFS["Row"]["properties"]["flags"]["items"]["enum"])),
-    ("mark", words("SampleMark", "mark")), ("row status", words("Row", "status")),
+    ("flag", set(DEFS["Measurement"]["properties"]["flags"]["items"]["enum"])),
+    ("mark", words("SampleMark", "mark")), ("row status", words("Measurement", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
     ("stop", words("Stop", "why")), ("case", CASES), ("parameter", parameters()),
     ("route", set(copies._ROUTES)), ("verdict", words("Verdict", "verdict")),

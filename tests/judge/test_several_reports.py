@@ -9,16 +9,16 @@ from reports import report as report_of
 from reports import row as row_of
 from saved_reports import written
 
-from gpumap import saved
 from gpumap.bench.registry import follows
 from gpumap.engine.estimates import by_block, ratio, time_of
 from gpumap.engine.undisturbed import judged_samples, undisturbed
 from gpumap.judge import several_reports
 from gpumap.model import Estimate, Fingerprint, Reason, Samples, replace
+from gpumap.model.io import read
 
 
 def dot():
-    return saved.read(written("dot").path)
+    return read(written("dot").path)
 
 
 def times(figure, factor):

@@ -10,7 +10,7 @@ import pytest
 from report import made_reports
 from saved_reports import written
 
-from gpumap import saved
+from gpumap.model.io import read
 from gpumap.report import Style, render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
@@ -102,7 +102,7 @@ def pages(tmp_path_factory):
         if not path.exists():
             made = {"trace": made_reports.traced, "matrix": lambda: made_reports.matrix(8),
                     "slower": made_reports.regression}  # fmt: skip
-            report = made.get(name) or (lambda: saved.read(written(name).path))
+            report = made.get(name) or (lambda: read(written(name).path))
             path.write_text(render("html", report(), Style()), encoding="utf-8")
         return path
 

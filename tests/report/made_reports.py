@@ -82,7 +82,7 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
         "bindings": bound,
         "notes": (Diagnostic("unused", f"unused: {text}", hint=text, severity="note"),),
         "devices": tuple(b.device for b in bound),
-        "backends": (model.Probe("fake", usable=True, version=text),),
+        "backends": (model.DeviceLibrary("fake", usable=True, version=text),),
         "fingerprint": model.Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}, ()),
         "environment": {"CUDA_VISIBLE_DEVICES": text}, "before": None, "after": None,
     } | parts  # fmt: skip
@@ -236,8 +236,8 @@ def proved(names=("a", "b"), text="x"):
     one = case("one", (first,), dtype=text)
     a, b = (replace(one, bench="selftest", name=name) for name in "ab")
     trips = (
-        model.RoundTrip(first.device, first.name),
-        model.RoundTrip(second.device, second.name, model.Reason("wrong-data", text)),
+        model.RoundTrip(first.device.id, "cuda0", "fake", first.name),
+        model.RoundTrip("cuda:1", "cuda1", "fake", second.name, model.Reason("wrong-data", text)),
     )
     alarms = (model.Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
     found = model.SelfTest(trips, alarms)
@@ -263,10 +263,9 @@ def joined(names=("a", "b"), text="x"):
 
 
 def listed(names=("a", "b"), text="x"):
-    found = tuple(b.device for b in bindings(names, text))
     backends = (
-        model.Probe("fake", True, text, devices=found, notes=(text,)),  # noqa: FBT003
-        model.Probe("cupy", False, None, text, text),  # noqa: FBT003
+        model.DeviceLibrary("fake", True, text, notes=(text,)),  # noqa: FBT003
+        model.DeviceLibrary("cupy", False, None, text, text),  # noqa: FBT003
     )
     return made(kind="devices", names=names, text=text, bindings=(), backends=backends)
 

@@ -195,9 +195,8 @@ def test_of_many_errors_that_are_alike_the_number_is_shown(format_):
 @pytest.mark.parametrize("format_", ["plain", "rich", "markdown", "html"])
 def test_all_memory_of_a_device_stands_before_what_is_free_of_it(format_):
     report = made_reports.listed()
-    probe, *_ = report.backends
-    device = replace(probe.devices[0], memory_total=8 << 30, memory_free=2 << 30)
-    listed = replace(report, backends=(replace(probe, devices=(device,)),))
+    device = replace(report.devices[0], memory_total=8 << 30, memory_free=2 << 30)
+    listed = replace(report, devices=(device,))
     text = rendered(format_, listed)
     assert -1 < text.index("memory") < text.index("free")
     assert -1 < text.index("8.0 GiB") < text.index("2.0 GiB")

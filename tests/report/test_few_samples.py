@@ -2,17 +2,16 @@
 
 import csv
 import io
-import json
 import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from report_schema import validate
+from report_schema import checked
 from saved_reports import few, signed, written
 from shell import COLOURS
 
-from gpumap import saved
 from gpumap.bench.selectors import selector as selector_of
+from gpumap.model.io import read
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.beside import OverTime, Saved
 from gpumap.report.charts import charts, speedups
@@ -30,20 +29,20 @@ TEXTS = sorted(set(FORMATS) - {"json", "csv"})
 def one(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("few") / "report.json"
     path.write_text(signed(few(written(request.param).tree, 1)))
-    return saved.read(path)
+    return read(path)
 
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory):
     tree = written("dot").tree
-    row = next(row for row in tree["measurements"] if row["case"] == "many")
+    row = next(row for row in tree["measurements"] if row["case"]["name"] == "many")
     row["metrics"]["speedup"] = {
         "value": None, "low": None, "high": None, "unit": "1", "nonfinite": "impossible",
     }  # fmt: skip
     row["flags"].append("impossible")
     path = tmp_path_factory.mktemp("refused") / "report.json"
     path.write_text(signed(tree | {"status": "inconclusive"}))
-    return saved.read(path)
+    return read(path)
 
 
 def shown(format_, report):
@@ -66,7 +65,7 @@ def test_no_format_shows_an_interval(one, format_):
     if format_ == "junit":
         values = [p.get("value", "").split(" ")[0] for p in ET.fromstring(text).iter("property")]  # noqa: S314
         assert set(map(repr, times)) <= set(values)
-    assert INTERVAL.search(shown(format_, saved.read(written("dot").path)))  # it would be found
+    assert INTERVAL.search(shown(format_, read(written("dot").path)))  # it would be found
 
 
 def drawn(chart):
@@ -88,7 +87,7 @@ def test_it_is_drawn_hollow(one):
         assert filled == []
         assert any("(1 sample)" in text for text in chart.lines)
         assert [text for text in chart.lines if INTERVAL.search(text)] == []
-    whole = [chart for chart in charts(saved.read(written("dot").path)) if "Speed" in chart.title]
+    whole = [chart for chart in charts(read(written("dot").path)) if "Speed" in chart.title]
     assert [drawn(chart)[1] for chart in whole] != [[]]  # it would be found
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
@@ -110,8 +109,7 @@ def test_a_refused_ratio_is_named_where_figures_stand(refused):
         text = shown(format_, refused)
         assert "impossible" in text
         assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
-    tree = json.loads(render("json", refused, Style()))
-    validate(tree)
+    tree = checked(render("json", refused, Style()))
     row = next(row for row in tree["measurements"] if row["case"] == "many")
     lines = csv.DictReader(io.StringIO(render("csv", refused, Style())))
     line = next(x for x in lines if (x["case"], x["metric"]) == ("many", "speedup"))

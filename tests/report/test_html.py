@@ -14,11 +14,11 @@ from markupsafe import escape
 from saved_reports import written
 
 from gpumap import report as formats
-from gpumap import saved
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
 from gpumap.model import Estimate, Samples, replace
+from gpumap.model.io import read
 from gpumap.report import Style, beside, html
 from gpumap.report.beside import OverTime, Saved
 
@@ -66,7 +66,7 @@ def words(element):
 
 @pytest.fixture(params=MEASURED)
 def measured(request):
-    return saved.read(written(request.param).path)
+    return read(written(request.param).path)
 
 
 @pytest.mark.parametrize("end", EVERY)
@@ -184,7 +184,7 @@ def test_a_figure_without_a_place_is_in_no_chart(value):
 def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    text, tree = page(saved.read(written("dot").path))
+    text, tree = page(read(written("dot").path))
     assert escape(install("report")) in text
     assert list(tree.iter("svg")) == []
     assert "Speed-up of dot, fake" in words(tree)
@@ -213,14 +213,14 @@ def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
     env = {"PYTHONIOENCODING": encoding, "HOME": "/proc/none"}
     answer = gpumap("report", run, "--format", "html", "--quiet", **env)
     assert (answer.code, answer.err, answer.out.isascii()) == (0, "", True)
-    assert answer.out == formats.render("html", saved.read(written("dot").path), Style())
+    assert answer.out == formats.render("html", read(written("dot").path), Style())
     assert "µs" in words(ET.fromstring(answer.out))  # noqa: S314 - gpumap has made it
 
 
 @pytest.mark.parametrize("name", [*MEASURED, "lost", "doctor", "bad map"])
 def test_a_page_loads_nothing_from_elsewhere(name):
     """No address but what is in it, no script, and a policy that forbids the rest."""
-    report = saved.read(written(name).path)
+    report = read(written(name).path)
     text, tree = page(report)
     for element in tree.iter():
         for key in ("src", "href", "data", "action", "srcset", "poster"):
@@ -250,9 +250,9 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
 
     with mpl.rc_context({"text.usetex": True, "font.size": 99.0}):
         before = dict(mpl.rcParams)
-        text, _ = page(saved.read(written("dot").path))
+        text, _ = page(read(written("dot").path))
         assert dict(mpl.rcParams) == before
-    assert text == page(saved.read(written("dot").path))[0]
+    assert text == page(read(written("dot").path))[0]
 
 
 def over_time(values, *, hashes=None, name="dot.many.speedup"):

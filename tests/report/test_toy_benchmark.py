@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -10,6 +9,7 @@ from unittest.mock import patch
 
 import click
 import pytest
+from flat_report import loads
 from made_reports import bindings, made, ok
 
 import gpumap
@@ -73,7 +73,7 @@ def test_its_rows_have_a_table_of_its_own():
     assert "gain: of 2 rows" in text
     shown = {format_: rendered(format_) for format_ in sorted({*FORMATS} - {"junit", "github"})}
     assert [format_ for format_, text in shown.items() if "ping" not in text] == []
-    data = json.loads(shown["json"])["measurements"][0]
+    data = loads(shown["json"])["measurements"][0]
     lines = csv.DictReader(io.StringIO(shown["csv"]))
     line = next(line for line in lines if line["id"] == TOY)
     assert (data["id"], data["bench"], data["params"]["tone"]) == (TOY, "toy", "low")

@@ -427,7 +427,7 @@ class FakeBackend(Backend):
         """Return the scripted devices."""
         devices = tuple(map(device_of, self._script.devices))
         reason = None if devices else "its script lists no device"
-        return Probe(self.name, bool(devices), "1", reason, None, devices)
+        return Probe(self.name, bool(devices), "1", reason, devices=devices)
 
     def open(self, device: Device, clock: Clock) -> FakeSession:
         """Open a scripted device on the backend's own clock."""

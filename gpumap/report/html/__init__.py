@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from gpumap.model import Binding, Probe, Report
+    from gpumap.model import Binding, Report
     from gpumap.report.charts import Chart
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
@@ -87,7 +87,7 @@ def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format 
         errors=[found for found in wrong if found.code != _IN_DIAGNOSES],
         notes=[*passed, *report.notes],
         verdicts=rows.verdicts(report),
-        devices=list(map(_devices, report.backends)) if report.kind == "devices" else (),
+        devices=list(_devices(report)) if report.kind == "devices" else (),
         paste=plain.paste_line(report),
         plan=rows.plan(report) if report.plans else (),
         found=rows.figures(report) if tabled else (),
@@ -105,11 +105,11 @@ def several(about: str, drawn: Iterable[Chart], found: Iterable[Table]) -> str:
 
 
 # --- parts of a page ---------------------------------------------------------------------------
-def _devices(probe: Probe) -> Table:
-    """Return the devices of a backend, and what is to be said of it."""
-    found = tuple(map(plain.device_row, probe.devices))
-    remarks = tuple(plain.about(probe))
-    return Table(plain.backend_line(probe), plain.DEVICE_COLUMNS, found, remarks)
+def _devices(report: Report) -> Iterator[Table]:
+    """Yield the devices of each backend, and what is to be said of it."""
+    for backend in report.backends:
+        found, remarks = plain.device_rows(report, backend), tuple(plain.about(backend))
+        yield Table(plain.backend_line(backend), plain.DEVICE_COLUMNS, found, remarks)
 
 
 def _names(found: list[Binding]) -> list[Table]:

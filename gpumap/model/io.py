@@ -1,0 +1,449 @@
+"""Reports as JSON: they are written as their nouns are, and read back to the same nouns.
+
+msgspec makes a tree of nouns, and nouns of a tree. These have a form of their own:
+
+- A NamedTuple is an object: msgspec would write a list. So each has a Struct of the same fields.
+- A device is listed once. A binding has its id and its library.
+- An estimate without an interval has null ends. Null stands for what JSON cannot hold, too: then
+  `nonfinite` says which number it was.
+- Every other number that JSON cannot hold is an object: {"nonfinite": "inf"}.
+
+`gpumap.model.schema` describes what is written, and `gpumap.model.json_text` makes the text.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import math
+import re
+from contextlib import contextmanager
+from functools import cache, partial
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct, defstruct, structs
+
+from gpumap import model
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.files import read_text
+from gpumap.model import field_types
+from gpumap.model.devices import Binding, Device
+from gpumap.model.field_types import Number, Version, Word
+from gpumap.model.json_text import ANOTHER_FORM, MEASURE_AGAIN, MEASURED, Refused, parse, text
+from gpumap.model.maps import DeviceRef, Estimate, Kind, Unit
+from gpumap.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from gpumap.model import Report
+
+T = TypeVar("T")
+Tree = dict[str, Any]
+Devices = dict[tuple[str, str], Device]  # by id and library
+
+VERSION = 3  # docs/schema-3.md
+LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
+_OLD = ("1", "2")  # versions that gpumap 0.1 wrote
+_WORD = '"nonfinite"'  # a key
+_DEEPEST = 50  # levels of settings
+_SHOWN = 200  # characters of what is wrong
+_SHOW = "measure again; gpumap report --accept-edited shows it all the same"
+EDITED = Diagnostic(
+    "edited", "the report was edited after gpumap wrote it", severity="warning", hint=MEASURED
+)
+
+
+class Tool(Struct, frozen=True):
+    """Who wrote it.
+
+    Attributes:
+        name: The tool.
+        version: Of the tool.
+    """
+
+    name: Literal["gpumap"]
+    version: Version
+
+
+class Reference(Struct, frozen=True):
+    """A name of the map, and its device, which is listed in devices or other_devices.
+
+    Attributes:
+        name: The user's word.
+        device: The id of its device.
+        backend: The library that drives it.
+    """
+
+    name: str
+    device: str
+    backend: Word
+
+
+class Figure(Struct, frozen=True, omit_defaults=True):
+    """A figure; its interval holds in this run.
+
+    Attributes:
+        value: The estimate; null if it is not a finite number, or was refused.
+        low: Lower end of the interval; both ends are null without one: under 6 samples.
+        high: Upper end.
+        unit: SI.
+        nonfinite: What each null stands for: a number that JSON cannot hold, or a ratio that was
+            refused. Without nulls it is not there.
+    """
+
+    value: Number | None
+    low: Number | None
+    high: Number | None
+    unit: Unit
+    nonfinite: Literal["nan", "inf", "-inf", "impossible"] | None = None
+
+
+# --- the Struct of a NamedTuple
+
+OBJECTS = (
+    model.Headline, model.Problem, model.MapText, model.ContextMap, model.Entry, Diagnostic,
+)  # fmt: skip
+_FIRST = ("schema_version", "tool", "kind", "status", "exit_code", "headline")
+_LAST = {"other_devices": tuple[Device, ...], "digest": str}
+
+
+class _Names(dict[str, Any]):
+    """What annotations name: a noun that loads no msgspec imports none of it."""
+
+    def __missing__(self, name: str) -> Any:
+        try:
+            return getattr(model, name)
+        except AttributeError:
+            raise KeyError(name) from None  # a name of Python's
+
+
+def _types(noun: type) -> Tree:
+    hints = get_type_hints(noun, localns=_Names(vars(field_types)), include_extras=True)
+    return {name: _written_type(hints[name]) for name in noun._fields}  # type: ignore[attr-defined]
+
+
+def _written_type(hint: Any) -> Any:
+    """Return a type of which every NamedTuple is the Struct that is written."""
+    if hint in OBJECTS:
+        return struct_of(hint)
+    inner = tuple(map(_written_type, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return Union.__getitem__(inner)
+    return tuple.__class_getitem__(inner) if get_origin(hint) is tuple else hint
+
+
+@cache
+def struct_of(noun: type) -> type[Struct]:
+    """Return the Struct of a NamedTuple: the same fields, types and sentences."""
+    namespace = {"__doc__": noun.__doc__}
+    return defstruct(noun.__name__, list(_types(noun).items()), namespace=namespace)
+
+
+@cache
+def saved() -> type[Struct]:
+    """Return the Struct of a report: its fields, who wrote it, and the digest."""
+    fields = _types(model.Report) | {"schema_version": Literal[3], "tool": Tool} | _LAST
+    del fields["version"]  # it is the tool's
+    order = dict.fromkeys((*_FIRST, *fields))
+    return defstruct(
+        "Report",
+        [(name, fields[name]) for name in order],
+        rename={"elapsed": "elapsed_s"},
+        namespace={"__doc__": model.Report.__doc__},
+    )
+
+
+def _opened(value: Any) -> Any:
+    """Return what is written of a field: for a NamedTuple, and for each in a tuple, its Struct."""
+    if type(value) in OBJECTS:
+        return struct_of(type(value))(*map(_opened, value))  # type: ignore[arg-type]
+    return tuple(map(_opened, value)) if type(value) is tuple else value
+
+
+def _closed(value: Any) -> Any:
+    """Return a field of what was written."""
+    noun = next((noun for noun in OBJECTS if type(value) is struct_of(noun)), None)
+    if noun is not None:
+        return noun(*map(_closed, structs.astuple(value)))
+    return tuple(map(_closed, value)) if type(value) is tuple else value
+
+
+# --- nouns and trees
+
+
+def plain(noun: Any, bind: Callable[[Binding], Any] | None = None) -> Any:
+    """Return nouns as dictionaries, lists and tuples, by their names in JSON.
+
+    Args:
+        noun: one, or a list or a dictionary of some.
+        bind: returns what is written of a binding.
+    """
+    return msgspec.to_builtins(noun, str_keys=True, enc_hook=partial(_compact, bind))
+
+
+def _compact(bind: Callable[[Binding], Any] | None, value: Any) -> Any:
+    if isinstance(value, Estimate):
+        return _figure(value)
+    if isinstance(value, DeviceRef):
+        return str(value)
+    if isinstance(value, Binding) and bind is not None:
+        return bind(value)
+    if isinstance(value, float):
+        return float(value)  # NumPy's
+    raise NotImplementedError(f"no JSON of {type(value)}")
+
+
+def typed(tree: Any, kind: type[T], devices: Devices | None = None) -> T:
+    """Return the noun that a tree is of.
+
+    Args:
+        tree: what `plain` returned, or JSON of it.
+        kind: the type of the noun.
+        devices: those that a binding may refer to.
+
+    Raises:
+        ValueError: it is of another; the message says where.
+    """
+    hook = partial(_read_compact, devices or {})
+    return msgspec.convert(tree, kind, str_keys=True, dec_hook=hook)
+
+
+def _read_compact(devices: Devices, kind: type, tree: Any) -> Any:
+    if kind is Estimate:
+        return _estimate(msgspec.convert(tree, Figure))
+    if kind is DeviceRef:
+        return _ref(tree)
+    if kind is Binding:
+        found = msgspec.convert(tree, Reference)
+        if (device := devices.get((found.device, found.backend))) is None:
+            raise ValueError(f'no device of the report is "{found.device}"')
+        return Binding(found.name, device)
+    raise NotImplementedError(f"no reader of {kind}")
+
+
+def _figure(figure: Estimate) -> Figure:
+    ends = (figure.value, figure.low, figure.high)
+    known = ends if figure.has_interval else ends[:1]
+    odd = next((str(number) for number in known if not math.isfinite(number)), None)
+    word: Any = "impossible" if figure.impossible else odd
+    value, low, high = (number if math.isfinite(number) else None for number in ends)
+    return Figure(value, low, high, figure.unit, word)  # type: ignore[arg-type]
+
+
+def _estimate(found: Figure) -> Estimate:
+    if found.nonfinite == "impossible":
+        return Estimate.refused(found.unit)
+    if found.nonfinite is None and found.value is not None and found.low is found.high is None:
+        return Estimate.without_interval(found.value, found.unit)
+    ends = (found.value, found.low, found.high)
+    if (None in ends) != (found.nonfinite is not None):
+        raise ValueError("nonfinite is allowed with null only")
+    odd = float(found.nonfinite or 0.0)
+    value, low, high = (odd if number is None else number for number in ends)
+    return Estimate(value, low, high, found.unit)
+
+
+_REF = re.compile(
+    r"(?P<kind>cuda|opencl|cpu)"
+    r"(?:@(?P<identity>.+)|(?:(?P<platform>\d+):)?(?P<index>\d+)?(?:\.(?P<part>\d+))?)"
+)
+
+
+def _ref(text: str) -> DeviceRef:
+    """Return the device that a map writes so.
+
+    Raises:
+        ValueError: no map does.
+    """
+    match = _REF.fullmatch(text)
+    if match is None:
+        raise ValueError("this is not how a map writes a device")
+    index, platform, part = (
+        None if match[key] is None else int(match[key]) for key in ("index", "platform", "part")
+    )
+    return DeviceRef(Kind(match["kind"]), index, platform, part, match["identity"])
+
+
+# --- write
+
+
+def written(report: Report) -> str:
+    """Return a report as JSON that people can read too, with its digest."""
+    tree = _tree(report)
+    try:
+        own = digest(tree)
+    except ValueError:  # a number that JSON cannot hold
+        tree = _with_words(tree)
+        own = digest(tree)
+    return text({**tree, "digest": own})
+
+
+def _tree(report: Report) -> Tree:
+    """Return a report as a tree; devices that only rows know are listed behind the others."""
+    listed = {(device.id, device.backend) for device in report.devices}
+    others: Devices = {}
+
+    def refer(binding: Binding) -> Reference:
+        device = binding.device
+        if (device.id, device.backend) not in listed:
+            others.setdefault((device.id, device.backend), device)
+        return Reference(binding.name, device.id, device.backend)
+
+    fields = {name: _opened(value) for name, value in report._asdict().items()}
+    tool = Tool("gpumap", fields.pop("version") or __version__)
+    last = {"schema_version": VERSION, "tool": tool, "other_devices": (), "digest": ""}
+    tree: Tree = plain(saved()(**fields, **last), refer)
+    tree["other_devices"] = plain(list(others.values()))
+    for device in (*tree["devices"], *tree["other_devices"]):
+        device["hardware"] = sorted(device["hardware"])  # a set has another order in each run
+    return tree
+
+
+def digest(tree: Tree) -> str:
+    """Return what an edit of a report changes: a hash of all other keys.
+
+    Raises:
+        ValueError: it holds a number that JSON cannot hold.
+    """
+    body = {key: item for key, item in tree.items() if key != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _with_words(tree: Any) -> Any:
+    """Return a tree in which a number that JSON cannot hold is an object with its name."""
+    if isinstance(tree, dict):
+        return {key: _with_words(item) for key, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_with_words(item) for item in tree]
+    odd = isinstance(tree, float) and not math.isfinite(tree)
+    return {"nonfinite": str(tree)} if odd else tree
+
+
+def _with_numbers(tree: Any) -> Any:
+    """Return a tree with the numbers of these objects."""
+    if isinstance(tree, dict):
+        if tree.keys() == {"nonfinite"} and tree["nonfinite"] in ("nan", "inf", "-inf"):
+            return float(tree["nonfinite"])
+        return {key: _with_numbers(item) for key, item in tree.items()}
+    return list(map(_with_numbers, tree)) if isinstance(tree, list) else tree
+
+
+# --- read
+
+
+def read(path: Path, *, edited: bool = False) -> Report:
+    """Return the report that `path` holds.
+
+    Args:
+        path: a file of `--output`.
+        edited: take one that was edited too; a warning in its notes says so.
+
+    Raises:
+        SourceError: it cannot be read, or is no report that gpumap has written.
+    """
+    content = read_text(path, "report", LIMIT)
+    try:
+        with _uncollected():
+            return _report(parse(content), edited=edited, words=_WORD in content)
+    except Refused as refused:
+        raise _error(path, refused) from refused
+    except RecursionError as error:
+        raise _error(path, Refused("its brackets are nested too deeply")) from error
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: none is made, and looking takes longer than reading a large report."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _report(tree: Any, *, edited: bool, words: bool) -> Report:
+    """Return the report of a tree; `tool` tells gpumap's reports from other JSON.
+
+    Args:
+        tree: of JSON.
+        edited: take one that was edited, too.
+        words: it may have words for numbers.
+    """
+    tool = tree.get("tool") if isinstance(tree, dict) else None
+    if not isinstance(tool, dict) or tool.get("name") != "gpumap":
+        raise Refused("it is JSON, but no report of gpumap", hint="name a file of --output")
+    if (version := json.dumps(tree.get("schema_version"))) != str(VERSION):
+        reader = "gpumap 0.1 reads it" if version in _OLD else "the gpumap that wrote it reads it"
+        reason = f"this gpumap reads version {VERSION} alone"
+        raise Refused(reason, "$.schema_version", f"{reader}; or {MEASURE_AGAIN}")
+    own = _is_own(tree)
+    if not own and not edited:
+        raise Refused("it was edited after it was written", "$.digest", _SHOW)
+    if not own and _is_deep(tree.get("settings")):  # who writes them again recurses
+        raise Refused("its brackets are nested too deeply")
+    found = _nouns(_with_numbers(tree) if words else tree)
+    return found if own else model.replace(found, notes=(*found.notes, EDITED))
+
+
+def _is_own(tree: Tree) -> bool:
+    try:
+        return bool(tree.get("digest") == digest(tree))
+    except ValueError:  # a number above all that gpumap writes
+        return False
+
+
+def _is_deep(tree: Any) -> bool:
+    """Return whether brackets are nested beyond what any setting is."""
+    level: list[Any] = [tree] if isinstance(tree, dict) else []
+    for _ in range(_DEEPEST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [one for each in inner for one in each if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+class _Listed(Struct):
+    """The devices of a report, to which all else refers."""
+
+    devices: tuple[Device, ...]
+    other_devices: tuple[Device, ...]
+
+
+_AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
+
+
+def _nouns(tree: Tree) -> Report:
+    """Return the report of a tree.
+
+    Raises:
+        Refused: its nouns have other keys or types: another gpumap wrote it, or it was edited.
+    """
+    try:
+        listed = typed(tree, _Listed)
+        every = (*listed.devices, *listed.other_devices)
+        found: Any = typed(tree, saved(), {(one.id, one.backend): one for one in every})
+    except ValueError as error:  # also of a word that is no Unicode
+        match = _AT.fullmatch(str(error))
+        reason, place = (match[1], match[2]) if match else (str(error), "")
+        raise Refused(f"{reason[:1].lower()}{reason[1:]}", f"${place}", MEASURED) from error
+    fields = {name: _closed(getattr(found, name)) for name in model.Report._fields[:-1]}
+    return model.Report(**fields | {"devices": listed.devices}, version=found.tool.version)
+
+
+def _error(path: Path, refused: Refused) -> SourceError:
+    where = "" if refused.path == "$" else f"{refused.path}: "
+    message = f"{where}{refused.reason}"
+    cut = message if len(message) <= _SHOWN else f"{message[: _SHOWN - 1]}…"
+    hint, beside = refused.hint, path.with_suffix(".json")
+    if hint == ANOTHER_FORM and beside != path and beside.exists():
+        hint = f"give the report beside it, {beside}"
+    return SourceError(f"cannot read the report {path}: {cut}", hint)

@@ -1,0 +1,67 @@
+"""A report as most tests look at it: a row is one object, and the map has its devices and notes."""
+
+import json
+
+
+def loads(text):
+    """Return the flat form of a report's JSON."""
+    return flat(json.loads(text))
+
+
+def flat(tree):
+    """Return a report in which what its nouns hold lies side by side; what is none, as it is."""
+    if "schema_version" not in tree:
+        return tree
+    tree = _finite(tree)
+    return tree | {
+        "map": tree["source"] and _map(tree),
+        "notes": [] if tree["source"] else tree["notes"],
+        "machine": {"before": tree["before"], "after": tree["after"]},
+        "errors": [each["diagnostic"] | {"exit": each["exit"]} for each in tree["errors"]],
+        "measurements": list(map(_row, tree["measurements"])),
+        "plans": [plan | _planned(plan["groups"]) for plan in tree["plans"]],
+        "break_evens": [each | {"id": each["case"]["id"]} for each in tree["break_evens"]],
+        "traces": [each | {"entries": each["bindings"]} for each in tree["traces"]],
+        "ranks": [
+            rank | (rank["binding"] or {"name": None, "device": None}) for rank in tree["ranks"]
+        ],
+    }
+
+
+def _finite(tree):
+    """Return a tree with null for a number that JSON cannot hold."""
+    if isinstance(tree, dict):
+        odd = list(tree) == ["nonfinite"]
+        return None if odd else {key: _finite(item) for key, item in tree.items()}
+    return list(map(_finite, tree)) if isinstance(tree, list) else tree
+
+
+def _map(tree):
+    source, there = tree["source"], {each["name"]: each["device"] for each in tree["bindings"]}
+    entries = [
+        {"name": each["name"], "requested": each["ref"], "device": there.get(each["name"])}
+        for each in (tree["map"] or {"entries": ()})["entries"]
+    ]
+    about = {"text": source["text"], "source": source["origin"], "source_path": source["path"]}
+    return about | {"entries": entries, "notes": tree["notes"]}
+
+
+def _row(row):
+    case, samples = row["case"], row["samples"] or {"seconds": [], "clock": None}
+    bound, work = case["bindings"], case["work"]
+    moved = {key: work[key] for key in ("bytes_to_device", "bytes_to_host")}
+    done = {key: work[key] for key in ("products", "operations")}
+    return row | samples | case | {
+        "case": case["name"],
+        "names": [each["name"] for each in bound],
+        "devices": [each["device"] for each in bound],
+        "backend": "+".join(dict.fromkeys(each["backend"] for each in bound)),
+        "work": moved | (done if work["products"] else {"bytes": sum(moved.values())}),
+        "route": row["route"] or case["route"],
+        "samples": samples["seconds"],
+    }  # fmt: skip
+
+
+def _planned(groups):
+    cases = [case["id"] for group in groups for case in group["cases"]]
+    return {"cases": cases, "groups": [len(group["cases"]) for group in groups]}

@@ -1,0 +1,385 @@
+"""A report's file: its nouns come back as they were, an edit is refused, and so is what is none."""
+
+import copy
+import gc
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from refusals import refusal
+from report import made_reports
+from report.made_reports import EVERY
+from report_schema import validate
+from saved_reports import COMMANDS, FORMATS, signed, written
+
+from gpumap import model
+from gpumap.errors import SourceError
+from gpumap.model import io, json_text, replace
+from gpumap.parse import parse_map
+from gpumap.report import Style, render
+
+AGAIN = "measure again with --output FILE.json"
+ANY = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+
+
+def put(tmp_path, content):
+    path = tmp_path / "report.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def again(tmp_path, report):
+    """Return what a report is after it was written and read."""
+    return io.read(put(tmp_path, io.written(report)))
+
+
+def refused(path):
+    found, start = refusal(SourceError, io.read, path), f"cannot read the report {path}: "
+    assert found.message.startswith(start)
+    return found.message.removeprefix(start), found.hint
+
+
+# --- round trips
+
+
+@pytest.mark.parametrize("end", EVERY)
+def test_the_nouns_come_back(tmp_path, end):
+    """Equal to the last digit, and written again byte for byte, whatever the names are."""
+    for names in (("a", "b"), ("\x1b[2J##[error]\u202e", "b\n|<i>")):
+        report = EVERY[end](names)
+        found = again(tmp_path, report)
+        assert found == replace(report, version=found.version)
+        assert repr(found) == repr(replace(report, version=found.version))
+        assert io.written(found) == io.written(report)
+        validate(json.loads(io.written(report)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_format_shows_what_was_read(name, tmp_path):
+    """As it showed what was measured; JSON byte for byte."""
+    run = written(name)
+    found = io.read(run.path)
+    assert io.written(found) == run.text
+    assert again(tmp_path, found) == found or name == "real"
+    validate(run.tree)
+    for format_ in FORMATS:
+        assert render(format_, found, Style()) == run.others[format_]
+    assert (found.exit_code, found.argv[: len(COMMANDS[name])]) == (run.code, COMMANDS[name])
+    assert gc.isenabled()  # it is off while a report is read
+
+
+def test_a_device_is_listed_once_and_is_the_same_noun(tmp_path):
+    """What another library calls a device is a device of its own, behind those of the map."""
+    report = made_reports.passed()
+    one, many = report.measurements
+    bound = tuple(
+        model.Binding(b.name, replace(b.device, backend="other", driver="9"))
+        for b in one.case.bindings
+    )
+    other = replace(one, case=replace(one.case, bindings=bound))
+    found = again(tmp_path, replace(report, measurements=(one, many, other)))
+    bindings = [binding for row in found.measurements for binding in row.case.bindings]
+    assert [b.device.backend for b in bindings] == ["fake", "fake", "fake", "other"]
+    assert found.measurements[2] == other
+    assert found.devices == report.devices
+    assert bindings[0].device is bindings[1].device
+    tree = json.loads(io.written(replace(report, measurements=(one, many, other))))
+    assert [each["driver"] for each in tree["other_devices"]] == ["9"]
+
+
+@pytest.mark.parametrize("text", [
+    "cpu", "cpu3", "cuda", "cuda0", "cuda@0000:0a:00.0", "opencl1:0", "opencl0:12.3",
+    "cuda@GPU-6e20bf4b-1a2b-3c4d-5e6f-0123456789ab",
+])  # fmt: skip
+def test_a_device_is_written_as_a_map_writes_it(text):
+    ref = parse_map(f"a->{text}").entries[0].ref
+    assert str(ref) == text
+    assert io.typed(io.plain(ref), model.DeviceRef) == ref
+
+
+SENTENCE = st.text(st.characters(), max_size=40)
+
+
+@ANY
+@given(texts=st.tuples(*[SENTENCE] * 6))
+def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
+    """Escape sequences, markup, lone surrogates: kept in JSON, harmless in the others."""
+    name, driver, argument, hint, key, source = texts
+    report = io.read(written("real").path)
+    devices = tuple(replace(each, driver=driver) for each in report.devices)
+    note = model.Diagnostic("note", name, hint=hint, severity="note")
+    ceiling = model.Ceiling("rate", 1.0, "FLOP/s", 0.5, source, "measured")
+    row = replace(report.measurements[0], ceiling=ceiling)
+    report = replace(
+        report, devices=devices, notes=(note,), argv=(argument,), measurements=(row,),
+        settings=report.settings | {key: name},
+    )  # fmt: skip
+    text = io.written(report)
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+    assert "##[" not in text
+    found = io.read(put(tmp_path, text))
+    assert (found.notes, found.argv, found.settings) == (report.notes, report.argv, report.settings)
+    assert found.devices == devices
+    for format_ in FORMATS:
+        assert render(format_, found, Style(width=200)).replace("\n", "").isprintable()
+
+
+NUMBERS = st.floats() | st.integers(-(10**15), 10**15)
+
+
+@ANY
+@given(seconds=st.lists(NUMBERS, min_size=1), ends=st.tuples(NUMBERS, NUMBERS, NUMBERS))
+def test_numbers_come_back_to_the_last_digit(tmp_path, seconds, ends):
+    """Infinite ones, too, and what is no number: JSON has a word for each."""
+    report = made_reports.copies()
+    fit = replace(report.fits[0], residual=ends[0])
+    row = report.measurements[0]
+    taken = model.Samples(tuple(seconds), tuple(range(len(seconds))))
+    report = replace(report, fits=(fit,), measurements=(replace(row, samples=taken),))
+    tree = json.loads(io.written(report), parse_constant=pytest.fail)
+    validate(tree)
+    found = again(tmp_path, report)
+    assert repr(found.fits[0].residual) == repr(ends[0])
+    assert repr(found.measurements[0].samples) == repr(taken)
+
+
+@ANY
+@given(ends=st.lists(NUMBERS, min_size=3, max_size=3))
+@example(ends=[1 / 7, 1 / 3, math.inf])
+@example(ends=[-math.inf, 5.0, 9])
+@example(ends=[2, math.inf, math.inf])
+def test_a_figure_comes_back(ends):
+    """With one end, with none, refused, or beyond all bounds; its kind of number, too."""
+    low, value, high = sorted(ends)
+    whole = model.Estimate(value, low, high, "1")
+    without, refused_ = model.Estimate.without_interval(1, "s"), model.Estimate.refused("1")
+    for figure in (without, refused_, *([whole] if one_word(whole) else ())):
+        tree = json.loads(json.dumps(io.plain(figure), allow_nan=False))
+        assert repr(io.typed(tree, model.Estimate)) == repr(figure)
+
+
+def one_word(figure):
+    """Return whether what JSON cannot hold in a figure is of one kind, as an estimate's is."""
+    known = (figure.value, figure.low, figure.high)
+    odd = {str(number) for number in known if not math.isfinite(number)}
+    return len(odd) <= 1 or (not figure.has_interval and math.isfinite(figure.value))
+
+
+def test_a_number_of_numpy_is_one():
+    """What a backend has timed may come out of an array."""
+    row = made_reports.passed().measurements[0]
+    taken = replace(row.samples, seconds=(np.float64(0.5),))
+    assert io.plain(replace(row, samples=taken), str)["samples"]["seconds"] == (0.5,)
+
+
+# --- edits
+
+STRANGE = st.sampled_from([
+    None, True, False, 0, -1, 1, 10**18, 0.0, -0.5, 1.5, 1e308, 5e-324, "", "ok", "\x1b[2J",
+    "\ud800", "x" * 300, [], {}, [None], {"": 0}, {"nonfinite": "nan"}, 10**400,
+])  # fmt: skip
+GONE = object()
+
+
+@st.composite
+def edits(draw, tree):
+    """Return a copy of a tree in which something is another thing, or is gone."""
+    tree = copy.deepcopy(tree)
+    place, key = tree, draw(st.sampled_from(sorted(tree.keys() - {"tool", "schema_version"})))
+    while isinstance(place[key], dict | list) and place[key] and draw(st.integers(0, 5)):
+        place = place[key]
+        key = draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
+    value = draw(STRANGE | st.just(GONE))
+    if value is GONE:
+        del place[key]
+    else:
+        place[key] = value
+    return tree
+
+
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "limit", "predict"])
+@given(data=st.data())
+def test_whatever_is_edited_is_refused(tmp_path, name, data):
+    """By the digest; read all the same, it is a report that is marked, or an error with a fix."""
+    tree = written(name).tree
+    changed = data.draw(edits(tree))
+    path = put(tmp_path, changed)
+    if json.dumps(changed) == json.dumps(tree):
+        io.read(path)
+        return
+    assert refused(path)[0] == "$.digest: it was edited after it was written"
+    try:
+        found = io.read(path, edited=True)
+    except SourceError as error:
+        assert all(d.hint for d in error.diagnostics)  # noqa: PT017 - it need not be refused
+        return
+    assert found.notes[-1] == io.EDITED
+
+
+def test_what_was_edited_is_refused_or_marked(tmp_path):
+    """Read all the same, a warning says so in every format."""
+    path = put(tmp_path, written("dot").tree | {"elapsed_s": 1.25})
+    message, hint = refused(path)
+    found = io.read(path, edited=True)
+    assert message == "$.digest: it was edited after it was written"
+    assert "--accept-edited" in hint
+    assert found.elapsed == 1.25
+    assert [(n.code, n.severity) for n in found.notes][-1] == ("edited", "warning")
+    assert io.read(written("dot").path, edited=True).notes[-1:] != found.notes[-1:]
+
+
+def test_an_edit_of_any_key_is_seen(tmp_path):
+    """But of those by which the file is known for a report that this gpumap reads."""
+    tree = written("limit").tree
+    for key in tree.keys() - {"tool", "schema_version"}:
+        message, _ = refused(put(tmp_path, tree | {key: "edited"}))
+        assert (key, message) == (key, "$.digest: it was edited after it was written")
+
+
+@pytest.mark.parametrize("depth", [50, 400])
+def test_settings_that_no_writer_could_write_again_are_refused(tmp_path, depth):
+    tree = written("check").tree
+    tree["settings"]["a"] = json.loads('{"a":' * depth + "1" + "}" * depth)
+    with pytest.raises(SourceError, match="its brackets are nested too deeply"):
+        io.read(put(tmp_path, tree), edited=True)
+
+
+def test_another_layout_is_no_edit_and_a_key_more_is_passed_over(tmp_path):
+    """Within a version, keys may be added."""
+    tree = written("dot").tree
+    assert io.read(put(tmp_path, json.dumps(tree, sort_keys=True, indent=3)))
+    tree["measurements"] = [row | {"novel": {"deep": [1, None]}} for row in tree["measurements"]]
+    assert io.written(io.read(put(tmp_path, signed(tree)))) == written("dot").text
+
+
+@pytest.mark.parametrize(("path", "value", "said"), [
+    (("measurements", 3, "status"), "fine", "invalid enum value 'fine'"),
+    (("measurements", 3, "case", "bindings", 0, "device"), "cuda:9", "no device of the report is"),
+    (("measurements", 3, "samples", "blocks", 0), -1, "expected `int` >= 0"),
+    (("devices", 0, "ref"), "cuda:0", "this is not how a map writes a device"),
+    (("headline", "text"), "x" * 100_000, "expected `str` of length <= 200"),
+    (("measurements", 3, "metrics", "time", "low"), None, "nonfinite is allowed with null only"),
+])  # fmt: skip
+def test_nouns_that_no_gpumap_writes_are_refused_with_their_place(tmp_path, path, value, said):
+    """Though the digest is right: a type, a closed list, a device."""
+    tree = written("dot").tree
+    place = tree
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    message, hint = refused(put(tmp_path, signed(tree)))
+    where, _, reason = message.partition(": ")
+    assert where.startswith("$.")
+    assert reason.startswith(said)
+    assert len(message) <= 200
+    assert hint.startswith(AGAIN)
+
+
+# --- what is no report of this gpumap
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 10**9, -1, 3.0, True, "3", None, [3]])
+def test_another_version_is_refused(tmp_path, version):
+    """One message; for what was released, the release that reads it."""
+    tree = written("dot").tree | {"schema_version": version}
+    message, hint = refused(put(tmp_path, signed(tree)))
+    assert message == "$.schema_version: this gpumap reads version 3 alone"
+    assert hint.endswith(f"; or {AGAIN}")
+    assert hint.startswith("gpumap 0.1 reads it") == (version in (1, 2) and version is not True)
+
+
+@pytest.mark.parametrize(("format_", "what"), [
+    ("html", "an HTML page"), ("junit", "JUnit XML"), ("csv", "CSV"), ("markdown", "Markdown"),
+    ("plain", "plain text"),
+])  # fmt: skip
+def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, format_, what):
+    """The JSON of the same run: by its name where it stands beside it."""
+    path = tmp_path / f"page.{format_}"
+    path.write_text(render(format_, io.read(written("check").path), Style()))
+    alone = refused(path)
+    (tmp_path / "page.json").touch()
+    beside = refused(path)
+    assert {alone[0], beside[0]} == {f"it is {what}, not JSON"}
+    assert "--output FILE.json" in alone[1]
+    assert beside[1].endswith(f" {tmp_path}/page.json")
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "it is empty"),
+    ("dev0->cuda0", "it is not JSON: expecting value (line 1, column 1)"),
+    ('{"tool": ]', "it is not JSON: expecting value (line 1, column 10)"),
+    ('{"tool": {}}}', "it is not JSON: extra data (line 1, column 13)"),
+    ('{"tool": {"name": "gpum', "it ends too early (line 1, column 19)"),
+    ("[" * 1_000_000, "its brackets are nested too deeply"),
+    ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
+    ('{"a": [1, {"b": NaN}]}', "it is not JSON: NaN is no number of JSON"),
+    ('{"a": -Infinity}', "it is not JSON: -Infinity is no number of JSON"),
+    ("{}", "it is JSON, but no report of gpumap"), ("[]", "it is JSON, but no report of gpumap"),
+    ("[1e400]", "it is JSON, but no report of gpumap"),
+    ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
+    ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
+], ids=lambda text: text[:12])  # fmt: skip
+def test_what_is_no_report_is_refused(tmp_path, text, message):
+    """By what it is instead; where that has a place, with it."""
+    assert refused(put(tmp_path, text))[0] == message
+
+
+def test_a_report_that_is_cut_off_anywhere_is_refused(tmp_path):
+    """No part of a report is taken for the whole, wherever the disk was full."""
+    text = written("syntax").text.rstrip().replace("a->cuda0", "\\u00e9\\n", 1)
+    said = {refused(put(tmp_path, text[:length]))[0].partition(" (")[0]
+            for length in range(1, len(text))}  # fmt: skip
+    assert said == {"it ends too early"}
+
+
+def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
+    """Of many values; and of 500 MB of nothing the size alone is looked at."""
+    monkeypatch.setattr(json_text, "_VALUES", 1000)
+    for list_ in ("[0" + ",0" * 1001 + "]", "[" + "[]," * 1001 + "0]"):
+        message, _ = refused(put(tmp_path, f'{{"tool": {list_}}}'))
+        assert message == "it holds more than 1,000 values"
+    os.truncate(tmp_path / "report.json", 500 * 2**20)
+    assert refused(tmp_path / "report.json")[0] == f"it is larger than {256 * 2**20} bytes"
+
+
+# --- many rows
+
+
+def calls(action, *arguments):
+    events = []
+    sys.setprofile(lambda _frame, event, _argument: events.append(event))
+    try:
+        action(*arguments)
+    finally:
+        sys.setprofile(None)
+    return events.count("call")
+
+
+def many_rows(n):
+    """Return a report with n rows more, each of its own case."""
+    report = io.read(written("dot").path)
+    row = report.measurements[0]
+    more = (
+        replace(row, case=replace(row.case, params={**row.case.params, "size": size}))
+        for size in range(1000, 1000 + n)
+    )
+    return replace(report, measurements=(*report.measurements, *more))
+
+
+@pytest.mark.parametrize("format_", [None, "json", *FORMATS])
+def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
+    """Reading and showing: each further row takes as many calls as those before it."""
+    work = []
+    for n in (100, 200, 300):
+        report = many_rows(n)
+        path = put(tmp_path, io.written(report))
+        action = (io.read, path) if format_ is None else (render, format_, report, Style(120))
+        work.append(calls(*action))
+    assert work[2] - work[1] <= 1.1 * (work[1] - work[0])
