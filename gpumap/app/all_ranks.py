@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gpumap.app.given_map import use
 from gpumap.app.mpi_job import (
     Answer,
     node_names,
@@ -143,7 +144,7 @@ def _join(draft: Draft, answers: Sequence[Answer]) -> None:
     draft.ranks = ranks(answers)
     bindings = tuple(unique_bindings(answers))
     if bindings and draft.map is not None:
-        draft.use(bindings)
+        use(draft, bindings)
         _forget_unused(draft)
         notes = draft.resolution.notes if draft.resolution else ()
         draft.resolution = Resolution(draft.map, bindings, notes)

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpumap.app.given_map import read_map
+from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measured, Recording
 from gpumap.engine.needs import check_memory
-from gpumap.errors import DeviceError, Diagnostic, QuestionError
-from gpumap.judge.exit_status import by_headline, decided, gated
+from gpumap.errors import Diagnostic, QuestionError
+from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from typing import Any, NoReturn
+    from typing import Any
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.backends.base import Clock, Feature, Session
-    from gpumap.engine.base import Benchmark, Settings
+    from gpumap.backends.base import Clock
+    from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
     from gpumap.judge.exit_status import Gate
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import Look, Watch
-    from gpumap.model import BreakEven, Device, Measurement, Plan, Report, Resolution
+    from gpumap.model import Device, Plan, Report, Resolution
+
+    Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
 
 
 _ASSUMED = Diagnostic(
@@ -48,76 +51,17 @@ _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A session for each name, and their clock; `again` opens one more on the device of a name."""
-
-    sessions: dict[str, Session]
-    clock: Clock
-    again: Callable[[str], Session]
-
-
-@dataclass(frozen=True, slots=True)
-class Unopened:
-    """A device that a dry run plans for: it is known what it should have, and it does nothing."""
-
-    device: Device
-    features: frozenset[Feature]
-    holds: int = sys.maxsize
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise DeviceError(f"{self.device.ref} is not opened", "omit --dry-run")
-
-
-def unopened(resolution: Resolution, inventory: Inventory) -> Opened:
-    """Return the devices of a map as they are to be planned for; no driver is asked for it."""
-
-    def session(name: str) -> Any:
-        device = devices[name]
-        return Unopened(device, inventory.backend(device.backend).features(device))
-
-    devices = {binding.name: binding.device for binding in resolution.bindings}
-    clock = inventory.backend(resolution.bindings[0].device.backend).clock()
-    return Opened({name: session(name) for name in devices}, clock, session)
-
-
-@contextmanager
-def opened(resolution: Resolution, inventory: Inventory) -> Iterator[Opened]:
-    """Open the devices of a map; all sessions are closed at the end.
-
-    Raises:
-        QuestionError: some devices are fake and some are real; their times cannot be compared.
-    """
-    backends = {binding.device.backend for binding in resolution.bindings}
-    if "fake" in backends and len(backends) > 1:
-        raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
-    clock = inventory.backend(min(backends)).clock()
-    devices = {binding.name: binding.device for binding in resolution.bindings}
-    inventory.attempt(list(devices.values()))
-    with ExitStack() as stack:
-        from gpumap.engine.verify import lighten
-
-        def session(name: str) -> Session:
-            made = stack.enter_context(inventory.open(devices[name], clock))
-            lighten(made)
-            return made
-
-        yield Opened({name: session(name) for name in devices}, clock, session)
-
-
-if TYPE_CHECKING:
-    Maker = Callable[[Opened], Benchmark]
-    Opening = Callable[[Resolution, Inventory], AbstractContextManager[Opened]]
-    # opened devices, what was measured on them, and the moment to come to an end -> decisions
-    Decider = Callable[[Opened, Sequence[Measurement], float], Iterator[BreakEven]]
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
-    """A map, resolved: one, or one of several backends with ``all``."""
+    """A map, resolved: one, or one of several backends with ``all``.
+
+    `ours` are other processes of this machine that take part: what they use is not someone else's.
+    """
 
     resolution: Resolution
     inventory: Inventory
     left: int = 1  # turns that share the rest of the budget, this one with them
+    opening: Opening = opened
+    ours: Sequence[int] = ()
 
     @property
     def hardware(self) -> tuple[Device, ...]:
@@ -128,26 +72,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A benchmark on a turn's devices: its plan before they are opened, and what makes it.
-
-    What is computed from the rows and needs the devices too, `decide` does at the end. `ours` are
-    processes of this machine that take part: what they use is not someone else's.
-    """
-
-    plan: Plan
-    make: Maker
-    control: bool = True  # the control product is measured in every block
-    decide: Decider | None = None
-    opening: Opening = opened
-    ours: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Open:
     """A turn's devices, open, with the benchmark on them and what looks at the machine."""
 
-    devices: Opened
+    devices: OpenDevices
     benchmark: Benchmark
     gpus: Gpus
     watch: Watch
@@ -169,9 +97,8 @@ class BenchmarkRun:
         inventory = Inventory(request.program.host(), None if request.every else request.backend)
         inventory.expect("*" if opens else "")
         try:
-            default = partial(default_map, inventory)
             where = request.argument, request.option, request.map_file
-            found = self._record.read_map(*where, default)
+            found = read_map(draft, *where, partial(default_map, inventory))
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = resolve_all(found, inventory) if request.every else [resolve(found, inventory)]
         finally:
@@ -180,35 +107,33 @@ class BenchmarkRun:
             draft.resolution = resolution
             yield Turn(resolution, inventory, len(every) - number)
 
-    def run(self, turn: Turn, task: Task) -> None:
+    def run(self, turn: Turn, recipe: Recipe) -> None:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
-        if task.control and TURNS not in self._request.program.env:  # the other side is beside it
-            task = _controlled(task, turn)
+        known = recipe.plan(turn.resolution.bindings)
         if self._settings.dry_run:
-            self.plan(turn, task)
+            self.plan(turn, recipe)
             return
-        look = self.check(turn, task)
+        look = self.check(turn, self._measured(known, turn, recipe))
         with ExitStack() as stack:
-            found = self.open(turn, task, look, stack)
+            found = self.open(turn, recipe, look, stack)
             try:
-                self.measure(turn, task, found, stack)
+                self.measure(turn, recipe, found, stack)
             finally:
                 self.finish(found)
 
-    def plan(self, turn: Turn, task: Task) -> None:
+    def plan(self, turn: Turn, recipe: Recipe) -> None:
         """Record the plan alone, of devices that stay closed; what is assumed is said once."""
-        benchmark = task.make(unopened(turn.resolution, turn.inventory))
-        _check_plan(benchmark.plan, turn)
+        benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
         self._draft.measured.append(Measured(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
         if _ASSUMED not in self._draft.remarks:
             self._draft.remarks.append(_ASSUMED)
 
-    def check(self, turn: Turn, task: Task) -> Look | None:
+    def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
-        check_memory(task.plan, turn.resolution.bindings, turn.inventory.host.topology)
+        check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
         self._refuse_base(turn, identified=False)
-        self._draft.measured.append(Measured(None, task.plan))  # until it is known what really runs
+        self._draft.measured.append(Measured(None, plan))  # until it is known what really runs
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
@@ -217,18 +142,17 @@ class BenchmarkRun:
             require_idle(turn.hardware)
         from gpumap.machine.state import Look
 
-        return Look(task.ours)
+        return Look(turn.ours)
 
-    def open(self, turn: Turn, task: Task, look: Look | None, stack: ExitStack) -> _Open:
+    def open(self, turn: Turn, recipe: Recipe, look: Look | None, stack: ExitStack) -> _Open:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
         from gpumap.machine.nvml import Gpus
         from gpumap.machine.state import Watch
 
         self._record.progress.doing = "opening devices"
-        devices = stack.enter_context(task.opening(turn.resolution, turn.inventory))
+        devices = stack.enter_context(turn.opening(turn.resolution, turn.inventory))
         gpus = stack.enter_context(Gpus(turn.hardware))
-        benchmark = task.make(devices)
-        _check_plan(benchmark.plan, turn)
+        benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
         self._refuse_base(turn, identified=True)
         watch = Watch(gpus=gpus)
@@ -237,31 +161,57 @@ class BenchmarkRun:
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 
-    def measure(self, turn: Turn, task: Task, found: _Open, stack: ExitStack) -> None:
+    def measure(self, turn: Turn, recipe: Recipe, found: _Open, stack: ExitStack) -> None:
         """Measure the rows within what is left of the budget, then decide what depends on them."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours, Throttle
 
-        clock, progress = found.devices.clock, self._record.progress
+        bindings, devices = turn.resolution.bindings, found.devices
+        clock, progress = devices.clock, self._record.progress
         stack.enter_context(progress.bar())
         budget = self._budget(turn, clock)
         end = clock.now() + budget
         others = self._draft.before.others if self._draft.before else None
-        neighbours = Neighbours(ours=task.ours, before=others)
+        neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
         throttled = Throttle(turn.hardware, found.gpus).read
-        settings = self._settings_of(budget, clock, decide=bool(task.decide))
+        settings = self._settings_of(budget, clock, decide=recipe.decides)
         explain = explaining(found.benchmark.key)
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
-        here = task.opening is opened or len(task.ours) + 1 == len(turn.resolution.bindings)
+        here = turn.opening is opened or len(turn.ours) + 1 == len(bindings)
         only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
         if here and only and self._draft.kind == "bench":
-            progress.watch(turn.resolution.bindings, task.ours)  # all who use the devices
+            progress.watch(bindings, turn.ours)  # all who use the devices
         measured = self._draft.measured[-1] = Measured(runner, found.benchmark.plan)
         measured.take()
-        for each in task.decide(found.devices, measured.rows, end) if task.decide else ():
+        for each in recipe.decide(devices, measured.rows, end):
             measured.decided.append(each)
+
+    def _measured(self, plan: Plan, turn: Turn, recipe: Recipe) -> Plan:
+        """Return what is measured of a plan: what the gate judges, with the controls beside it.
+
+        There are two plans. One has what is known before a device is open, so that too little
+        memory is refused at once, and rows where none opens. The other is the benchmark's: a look
+        at open devices chooses the reference, and they tell what they have.
+        """
+        from gpumap.engine.control import controlled
+
+        if recipe.only_judged:
+            plan = judged(plan, self._request.gate)
+        if not recipe.control or TURNS in self._request.program.env:  # the other side has them
+            return plan
+        return controlled(plan, turn.resolution.bindings)
+
+    def _benchmark(self, turn: Turn, recipe: Recipe, devices: OpenDevices) -> Benchmark:
+        """Return the benchmark on a turn's devices, with the plan that is measured."""
+        from gpumap.engine.control import Controlled
+
+        benchmark = recipe.benchmark(devices)
+        benchmark.plan = self._measured(benchmark.plan, turn, recipe)
+        _check_plan(benchmark.plan, turn)
+        has_controls = any(case.is_control for case in benchmark.plan.cases)
+        return Controlled(benchmark, devices.sessions) if has_controls else benchmark
 
     def finish(self, found: _Open) -> None:
         """See how busy the machine and the map's devices were meanwhile."""
@@ -372,11 +322,26 @@ def recorded_single_process(
         yield record
 
 
-def run_single_process(record: Recording, request: Request, task: Callable[[Turn], Task]) -> None:
-    """Measure what `task` returns for each turn, on the devices of this process."""
+def run_single_process(record: Recording, request: Request, recipe: Recipe) -> None:
+    """Measure a benchmark in each turn, on the devices of this process."""
     benchmark = BenchmarkRun(record, request)
     for turn in benchmark.resolve(opens=not request.settings.dry_run):
-        benchmark.run(turn, task(turn))
+        benchmark.run(turn, recipe)
+
+
+def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
+    """Measure a benchmark of the registry, by the options of its command, in this process."""
+    from gpumap.bench.registry import loaded
+
+    spec, against = loaded(key), request.gate.against
+    assert spec.recipe is not None  # it has a command that calls this
+    recipe = spec.recipe(request.settings, **options)
+    recipe.base = against.base if against else None
+    with recorded_single_process(spec.command[0], request, recipe.cases) as record:
+        record.draft.fit = recipe.fits
+        run_single_process(record, request, recipe)
+        if request.settings.dry_run:
+            record.draft.remarks += recipe.unplanned()
 
 
 def _judged(report: Report, request: Request) -> Report:
@@ -387,19 +352,6 @@ def _judged(report: Report, request: Request) -> Report:
     from gpumap.app.comparison import with_comparison
 
     return with_comparison(found, request.gate.against, request.gate, request.program)
-
-
-def _controlled(task: Task, turn: Turn) -> Task:
-    """Return the same benchmark with the control product beside it."""
-    from gpumap.engine.control import Controlled, controlled
-
-    bindings = turn.resolution.bindings
-    plan = controlled(task.plan, bindings)
-    return replace(
-        task,
-        plan=plan,
-        make=lambda opened: Controlled(task.make(opened), bindings, opened.sessions),
-    )
 
 
 class Turns:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
+from gpumap.app.given_map import read_map
 from gpumap.app.recording import Recording
 from gpumap.errors import (
     AbsentError,
@@ -111,10 +112,10 @@ def check_map(program: Program, request: CheckRequest) -> None:
         where, draft = (request.argument, request.option, request.map_file), record.draft
         try:
             if request.syntax_only:
-                record.read_map(*where)
+                read_map(draft, *where)
             else:
                 with _as_rank(record, program, limit) as own:
-                    context_map = own(record.read_map(*where))
+                    context_map = own(read_map(draft, *where))
                     _find(record, program, request.backend, context_map, prove=not request.no_open)
         finally:  # absent devices do not excuse a name that is not there
             for problem in _unmet(request.needs, draft.map):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap.app.given_map import read_map
 from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
 from gpumap.escape import printable
@@ -122,9 +123,8 @@ class _Examination:
         host = self._program.host(patience=patience(request.timeout))
         inventory = Inventory(host, request.backend)
         try:
-            context_map = self._record.read_map(
-                request.argument, request.option, request.map_file, lambda: self._chosen(inventory)
-            )
+            where = request.argument, request.option, request.map_file
+            context_map = read_map(self._draft, *where, lambda: self._chosen(inventory))
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
             self._conclude_libraries()

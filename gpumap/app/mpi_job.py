@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.app.benchmark import Opened
 from gpumap.app.program import (
     OURS,
     TURN,
@@ -32,6 +31,7 @@ from gpumap.app.program import (
 from gpumap.bench.mpi_ranks import Member, MpiRanks
 from gpumap.distributed import Heartbeat, RankInfo, Watch, state, stopped_siblings
 from gpumap.distributed.transports import load
+from gpumap.engine.base import OpenDevices
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.launch.process import reap
@@ -273,14 +273,18 @@ class MpiJob:
         return bindings, self._ranks
 
     @contextmanager
-    def opened(self, binding: Binding, inventory: Inventory) -> Iterator[Opened]:
-        """Open the device of every rank, and watch the ranks until they are closed."""
+    def opened(
+        self, binding: Binding, resolution: Resolution, inventory: Inventory
+    ) -> Iterator[OpenDevices]:
+        """Open the device of every rank, this one's by `binding`; watch them until it is closed."""
         assert self._ranks is not None  # they have answered
         backend = inventory.backend(binding.device.backend)
         with Watch(self._beats, self._ranks.table, self._lost) as watch:
             self._record.limit.silent = lambda: [info.label for info in watch.silent()]
             session = self._ranks.open()
-            yield Opened({binding.name: session}, backend.clock(), lambda _: session)
+            sessions, cpus = {binding.name: session}, len(inventory.host.topology.cpus)
+            clock = backend.clock()
+            yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
 
     def _lost(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
         """End the run: a rank is gone."""

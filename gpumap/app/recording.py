@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from gpumap import sources
 from gpumap.app.output import IN_RESULT, emit, reserve_stdout, say
 from gpumap.app.program import (
     Ended,
@@ -20,24 +19,19 @@ from gpumap.app.program import (
     lacking,
     to_the_end,
 )
-from gpumap.errors import Diagnostic, Exit, GpumapError, MapError
+from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
-from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
     from types import TracebackType
 
     from gpumap import model
     from gpumap.app.output import Output, Progress
     from gpumap.app.program import Program
     from gpumap.engine.runner import Runner
-
-
-_NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 
 
 class Recording:
@@ -65,31 +59,6 @@ class Recording:
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
-
-    def read_map(
-        self,
-        argument: str | None,
-        option: str | None,
-        file: Path | None,
-        default: Callable[[], model.ContextMap] | None = None,
-    ) -> model.ContextMap:
-        """Find the map and parse it; `default` makes one where none is given.
-
-        Raises:
-            MapError: there is none, or it does not parse.
-        """
-        env, cwd, draft = self._program.env, self._program.cwd, self.draft
-        draft.source = sources.find(argument, option, file, env=env, cwd=cwd)
-        if draft.source is not None:
-            draft.ignored = sources.surrounding(draft.source, env=env, cwd=cwd)
-            draft.map = parse_map(draft.source.text)
-            return draft.map
-        draft.ignored = sources.ignored(env=env, cwd=cwd)
-        if default is None:
-            raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
-        draft.map = default()
-        draft.source = MapText(draft.map.text, "default")
-        return draft.map
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Say at once what the result must not be read without; it stands before all notes."""
@@ -309,12 +278,6 @@ class Draft:
             *self._simulators(),
             *self.remarks,
         )
-
-    def use(self, bindings: Iterable[model.Binding]) -> None:
-        """Let the map be what is really used, where that is not what was given."""
-        assert self.source is not None  # it was read
-        text = ";".join(f"{binding.name}->{binding.device.ref}" for binding in bindings)
-        self.source, self.map = replace(self.source, text=text), parse_map(text)
 
     def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
         """Note that the answer is no, or another exit code."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.app.given_map import read_map
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.app.recording import Recording, by_default
@@ -106,7 +107,7 @@ def _record(program: Program, script: Script, request: TraceRequest) -> None:
     with Recording("trace", program, output, time_limit=None) as record:
         where = request.argument, request.option, request.map_file
         if where != (None, None, None):
-            found = record.read_map(*where)
+            found = read_map(record.draft, *where)
             os.environ["GPUMAP_CONTEXTS"] = found.text
         for path in (perfetto, *(target.path for target in output.targets)):
             if path is not None:  # no file of an earlier run passes for this one's

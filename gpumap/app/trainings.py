@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.app.benchmark import Opened, Request
+    from gpumap.app.benchmark import Request
     from gpumap.app.recording import Draft
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
-    from gpumap.engine.base import Settings
+    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
     from gpumap.training.jobs import Workers
 
@@ -132,9 +132,7 @@ class TrainingBenchmark(WorkersBenchmark):
         """Raise QuestionError where the map does not fit the options."""
         check_request(bindings, self._params)
 
-    def local(
-        self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool
-    ) -> LocalWorkers:
+    def local(self, devices: OpenDevices | None, *, nccl: bool) -> LocalWorkers:
         """Return the devices of this process as workers."""
         library = None
         if nccl:
@@ -143,8 +141,7 @@ class TrainingBenchmark(WorkersBenchmark):
             library = Nccl
         if devices is None:
             return LocalWorkers({}, None, library)
-        sessions = {binding.name: devices.sessions[binding.name] for binding in bindings}
-        return LocalWorkers(sessions, devices.clock, library)
+        return LocalWorkers(devices.sessions, devices.clock, library)
 
     def mpi(self, ranks: MpiRanks) -> MpiWorkers:
         """Return the processes as workers."""

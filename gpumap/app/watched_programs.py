@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
+from gpumap.app.given_map import read_map
 from gpumap.app.launching import Job, Launching, ended, find_program, inventory, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
@@ -155,7 +156,7 @@ def resolved(
 ) -> Resolution:
     """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
     found = inventory(program, read(), backend)
-    return resolve(record.read_map(*where, lambda: default_map(found)), found)
+    return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
 
 
 def _traced(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.app.benchmark import BenchmarkRun, Task, recorded, run_single_process
+from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
+from gpumap.app.given_map import use
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
@@ -24,6 +25,7 @@ from gpumap.bench.allreduce import (
 from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
 from gpumap.bench.mpi_ranks import ExchangeFactory
+from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
@@ -32,16 +34,16 @@ from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
-    from gpumap.app.benchmark import Opened, Request, Turn
+    from gpumap.app.benchmark import Request, Turn
     from gpumap.app.mpi_job import MpiJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
-    from gpumap.engine.base import Benchmark, Settings
-    from gpumap.model import Binding, Plan, Resolution
-    from gpumap.resolve import Inventory
+    from gpumap.engine.base import Benchmark, OpenDevices, Settings
+    from gpumap.model import Binding, Plan
+
+    WorkersFactory = Callable[[OpenDevices | None], Any]
 
 
 class WorkersBenchmark(Protocol):
@@ -54,7 +56,7 @@ class WorkersBenchmark(Protocol):
     def check(self, bindings: Sequence[Binding]) -> None:
         """Raise QuestionError where the map does not fit the options."""
 
-    def local(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Any:
+    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
     def mpi(self, ranks: MpiRanks) -> Any:
@@ -73,6 +75,31 @@ class WorkersBenchmark(Protocol):
     def done(self) -> None:
         """Finish when all is measured; called on rank 0 only."""
         return
+
+
+class WorkersRecipe(Recipe):
+    """Recipe of a benchmark between workers; `workers` are made of open devices, or for a plan."""
+
+    control = False
+
+    def __init__(self, request: Request, shared: WorkersBenchmark, workers: WorkersFactory) -> None:
+        super().__init__(request.settings)
+        self._every, self._shared, self._workers = request.every, shared, workers
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return what is measured between workers, as far as they are known."""
+        planned = self._workers(None)
+        self._shared.check(bindings)
+        found = self._shared.plan(bindings, planned)
+        check_any(found)
+        return found
+
+    def benchmark(self, devices: OpenDevices) -> Benchmark:
+        """Return what measures it: what workers can do is known when they are open."""
+        made = self._shared.benchmark(devices.bindings, self._workers(devices))
+        if not self._every:  # another backend may have what this one lacks
+            check_any(made.plan)
+        return made
 
 
 class WorkersRun:
@@ -98,18 +125,14 @@ class WorkersRun:
         """Measure between the devices of this process."""
         dry_run = self._request.settings.dry_run
 
-        def task(turn: Turn) -> Task:
-            bindings = turn.resolution.bindings
+        def workers(devices: OpenDevices | None) -> Any:
+            # NCCL connects devices where it stands, which a dry run may not
+            usable = None if nccl and dry_run else devices
+            return self._benchmark.local(usable, nccl=nccl)
 
-            def workers(devices: Opened) -> Any:
-                # NCCL connects devices where it stands, which a dry run may not
-                usable = None if nccl and dry_run else devices
-                return self._benchmark.local(bindings, usable, nccl=nccl)
-
-            return self._task(bindings, self._benchmark.local(bindings, None, nccl=nccl), workers)
-
+        recipe = WorkersRecipe(self._request, self._benchmark, workers)
         with self._recorded() as record:
-            run_single_process(record, self._request, task)
+            run_single_process(record, self._request, recipe)
             self._benchmark.done()
 
     def _run_mpi(self) -> None:
@@ -136,7 +159,7 @@ class WorkersRun:
 
     def _run_rank_0(self, record: Recording, world: Any) -> None:
         """Run as rank 0."""
-        from gpumap.app.mpi_job import MpiJob, rank_binding
+        from gpumap.app.mpi_job import MpiJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with MpiJob(world, record, self._benchmark.works(), local_rank(program)) as job:
@@ -144,45 +167,23 @@ class WorkersRun:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
             for turn in run.resolve(opens=False):
-                mine = rank_binding(turn.resolution, program)
-                names = (binding.name for binding in turn.resolution.bindings)
-                bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
-                if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
-                    record.draft.use(bindings)
-                resolution = replace(turn.resolution, bindings=bindings)
-                record.draft.resolution = resolution
-                run.run(
-                    replace(turn, resolution=resolution), self._mpi_task(job, mine, ranks, bindings)
-                )
+                run.run(*self._gathered(job, record.draft, turn))
 
-    def _mpi_task(
-        self, job: MpiJob, mine: Binding, ranks: MpiRanks, bindings: Sequence[Binding]
-    ) -> Task:
-        """Return what rank 0 measures between processes."""
+    def _gathered(self, job: MpiJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
+        """Return the turn with the devices of all ranks, and what is measured between them."""
+        from gpumap.app.mpi_job import rank_binding
 
-        def opening(_: Resolution, inventory: Inventory) -> AbstractContextManager[Opened]:
-            return job.opened(mine, inventory)
-
-        local = [s.process for s in ranks.table[1:] if s.host == ranks.table[0].host]
-        mpi = self._benchmark.mpi
-        task = self._task(bindings, mpi(ranks), lambda _: mpi(ranks))
-        return replace(task, opening=opening, ours=local)
-
-    def _task(
-        self, bindings: Sequence[Binding], planned: Any, workers: Callable[[Opened], Any]
-    ) -> Task:
-        """Return what is measured between workers; `planned` are those before any is there."""
-        self._benchmark.check(bindings)
-        first = self._benchmark.plan(bindings, planned)
-        check_any(first)
-
-        def make(devices: Opened) -> Benchmark:  # what they can do is known when they are open
-            made = self._benchmark.benchmark(bindings, workers(devices))
-            if not self._request.every:  # another backend may have what this one lacks
-                check_any(made.plan)
-            return made
-
-        return Task(first, make, control=False)
+        mine = rank_binding(turn.resolution, self._request.program)
+        names = (binding.name for binding in turn.resolution.bindings)
+        bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
+        if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
+            use(draft, bindings)
+        draft.resolution = replace(turn.resolution, bindings=bindings)
+        ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
+        opening = partial(job.opened, mine)
+        found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
+        shared = self._benchmark
+        return found, WorkersRecipe(self._request, shared, lambda _: shared.mpi(ranks))
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
@@ -248,9 +249,9 @@ class ExchangeBenchmark(WorkersBenchmark):
         """Raise QuestionError where the map does not fit the options."""
         check_request(bindings, self._params)
 
-    def local(self, bindings: Sequence[Binding], devices: Opened | None, *, nccl: bool) -> Ranks:
+    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
-        sessions = [devices.sessions[b.name] for b in bindings] if devices else []
+        sessions = [*devices.sessions.values()] if devices else []
         if not nccl:
             return LocalRanks(sessions)
         from gpumap.backends.cupy import Nccl

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from gpumap.backends.base import Clock, Session
 from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
 from gpumap.bench.keys import LADDER
-from gpumap.bench.transfer import KEY
-from gpumap.engine.base import Iteration, Settings, wrong
+from gpumap.bench.transfer import KEY, Params
+from gpumap.engine.base import Iteration, OpenDevices, Settings, wrong
 from gpumap.engine.estimates import located
 from gpumap.engine.fit import CLOSE, Point, break_even, curve, predicted, ranges
 from gpumap.engine.sampling import Series, calibrate, in_turns
@@ -43,8 +43,7 @@ _SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 def break_evens(
     world: World,
     bindings: Sequence[Binding],
-    workloads: Sequence[str],
-    sizes: Sequence[int],
+    params: Params,
     rows: Sequence[Measurement],
     end: float,
 ) -> Iterator[BreakEven]:
@@ -53,12 +52,12 @@ def break_evens(
     Args:
         world: opened devices.
         bindings: the names of the map.
-        workloads: keys of WORKLOADS.
-        sizes: bytes of x of the affine workload, whose calls are to be taken apart.
+        params: the workloads, and the sizes of x at which calls of affine are taken apart.
         rows: measured copies, for the prediction.
         end: the moment on the clock at which to come to an end.
     """
-    todo = [(b, WORKLOADS[key]) for b in one_of_each(bindings) for key in workloads]
+    sizes = [size.nbytes for size in params.sizes]
+    todo = [(b, WORKLOADS[key]) for b in one_of_each(bindings) for key in params.workloads]
     for binding, workload in todo:
         Search(world, binding, workload, end).compile()
     for number, (binding, workload) in enumerate(todo):
@@ -211,6 +210,11 @@ class World:
     again: Callable[[str], Session]
     cores: Cores
     settings: Settings
+
+    @classmethod
+    def of(cls, devices: OpenDevices, settings: Settings) -> World:
+        """Return the open devices of a run, and all cores of the host."""
+        return cls(devices.sessions, devices.clock, devices.again, Cores(devices.cpus), settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.chain_work import (
     BLOCK,
@@ -32,14 +32,16 @@ from gpumap.bench.chain_work import (
 )
 from gpumap.bench.gains import Figures
 from gpumap.bench.keys import ChainKey
-from gpumap.bench.names import check_names, one_device
+from gpumap.bench.names import ReferenceRecipe, check_names, one_device
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.dtypes import ITEMSIZE
-from gpumap.engine.base import COMPARABLE, Benchmark, ordered
+from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.estimates import by_block, device_time, ratio, time_and_rate
+from gpumap.engine.needs import check_features
 from gpumap.engine.sampling import BUSY, times
+from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
-from gpumap.errors import QuestionError
+from gpumap.errors import QuestionError, Unsupported
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Session
     from gpumap.bench.breakeven import World
-    from gpumap.engine.base import Iteration
     from gpumap.model import Estimate, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
@@ -204,18 +205,6 @@ class ChainFigures:
         return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
 
 
-def check_request(bindings: Sequence[Binding], params: Params, cases: Sequence[str] | None) -> None:
-    """Refuse what cannot be measured on a map.
-
-    Raises:
-        QuestionError: `many` by name, with one name in the map; fewer rows than names.
-    """
-    check_names(SPEC, bindings, cases)
-    if "many" in params.wanted and min(params.rows) < len(bindings):
-        few = f"{min(params.rows)} rows cannot be split over {len(bindings)} names"
-        raise QuestionError(few, f"choose --rows {len(bindings)} or more")
-
-
 def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dict[str, Reason]:
     """Return why some names can run no kernel."""
     return {
@@ -273,6 +262,41 @@ def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
     return memory
 
 
+class ChainRecipe(ReferenceRecipe):
+    """Recipe of `bench chain`."""
+
+    key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
+
+    def __init__(self, settings: Settings, *, rows: str, **others: Any) -> None:
+        super().__init__(settings, **others)
+        sizes = squares(rows, "--rows")
+        self.params = Params(sizes, self.dtype, self.cases or CASES, settings.seed)
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return the plan by the reference that is named, or by the first name."""
+        check_names(SPEC, bindings, self.cases)
+        least = min(self.params.rows)
+        if "many" in self.params.wanted and least < len(bindings):
+            few = f"{least} rows cannot be split over {len(bindings)} names"
+            raise QuestionError(few, f"choose --rows {len(bindings)} or more")
+        first = self.named(bindings) or bindings[0]
+        return plan(Setting(tuple(bindings), first, {}), self.params)
+
+    def benchmark(self, devices: OpenDevices) -> Chain:
+        """Return the chains on open devices; the reference is one that runs kernels."""
+        from gpumap.bench.breakeven import World  # no table needs it
+
+        bindings = devices.bindings
+        check_features(bindings, devices.sessions, self.dtype)
+        without = lacking(bindings, devices.sessions)
+        able = [b for b in bindings if b.name not in without]
+        first = self.named(bindings) or self.chosen(able or bindings, devices)
+        if able and first.name in without:
+            raise Unsupported(without[first.name].text, "name another device by --reference")
+        setting = Setting(bindings, first, without)
+        return Chain(setting, World.of(devices, self.settings), self.params)
+
+
 def _title(case: Case) -> str:
     count = case.params["rows"]
     about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}"
@@ -324,6 +348,7 @@ SPEC = BenchmarkSpec(
                 "ideal_balanced", "overlap", "device_time")),
     ),
     command=("bench", "chain"),
+    recipe=ChainRecipe,
     columns=("case", Column("on", cell=_where), "time", "rate",
              "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
              "efficiency", "overlap", "error", "n", "trust", "status"),

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.gains import Figures
 from gpumap.bench.keys import ProductKey
-from gpumap.bench.names import one_device
+from gpumap.bench.names import ReferenceRecipe, check_names, one_device
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family, size_of
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
-from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, ordered
+from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.ceilings import hardware_groups
+from gpumap.engine.needs import check_features
 from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.engine.sampling import BUSY, times
+from gpumap.engine.sizes import squares
 from gpumap.engine.verify import host_bytes
 from gpumap.errors import DeviceError, Unsupported
 from gpumap.judge.doubts import (
@@ -242,6 +244,32 @@ def _memory(
     return memory
 
 
+# --- command
+
+
+class DotRecipe(ReferenceRecipe):
+    """Recipe of `bench dot`."""
+
+    key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
+
+    def __init__(self, settings: Settings, *, size: str, **others: Any) -> None:
+        super().__init__(settings, **others)
+        self.only_judged = self.cases is None  # else exactly what is requested
+        self.params = Params(squares(size), self.dtype, self.cases or CASES, settings.seed)
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return the plan by the reference that is named, or by the first name."""
+        check_names(SPEC, bindings, self.cases)
+        return plan(bindings, self.params, self.named(bindings) or bindings[0])
+
+    def benchmark(self, devices: OpenDevices) -> Dot:
+        """Return the products on open devices."""
+        bindings = devices.bindings
+        check_features(bindings, devices.sessions, self.dtype)
+        first = self.named(bindings) or self.chosen(bindings, devices)
+        return Dot(bindings, devices.sessions, devices.clock, self.params, first)
+
+
 # --- headline
 
 _SEVERAL = ("many", "many+fetch", "many+fetch+threads")
@@ -327,6 +355,7 @@ SPEC = BenchmarkSpec(
              "ideal_balanced", "overlap", "fetch", "device_time", "time_observed",
              "speedup_observed", "undisturbed")),),
     command=("bench", "dot"),
+    recipe=DotRecipe,
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
              "overlap", "error", "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from gpumap.bench.keys import Key
+    from gpumap.engine.base import Recipe
     from gpumap.model import Case, Device, Headline, LinkState, Measurement, Param, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
-    "transfer": "gpumap.bench.transfer:SPEC",
+    "transfer": "gpumap.bench.transfer_cost:SPEC",
     "chain": "gpumap.bench.chain:SPEC",
     "allreduce": "gpumap.bench.allreduce:SPEC",
     "train": "gpumap.bench.train:SPEC",
@@ -78,6 +79,7 @@ class BenchmarkSpec(NamedTuple):
     cases: tuple[CaseSpec, ...]  # those that --cases takes
     families: tuple[Family, ...]  # of rows, models and break-evens
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
+    recipe: type[Recipe] | None = None  # of its command, where it measures in one process
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
     title: Title | None = None  # of the table that has a row
     legend: Remarks | None = None  # below a table: what its columns hold

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.bench.dot import Params, pilot
 from gpumap.bench.keys import ProductKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.engine.base import Benchmark, Iteration
+from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
+from gpumap.engine.sampling import patience
 from gpumap.engine.stopping import LAST
 from gpumap.engine.verify import host_bytes, one_of_each
 from gpumap.judge.pairs import Change, alarms, located, passing
@@ -22,15 +24,14 @@ from gpumap.model import Case, Group, Plan, Work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumap.backends.base import Session
     from gpumap.dtypes import Arithmetic
     from gpumap.judge.pairs import Outcome
     from gpumap.model import Alarms, Binding, Estimate, Param, Samples
 
 KEY = "selftest"
 _SIDES = ("a", "b")
-SIZES = (1024, 512, 256, 128, 64)
-PILOT = 512  # the size of the product whose time tells which one fits
+_SIZES = (1024, 512, 256, 128, 64)
+_PILOT = 512  # the size of the product whose time tells which one fits
 _DTYPE: Arithmetic = "float32"
 _ITEMSIZE = 4
 RUNS = 12  # of some two seconds each, in a minute for two devices
@@ -43,11 +44,11 @@ def fitting(pilot: float, share: float) -> int:
     """Return the size of the largest product of which enough fit into a device's share of time.
 
     Args:
-        pilot: the seconds that a product of the size PILOT takes.
+        pilot: the seconds that a product of the size _PILOT takes.
         share: the seconds that the device has.
     """
     enough = _MEASURING * share / (_WANTED * len(_SIDES))
-    return next((n for n in SIZES if pilot * (n / PILOT) ** 3 <= enough), SIZES[-1])
+    return next((n for n in _SIZES if pilot * (n / _PILOT) ** 3 <= enough), _SIZES[-1])
 
 
 def selftest_plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
@@ -102,15 +103,9 @@ class SelfTest(Benchmark):
     key = KEY
     work = "whole"
 
-    def __init__(
-        self,
-        bindings: Sequence[Binding],
-        sessions: Mapping[str, Session],
-        sizes: Mapping[str, int],
-        seed: int = 1,
-    ) -> None:
-        self.plan = selftest_plan(bindings, sizes)
-        self._sessions = sessions
+    def __init__(self, devices: OpenDevices, sizes: Mapping[str, int], seed: int = 1) -> None:
+        self.plan = selftest_plan(devices.bindings, sizes)
+        self._sessions = devices.sessions
         self._seed = seed
         self._iterations: dict[str, Iteration] = {}
 
@@ -139,6 +134,26 @@ class SelfTest(Benchmark):
                 if (gain := ratio(a, b, confidence)) is not None:
                     figures[case.id]["speedup"] = gain
         return figures
+
+
+class SelfTestRecipe(Recipe):
+    """Recipe of what `selftest` measures."""
+
+    control = False  # A is what B is compared with
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return the plan of the largest products: the devices' speed decides the size."""
+        return selftest_plan(bindings, {binding.name: _SIZES[0] for binding in bindings})
+
+    def benchmark(self, devices: OpenDevices) -> SelfTest:
+        """Return A and B, of a size that fits the speed of each device."""
+        chosen, budget = one_of_each(devices.bindings), self.settings.budget
+        params = Params((_PILOT,), seed=self.settings.seed)
+        times = pilot(chosen, devices.sessions, devices.clock, params, patience(budget))
+        share = budget / len(chosen)
+        # a device that cannot be piloted: its own rows will tell
+        sizes = {b.name: fitting(times.get(b.name, 0.0), share) for b in chosen}
+        return SelfTest(devices, sizes, self.settings.seed)
 
 
 def _both(binding: Binding, size: int) -> Iterable[Case]:

@@ -22,23 +22,20 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.calls import LARGEST, WORKLOADS
 from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.cost_models import HELD_BACK
-from gpumap.bench.keys import LADDER, CopyKey
-from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.transfer_headline import headline, is_plain, judged
+from gpumap.bench.keys import LADDER
+from gpumap.bench.transfer_headline import is_plain
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
-from gpumap.engine.base import Benchmark
+from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
-from gpumap.engine.sizes import KEYS, Size, size_text
+from gpumap.engine.sizes import Size
 from gpumap.engine.verify import one_of_each, played
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.bench.registry import Look
-    from gpumap.engine.base import Iteration
-    from gpumap.model import Estimate, Limit, Measurement, Param, Samples
+    from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
@@ -120,26 +117,16 @@ def _taken(largest: int, params: Params, features: Container[str]) -> int:
 
 
 class Transfer(Benchmark):
-    """The copies of a plan, on opened sessions.
-
-    `again` opens a second session on the device of a name: copies both ways need two queues.
-    """
+    """The copies of a plan, on open devices; copies both ways need two queues of a device."""
 
     key = KEY
     work = "whole"
 
-    def __init__(
-        self,
-        bindings: Sequence[Binding],
-        sessions: Mapping[str, Session],
-        params: Params,
-        again: Callable[[str], Session],
-    ) -> None:
-        self.plan = plan(bindings, sessions, params)
-        self._sessions = sessions
+    def __init__(self, devices: OpenDevices, params: Params) -> None:
+        self.plan = plan(devices.bindings, devices.sessions, params)
+        self._sessions, self._again = devices.sessions, devices.again
         self._params = params
-        self._again = again
-        self._names = [binding.name for binding in bindings]
+        self._names = [binding.name for binding in devices.bindings]
         self._largest = 0
         self._buffers: dict[tuple[str, str, int], Buffers] = {}
 
@@ -393,43 +380,3 @@ def _unsupported(
         return None
     backends = ", ".join(dict.fromkeys(binding.device.backend for binding in lacking))
     return Reason("unsupported", f"no {memory} host memory ({backends})")
-
-
-def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
-    if any("numpy" in row.case.backend for row in rows):
-        yield "numpy: a copy to one core is called from it, one to several wakes their threads"
-
-
-def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
-    from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
-
-    return copies_explained(rows, look)
-
-
-SPEC = BenchmarkSpec(
-    KEY,
-    tuple(map(CaseSpec, CASES)),
-    (
-        Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
-               ("time", "issue_interval", "bandwidth", "speedup")),
-        Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
-        Family(tuple(WORKLOADS), ("resident",),
-               ("break_even", "predicted_break_even", "calls_to_amortise_setup")),
-    ),
-    command=("transfer-cost",),
-    # of -v; the default table is report/copies.py, `_heads`, `_each` and `_ranges`
-    columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
-             "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
-             "status"),
-    title=lambda case: f"transfer {size_text(case.params)}",
-    remarks=_remarks,
-    side_by_side=True,
-    charts=("speedup",),
-    row_key=CopyKey,
-    follows=("bandwidth",),
-    sizes=("bytes",),
-    how=("memory", "mode"),
-    headline=headline,
-    claims=judged,
-    explain=_explained,
-)  # fmt: skip

@@ -28,6 +28,6 @@ def chain(request: Request, **options: Any) -> None:
     x is on the device already. Every result is verified. Without a map: every CUDA device, else
     every OpenCL GPU, else one name for each of two cores.
     """
-    from gpumap.app.local_benchmarks import measure_chains
+    from gpumap.app.benchmark import measure
 
-    measure_chains(request, **options)
+    measure("chain", request, options)

@@ -32,6 +32,6 @@ def dot(request: Request, **options: Any) -> None:
     Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
     name for each of two cores.
     """
-    from gpumap.app.local_benchmarks import measure_products
+    from gpumap.app.benchmark import measure
 
-    measure_products(request, **options)
+    measure("dot", request, options)

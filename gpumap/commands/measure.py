@@ -48,9 +48,9 @@ def transfer_cost(request: Request, **options: Any) -> None:
     Every byte is verified. small and large are 10 x 10 and 10000 x 10 float32 values. The model is
     time = latency + bytes / bandwidth, from sizes of its own.
     """
-    from gpumap.app.local_benchmarks import measure_copies
+    from gpumap.app.benchmark import measure
 
-    measure_copies(request, **options)
+    measure("transfer", request, options)
 
 
 @click.command()
@@ -184,6 +184,6 @@ def selftest(request: Request) -> None:
     A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
     inconclusive, noise hides a change of 5 % (exit 5).
     """
-    from gpumap.app.local_benchmarks import test_machine
+    from gpumap.app.selftest import test_machine
 
     test_machine(request)

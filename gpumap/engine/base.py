@@ -1,18 +1,19 @@
-"""Contracts of a benchmark, the runner and an observer, and the settings of a run."""
+"""Contracts of a benchmark, its recipe, the runner and an observer; devices and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpumap.backends.base import Mark
-from gpumap.model import Group, Reason
+from gpumap.backends.base import Clock, Mark, Session
+from gpumap.model import Binding, Group, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.backends.base import Session
+    from gpumap import model
+    from gpumap.errors import Diagnostic
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
@@ -33,6 +34,17 @@ class DeviceInterval:
     start: float
     stop: float
     worked: float | None  # None where the device has no thread of its own
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDevices:
+    """A session for each name, and their clock; `again` opens one more on the device of a name."""
+
+    bindings: tuple[Binding, ...]
+    sessions: dict[str, Session]
+    clock: Clock
+    again: Callable[[str], Session]
+    cpus: int  # logical processors of the host
 
 
 @dataclass(slots=True)
@@ -177,6 +189,56 @@ class Benchmark:
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - nothing bounds most of them
         """Return what physics allows a case's main metric to be; None where that is unknown."""
         return None
+
+
+class Recipe:
+    """From the options of a benchmark's command to the benchmark on open devices.
+
+    A `BenchmarkSpec` names it. One is for all maps of a run: with ``--backend all`` there are some.
+
+    A subclass takes its command's options by name, and raises QuestionError where they contradict
+    each other.
+    """
+
+    cases: tuple[str, ...] | None = None  # those that were chosen by name; None: all are measured
+    only_judged = False  # of these only what the run's gate judges
+    control = True  # the control product is measured in every block
+    decides = False  # something is computed from the rows that needs the devices too
+    base: model.Report | None = None  # the baseline that the run is compared with
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return the plan as far as it is known before a device is open: the memory, to be checked.
+
+        Raises:
+            QuestionError: the options do not fit the map.
+        """
+        raise NotImplementedError
+
+    def benchmark(self, devices: OpenDevices) -> Benchmark:
+        """Return the benchmark on open devices, with its plan.
+
+        Raises:
+            Unsupported: a device lacks what everything needs.
+        """
+        raise NotImplementedError
+
+    def decide(
+        self, devices: OpenDevices, rows: Sequence[Measurement], end: float
+    ) -> Iterator[model.BreakEven]:
+        """Yield what follows from the rows, until the moment `end` of the devices' clock."""
+        del devices, rows, end
+        return iter(())
+
+    def fits(self, rows: Iterable[Measurement]) -> tuple[model.Fit, ...]:  # noqa: ARG002 - the contract's
+        """Return the models that are fitted to rows."""
+        return ()
+
+    def unplanned(self) -> tuple[Diagnostic, ...]:
+        """Return notes on what will be measured and is in no plan."""
+        return ()
 
 
 class Observer(Protocol):

@@ -41,13 +41,11 @@ def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
 
 
 class Controlled(Benchmark):
-    """A benchmark, with control products in every group."""
+    """A benchmark whose plan has control products in every group."""
 
-    def __init__(
-        self, inner: Benchmark, bindings: Sequence[Binding], sessions: Mapping[str, Session]
-    ) -> None:
+    def __init__(self, inner: Benchmark, sessions: Mapping[str, Session]) -> None:
         self.key, self.computes, self.work = inner.key, inner.computes, inner.work
-        self.plan = controlled(inner.plan, bindings)
+        self.plan = inner.plan
         self._inner = inner
         self._sessions = sessions
         self._pair = Pair((0, 0), SIZE, "float32")  # the same numbers in every run, whatever --seed

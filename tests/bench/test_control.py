@@ -1,7 +1,7 @@
 """The fixed product beside all that is measured, always one; and one product as two cases."""
 
 import pytest
-from worlds import SETTINGS, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, controlled_on, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params, plan
@@ -20,7 +20,7 @@ FEW = replace(SETTINGS, blocks=2)
 
 def measured(*scripts, params=PARAMS, kind=FakeSession, settings=FEW):
     here = world(*scripts, kind=kind)
-    benchmark = Controlled(dot_on(here, params), here.bindings, here.sessions)
+    benchmark = controlled_on(here, dot_on(here, params))
     rows = rows_on(here, benchmark, settings)
     own, controls = ([r for r in rows if (r.case.bench == KEY) is is_] for is_ in (False, True))
     return benchmark, own, controls
@@ -71,7 +71,7 @@ def test_a_control_stands_just_before_each_sample(size, each):
             return work
 
     params = Params((size,), cases=("one", "solo"))
-    benchmark = Noting(dot_on(here, params), here.bindings, here.sessions)
+    benchmark = controlled_on(here, dot_on(here, params), Noting)
     rows = rows_on(here, benchmark, FEW)
     for row in rows:
         assert (row.samples.blocks, len(row.samples.control)) == (

@@ -74,7 +74,7 @@ def dot(here, sizes=(192,)):
 
 def transfer(here):
     params = TransferParams((Size(100_000),), sweep=(64, 70_000))
-    return Transfer(here.bindings, here.sessions, params, another(here))
+    return Transfer(replace(here, again=another(here)), params)
 
 
 def chain(here):

@@ -2,10 +2,9 @@
 
 import pytest
 from cases import planned_case
-from worlds import SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, controlled_on, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
-from gpumap.engine.control import Controlled
 from gpumap.engine.sampling import Series
 from gpumap.engine.stopping import FEWEST, needed, units
 from gpumap.engine.verify import lighten
@@ -37,7 +36,7 @@ def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=
         second = replace(second, order=((3,),), insists=True)
         benchmark.plan = replace(benchmark.plan, groups=(first, second))
     if controls:
-        benchmark = Controlled(benchmark, here.bindings, here.sessions)
+        benchmark = controlled_on(here, benchmark)
     rows = rows_on(here, benchmark, replace(HARD, budget=budget))
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
     return rows, here.clock.now()
@@ -50,7 +49,7 @@ def kept(rows):
 def controlled(params=PARAMS):
     """Return the units of products on two devices, with their controls."""
     here = world(gpu(0), gpu(1))
-    benchmark = Controlled(dot_on(here, params), here.bindings, here.sessions)
+    benchmark = controlled_on(here, dot_on(here, params))
     (group,) = benchmark.plan.groups
     return [[f"{case.name} {'+'.join(case.names)}" for case in unit] for unit in units(group)]
 

@@ -7,7 +7,7 @@ from worlds import again, case_of, gpu, rows_on, world
 from gpumap.bench.cost_models import HELD_BACK, fits
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
 from gpumap.engine.sizes import Size
-from gpumap.model import Measurement, Plan, Reason, Samples, Work
+from gpumap.model import Measurement, Plan, Reason, Samples, Work, replace
 
 SMALL = Size(400, "small")
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
@@ -19,7 +19,7 @@ def params(*sizes, cases=CASES, sweep=()):
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
     here = world(*scripts, **others)
-    return here, Transfer(here.bindings, here.sessions, params, again(here))
+    return here, Transfer(replace(here, again=again(here)), params)
 
 
 def cases(*scripts, **given):

@@ -1,7 +1,8 @@
 """Scripted devices without a command line: bindings, sessions and the clock they share."""
 
 import weakref
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gpumap.backends.fake import FakeSession
@@ -10,6 +11,7 @@ from gpumap.bench.dot import Dot, Params
 from gpumap.bench.transfer import CASES, Size, Transfer
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.base import Settings
+from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.runner import Runner
 from gpumap.model import Binding
 
@@ -23,6 +25,7 @@ class World:
     bindings: tuple
     sessions: dict
     clock: FakeClock
+    again: Callable | None = None
 
 
 def world(*scripts, kind=FakeSession, host=None):
@@ -104,6 +107,11 @@ def dot_on(here, params=None, kind=Dot):
     return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
 
 
+def controlled_on(here, benchmark, kind=Controlled):
+    benchmark.plan = controlled(benchmark.plan, here.bindings)
+    return kind(benchmark, here.sessions)
+
+
 def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
     return list(Runner(benchmark, here.clock, settings, observer or Silent(), **others).run())
 
@@ -118,7 +126,7 @@ def again(here):
 
 def copies_on(here, *sizes, cases=CASES, sweep=()):
     params = TransferParams(tuple(map(Size, sizes)), cases, sweep=sweep)
-    return Transfer(here.bindings, here.sessions, params, again(here))
+    return Transfer(replace(here, again=again(here)), params)
 
 
 def case_of(benchmark, name):

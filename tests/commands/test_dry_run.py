@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from commands.scripts import report, script
 
-from gpumap.app.benchmark import unopened
+from gpumap.app.opening import unopened
 from gpumap.errors import DeviceError
 from gpumap.parse import parse_map
 from gpumap.resolve import Inventory, resolve

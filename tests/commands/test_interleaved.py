@@ -70,7 +70,7 @@ def test_one_environment_is_said(scripted):
 def test_a_pattern_that_selects_nothing_is_refused(scripted):
     answer = ab(scripted, DOT, DOT, "--judge", "dot.many.tiem")
     assert answer.code == 2
-    assert "--judge dot.many.tiem selects no metric" in answer.err
+    assert '--judge "dot.many.tiem" selects no metric' in answer.err
 
 
 def test_a_metric_without_an_interval_leaves_the_others_compared(scripted):

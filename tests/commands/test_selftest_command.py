@@ -4,7 +4,7 @@ import pytest
 from scripts import report, rows
 from scripts import script as scripted
 
-from gpumap.app.local_benchmarks import _refuse
+from gpumap.app.selftest import _refuse
 from gpumap.errors import Exit
 from gpumap.model import Alarms
 

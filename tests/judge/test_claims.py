@@ -132,7 +132,8 @@ def test_patterns_choose_what_is_judged(patterns, chosen):
 
 
 def test_a_pattern_without_a_metric_is_refused_with_some_that_there_are():
-    with pytest.raises(QuestionError, match=r"--judge dot\.nine\.time selects no metric") as error:
+    what = r'--judge "dot\.nine\.time" selects no metric'
+    with pytest.raises(QuestionError, match=what) as error:
         check_patterns(comparable(dot()), ["dot.one.time", "dot.nine.time"])
     assert error.value.diagnostics[0].hint == (
         "did you mean dot.one.time? the baseline has dot.one.time, dot.many.time, "

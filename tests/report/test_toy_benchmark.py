@@ -2,6 +2,8 @@
 
 import csv
 import io
+import os
+import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -11,21 +13,68 @@ import click
 import pytest
 from flat_report import loads
 from made_reports import bindings, made, ok
+from written import ROOT
 
 import gpumap
 from gpumap import explain as lookup
+from gpumap.app.benchmark import measure
 from gpumap.bench import registry
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.selectors import limit as limit_of
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.commands.bench import bench
+from gpumap.commands.options import benchmark_options, setting
 from gpumap.completion import _words
+from gpumap.engine.base import Benchmark, Recipe
 from gpumap.engine.ceilings import possible
+from gpumap.engine.estimates import time_of
+from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.errors import QuestionError
 from gpumap.judge.limits import verdicts
-from gpumap.model import Case, Work
+from gpumap.model import Case, Group, Plan, Work
 from gpumap.report import FORMATS, Style, render
 from gpumap.report.charts import speedups
+
+
+class Toy(Benchmark):
+    """A product on each device by itself, under another name."""
+
+    key = "toy"
+
+    def __init__(self, devices, plan):
+        self.plan, self._sessions = plan, devices.sessions
+
+    def iteration(self, case):
+        (name,) = case.names
+        product = Product(name, self._sessions[name], Pair((1, 0), case.params["words"], "float32"))
+        return multiplied([product], None, fetched=False)
+
+    def metrics(self, group, samples, confidence):  # noqa: ARG002 - the contract's
+        return {id_: {"time": time_of(found, confidence)} for id_, found in samples.items()}
+
+
+class ToyRecipe(Recipe):
+    """Recipe of a command with one option of its own."""
+
+    def __init__(self, settings, *, words):
+        super().__init__(settings)
+        self._params = {"words": words, "tone": "low"}
+
+    def plan(self, bindings):
+        cases = (Case("toy", "ping", self._params, (binding,), Work()) for binding in bindings)
+        return Plan((Group(tuple(cases)),), {}, 0)
+
+    def benchmark(self, devices):
+        return Toy(devices, self.plan(devices.bindings))
+
+
+@click.command()
+@setting("--words", type=int, default=4)
+@benchmark_options(1.0, "toy")
+def toy(request, **options):
+    """Measure a toy."""
+    measure("toy", request, options)
+
 
 CASES = (CaseSpec("ping", about="a word there"), CaseSpec("pong", about="a word there and back"))
 SPEC = BenchmarkSpec(
@@ -33,6 +82,7 @@ SPEC = BenchmarkSpec(
     CASES,
     (Family(("ping", "pong"), ("words", "tone"), ("time", "speedup")),),
     command=("bench", "toy"),
+    recipe=ToyRecipe,
     columns=(
         "case", "on", "time",
         Column("gain", metric="speedup", about="how many times as fast as one device"),
@@ -124,3 +174,34 @@ def test_its_command_is_its_file(monkeypatch):
 
     with patch.dict(registry.BENCHMARKS, clear=True):  # which keeps their order
         assert bench.list_commands(click.Context(bench)) == []
+
+
+RUN = """
+import sys
+import test_toy_benchmark
+from gpumap.bench.registry import BENCHMARKS
+from gpumap.cli import main
+BENCHMARKS["toy"] = "test_toy_benchmark:SPEC"
+sys.modules["gpumap.commands.bench_toy"] = test_toy_benchmark
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_it_is_measured_by_its_recipe(tmp_path):
+    """Its command has the options of all, and its devices the control product beside it."""
+    scripted = str(ROOT / "examples" / "gpus.toml")
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "GPUMAP_FAKE": scripted}
+    words = ["bench", "toy", "a->cuda0;b->cuda1", "--words", "8", "--backend", "fake", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *words, "--limit", "toy.ping.time<=1s", "--format", "json"],
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    report = loads(done.stdout)
+    own = [row for row in report["measurements"] if row["bench"] == "toy"]
+    assert [row["id"] for row in own] == [
+        f"toy.ping[backend=fake,names={name},tone=low,words=8]" for name in "ab"
+    ]
+    assert all(row["metrics"]["time"]["value"] > 0.0 for row in own)
+    assert {row["bench"] for row in report["measurements"]} == {"toy", "control"}
+    assert [verdict["verdict"] for verdict in report["verdicts"]] == ["pass", "pass"]

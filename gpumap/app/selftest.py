@@ -1,0 +1,110 @@
+"""`selftest`: round trips of data, and false alarms of A against A."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
+from gpumap.app.checking import prove_map, prove_others
+from gpumap.errors import Diagnostic, Exit
+from gpumap.model import SelfTest, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpumap.app.benchmark import Request, Turn
+    from gpumap.app.recording import Draft, Recording
+    from gpumap.model import Alarms, Measurement, RoundTrip
+    from gpumap.resolve import Inventory
+
+_FOR_OTHERS = 0.05  # of the budget: opening a device of each other backend
+_THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`
+_QUIET = "stop other programs on this machine, or compare with a larger --threshold"
+_FEWEST = 6  # runs
+_LONGER = "raise --budget: 2m"
+
+
+def test_machine(request: Request) -> None:
+    """Test every device of the map, and one device of each other usable backend."""
+    settings = replace(request.settings, whole=True)
+    request = request._replace(settings=settings)
+    with recorded_single_process("selftest", request) as record:
+        draft = record.draft
+        for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
+            if not settings.dry_run:
+                draft.selftest = draft.selftest or SelfTest()
+                _keep(draft, prove_map(record, turn.resolution, turn.inventory))
+            _measure(record, request, turn)
+        if draft.selftest is not None and (request.every or request.backend is None):
+            _prove_others(record, turn.inventory)
+
+
+def _keep(draft: Draft, found: Iterable[RoundTrip]) -> None:
+    """Move bytes to each device and back, and keep how it went."""
+    for trip in found:
+        assert draft.selftest is not None
+        trips = (*draft.selftest.round_trips, trip)
+        draft.selftest = replace(draft.selftest, round_trips=trips)
+
+
+def _prove_others(record: Recording, inventory: Inventory) -> None:
+    """Prove one device of each other usable backend; last, to leave the machine quiet."""
+    from gpumap.backends import REGISTRY
+
+    draft = record.draft
+    assert draft.selftest is not None
+    done = {trip.backend for trip in draft.selftest.round_trips} | {"fake"}
+    names = [name for name in REGISTRY if name not in done]
+    _keep(draft, prove_others(record, inventory, names))
+    draft.backends = inventory.libraries
+
+
+def _measure(record: Recording, request: Request, turn: Turn) -> None:
+    """Measure A against A on every device of the map, and judge it."""
+    from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
+
+    draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
+    if draft.selftest is not None and any(t.reason for t in draft.selftest.round_trips):
+        return  # what a device multiplies that cannot keep bytes is worth nothing
+    if any(b.device.simulated for b in bindings):
+        # a scripted clock may never come to the end of a budget
+        settings = replace(settings, blocks=RUNS * SHORTEST // 2)
+    settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
+    run = BenchmarkRun(record, request._replace(settings=settings))
+    run.run(turn, SelfTestRecipe(settings))
+    if draft.selftest is not None:
+        _judge(draft, draft.measured[-1].rows)
+
+
+def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
+    """Judge B against A on each device, run by run."""
+    from gpumap.bench.selftest import false_alarms
+    from gpumap.engine.estimates import by_block
+
+    assert draft.selftest is not None
+    done = {row.case.id: row for row in rows if row.status == "ok"}
+    for row in done.values():
+        base = done.get(row.case.against or "")
+        if base is None or base.samples is None or row.samples is None:
+            continue
+        a, b = by_block(base.samples), by_block(row.samples)
+        ratios = [b[block] / a[block] if a[block] > 0.0 else math.nan for block in b if block in a]
+        found = false_alarms(row.case, ratios, _THRESHOLD)
+        draft.selftest = replace(draft.selftest, alarms=(*draft.selftest.alarms, found))
+        _refuse(draft, found)
+
+
+def _refuse(draft: Draft, found: Alarms) -> None:
+    """Refuse where noise alone raises an alarm, or where it could hide a change."""
+    name = found.name
+    if found.false:
+        message = f"{name}: noise looked like a change of 5% in {found.false} of {found.runs} runs"
+        draft.refuse(Diagnostic("false-alarm", message, hint=_QUIET, name=name))
+    elif found.runs < _FEWEST or found.inconclusive:
+        message = f"noise hides a change of 5% in {found.inconclusive} of {found.runs} runs"
+        hint = _QUIET
+        if found.runs < _FEWEST:
+            message, hint = f"{found.runs} runs are too few to count false alarms", _LONGER
+        diagnostic = Diagnostic("inconclusive", f"{name}: {message}", hint=hint, name=name)
+        draft.refuse(diagnostic, Exit.INCONCLUSIVE)

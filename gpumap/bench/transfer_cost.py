@@ -1,0 +1,109 @@
+"""`transfer-cost`: copies, the model of what they cost, and the break-evens that follow from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.bench.calls import WORKLOADS
+from gpumap.bench.cost_models import fits
+from gpumap.bench.keys import CopyKey
+from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
+from gpumap.bench.transfer_headline import headline, judged
+from gpumap.engine.base import OpenDevices, Recipe, Settings
+from gpumap.engine.sizes import KEYS, size_text, transfers
+from gpumap.errors import Diagnostic, QuestionError
+from gpumap.model import replace
+from gpumap.text import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.bench.registry import Look
+    from gpumap.model import Binding, BreakEven, Fit, Measurement, Plan
+
+
+class CopyRecipe(Recipe):
+    """Recipe of `transfer-cost`."""
+
+    def __init__(self, settings: Settings, *, sizes: str, cases: str | None, model: bool) -> None:
+        super().__init__(settings)
+        if cases is not None:
+            self.cases = chosen(cases, CASES, "case", "--cases")
+        wanted, sweep = self.cases or CASES, sizes.strip() == "sweep"
+        if sweep and not model:
+            raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
+        if not model and all(case in WORKLOADS for case in wanted):
+            fix = "omit --no-model, or ask for copies too"
+            raise QuestionError("break-evens need the model's size sweep", fix)
+        params = Params(() if sweep else transfers(sizes), wanted, settings.seed)
+        self._params = params if model else replace(params, sweep=())
+        self.decides = bool(self._params.workloads)
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return the memory alone: which copies there are is known of open devices."""
+        return needs(bindings, self._params)
+
+    def benchmark(self, devices: OpenDevices) -> Transfer:
+        """Return the copies on open devices."""
+        return Transfer(devices, self._params)
+
+    def decide(
+        self, devices: OpenDevices, rows: Sequence[Measurement], end: float
+    ) -> Iterator[BreakEven]:
+        """Yield from which size each device breaks even, for each requested workload."""
+        from gpumap.bench.breakeven import World, break_evens  # no table needs it
+
+        world = World.of(devices, self.settings)
+        return break_evens(world, devices.bindings, self._params, rows, end)
+
+    def fits(self, rows: Iterable[Measurement]) -> tuple[Fit, ...]:
+        """Return latency and bandwidth of each kind of copy."""
+        return fits(rows, confidence=self.settings.confidence, seed=self.settings.seed)
+
+    def unplanned(self) -> tuple[Diagnostic, ...]:
+        """Return that break-evens are in no plan: which sizes are measured depends on the rows."""
+        names = " and ".join(self._params.workloads)
+        message = f"{names} are no rows: break-evens are looked for afterwards"
+        return (Diagnostic("break-even", message, severity="note"),) if names else ()
+
+
+def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
+    if any("numpy" in row.case.backend for row in rows):
+        yield "numpy: a copy to one core is called from it, one to several wakes their threads"
+
+
+def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
+    from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
+
+    return copies_explained(rows, look)
+
+
+SPEC = BenchmarkSpec(
+    KEY,
+    tuple(map(CaseSpec, CASES)),
+    (
+        Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
+               ("time", "issue_interval", "bandwidth", "speedup")),
+        Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
+        Family(tuple(WORKLOADS), ("resident",),
+               ("break_even", "predicted_break_even", "calls_to_amortise_setup")),
+    ),
+    command=("transfer-cost",),
+    recipe=CopyRecipe,
+    # of -v; the default table is report/copies.py, `_heads`, `_each` and `_ranges`
+    columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
+             "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
+             "status"),
+    title=lambda case: f"transfer {size_text(case.params)}",
+    remarks=_remarks,
+    side_by_side=True,
+    charts=("speedup",),
+    row_key=CopyKey,
+    follows=("bandwidth",),
+    sizes=("bytes",),
+    how=("memory", "mode"),
+    headline=headline,
+    claims=judged,
+    explain=_explained,
+)  # fmt: skip

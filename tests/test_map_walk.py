@@ -1,0 +1,56 @@
+"""The way of a map from a command to the printed table is what docs/architecture.md says it is."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from written import ROOT
+
+WALK = """
+import json, sys
+calls = {}
+
+def called(frame, event, _):
+    if event == "call" and "/gpumap/" in frame.f_code.co_filename:
+        calls.setdefault((frame.f_code.co_filename.rpartition("/gpumap/")[2], frame.f_code.co_name))
+
+from gpumap.cli import main
+sys.setprofile(called)
+code = main(sys.argv[1:])
+sys.setprofile(None)
+print(json.dumps([*calls]), file=sys.stderr)
+sys.exit(code)
+"""
+COMMAND = ("bench", "dot", "a->cuda0;b->cuda1", "--backend", "fake", "--budget", "1s", "--quiet")
+
+
+def rows():
+    """Return the cells of the walk's table."""
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("## The way of a map")[2]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return table[2 : next(n for n, row in enumerate(table) if row[0] == "render") + 1]
+
+
+def test_each_stop_is_called_in_its_order(tmp_path):
+    """In at most 12 files, of which each exists."""
+    stops = [row[0] for row in rows()]
+    assert stops == [
+        "command", "request", "resolve", "open", "measure", "report", "judge", "render",
+    ]  # fmt: skip
+    files = {file for row in rows() for file in re.findall(r"`([\w/]+\.py)`", row[1])}
+    assert [file for file in files if not (ROOT / "gpumap" / file).is_file()] == []
+    assert len(files) <= 12
+    env = os.environ | {"HOME": str(tmp_path), "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml")}
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, *COMMAND], cwd=tmp_path, env=env, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "a+b" in done.stdout) == (0, True)
+    calls = [tuple(call) for call in json.loads(done.stderr)]
+    named = [re.findall(r"`([\w/]+\.py)`: `(\w+)`", row[1]) for row in rows()]
+    walk = [call for row in named for call in row]
+    assert len(walk) > len(stops)
+    assert [call for call in calls if call in walk] == walk
