@@ -183,6 +183,15 @@ def test_what_a_row_is_compared_with_is_a_row_of_the_plan(ways):
     assert {case.against for case in found if case.against} <= {case.id for case in found}
 
 
+def test_copies_both_ways_are_held_against_each_way_after_the_other():
+    found = {case.id: case for case in cases(gpu(0), cases=CASES).values()}
+    both = [case for case in found.values() if case.name == "bidir"]
+    ways = {(found[case.against].name, found[case.then].name) for case in both}
+    memories = {(case.params["memory"], found[case.then].params["memory"]) for case in both}
+    assert ways == {("h2d", "d2h")}
+    assert {here == there for here, there in memories} == {True}
+
+
 def swept(sizes, held=1.0):
     """Return a size sweep of copies by a line, of which one size takes `held` times as long."""
     found = []

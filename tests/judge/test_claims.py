@@ -156,6 +156,13 @@ def test_a_report_without_what_a_headline_claims_is_judged_whole():
     assert {*words(some, some).values()} == {"pass"}
 
 
+def test_a_benchmark_that_claims_nothing_of_its_own_is_judged_whole():
+    """Also beside one that does."""
+    both = report(*dot().measurements, row("a", SAME, bench="selftest"))
+    found = words(both, both)
+    assert (found["a", "time"], found["solo", "time"]) == ("pass", "shown")
+
+
 def test_an_early_look_is_at_what_is_judged():
     """Rows that are shown keep no run going."""
     base = dot()
