@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from sessions import got, opened, places
 from gpumap.backends.base import Clock
 from gpumap.training.asynchronous import AsynchronousTraining, Supply, gossip, receiver
 from gpumap.training.jobs import LocalWorkers, Params, Scaling, Spec, job_of
+from gpumap.training.mpi_asynchronous import AsynchronousRank
 from gpumap.training.network import Layer, Network
-from gpumap.training.steps import held_out
+from gpumap.training.steps import HELD_OUT, held_out
 from gpumap.training.worker_groups import RuleSpec
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
@@ -106,6 +108,30 @@ def test_several_learn_what_one_worker_learns(rule):
                 found.append(held_out(made._config, made.parameters()))
             ratios.append(found[0] / found[1])
     assert median(ratios) == pytest.approx(1.0, abs=0.01)
+
+
+def test_an_exchange_of_a_rank_itself_makes_it_no_staler():
+    """Only those of others since its last one: a center that it has just left is not stale."""
+    server = object.__new__(AsynchronousRank)  # counting takes no communicator
+    server._exchanges, server._last = 0, [0, 0]
+    assert [server._missed(rank) for rank in (0, 0, 1, 0, 1, 1)] == [0, 0, 2, 1, 1, 0]
+
+
+def test_what_is_held_out_is_no_example_of_the_training():
+    """All of its examples come behind those that workers train on."""
+    taken = []
+
+    class Data:
+        count = 64
+
+        def batch(self, numbers):
+            taken.extend(numbers.tolist())
+            return numbers, numbers
+
+    network = SimpleNamespace(loss=lambda *_: 0.5)
+    config = SimpleNamespace(data=Data(), network=network)
+    assert held_out(config, None) == 0.5
+    assert taken == list(range(64, 64 + HELD_OUT))
 
 
 def test_a_supply_hands_out_each_example_once():
