@@ -237,6 +237,17 @@ def test_busy_is_what_engine_times_grew_by(tmp_path):
     assert (use.memory, use.power) == (2068 << 10, 35.0)
 
 
+def test_a_device_that_stops_early_was_idle_to_the_end(tmp_path):
+    """The longest time without work may be the last, or the whole."""
+    card(tmp_path, "0000:08:00.0")
+    for work, idle in (((0, SECOND, SECOND, SECOND, SECOND), 3), ((0, 0, 0), 3)):
+        seen = Seen(tmp_path, [gpu("0000:08:00.0")])
+        for nanoseconds in work:
+            text = fdinfo(AMD, "drm-engine-gfx", f"{nanoseconds} ns")
+            seen.look(drm=[("/dev/dri/renderD128", text)])
+        assert seen.uses()["gpu"].idle == idle
+
+
 def test_busy_of_cycles_is_a_share_of_all_cycles(tmp_path):
     card(tmp_path, "0000:03:00.0", tile0__gt0__freq0__throttle__reason_pl1="1\n")
     seen = Seen(tmp_path, [gpu("0000:03:00.0")])
