@@ -40,6 +40,7 @@ OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[y] has 1.8 [1.7, 1.9]",
     (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed"),
     (("inconclusive",), (OPEN,), 5, "passed", "failed"),
     (("inconclusive",), (replace(OPEN, exit=0),), 0, "passed", "skipped"),  # let pass
+    (("fail", "inconclusive"), (MISSED, replace(OPEN, exit=0)), 1, "passed", "failed"),
     (("skipped",), (), 0, "passed", "skipped"),
     # something else is wrong too, or the limit alone does not tell the exit code
     (("fail",), (MISSED, problem("absent", "b is not there", 3)), 3, "failed", "failed"),
