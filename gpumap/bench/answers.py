@@ -27,22 +27,12 @@ def _answer(bench: str) -> Answer | None:
 
 def with_claims(rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """Return rows that say which of their metrics the headline claims."""
-    by_bench: dict[str, list[Measurement]] = {}
     every = tuple(rows)
-    for row in every:
-        by_bench.setdefault(row.case.bench, []).append(row)
-    claims: dict[str, dict[str, list[str]]] = {}
-    for bench, group in by_bench.items():
-        spec = find(bench)
-        if spec is None or spec.claims is None:
-            continue
-        of_rows: dict[str, list[str]] = {row.case.id: [] for row in group}
-        for id_, metric in spec.claims(group):
-            of_rows[id_].append(metric)
-        claims[bench] = of_rows
-    return tuple(
-        replace(row, claims=tuple(claims[row.case.bench][row.case.id]))
-        if row.case.bench in claims
-        else row
-        for row in every
-    )
+    claims: dict[str, tuple[str, ...]] = {}  # by the id of a row; of a benchmark that says some
+    for bench in dict.fromkeys(row.case.bench for row in every):
+        spec, group = find(bench), [row for row in every if row.case.bench == bench]
+        if spec is not None and spec.claims is not None:
+            claims |= dict.fromkeys((row.case.id for row in group), ())
+            for id_, metric in spec.claims(group):
+                claims[id_] += (metric,)
+    return tuple(replace(row, claims=claims.get(row.case.id)) for row in every)

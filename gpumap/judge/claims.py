@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
-from gpumap.text import listed, nearest
+from gpumap.judge.phrases import truncated
+from gpumap.text import fix, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ def judged_metrics(report: Report, rows: Sequence[Row], patterns: Sequence[str])
     every = {(row.row.case.id, metric): row for row in rows for metric in row.metrics}
     if patterns:
         return {key for key, row in every.items() if _matches(row, key[1], patterns)}
-    cases = report.settings.get("cases")
+    cases = _cases(report)
     if cases:
         return {key for key, row in every.items() if row.row.case.name in cases}
     return {*_claimed(rows)} & every.keys() or {*every}
@@ -52,7 +53,7 @@ def judged_rows(report: Report, rows: Sequence[Row], patterns: Sequence[str]) ->
         rows: those of it that can be compared, measured or not.
         patterns: of the requested metrics; none: what the headline claims.
     """
-    cases = report.settings.get("cases")
+    cases = _cases(report)
     if patterns:
         chosen = [row for row in rows if any(_matches(row, name, patterns) for name in _NAMES)]
     elif cases:
@@ -71,12 +72,15 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
     for pattern in patterns:
         if not any(_matches(row, metric, [pattern]) for row in rows for metric in row.metrics):
             known = dict.fromkeys(_called(row, metric) for row in rows for metric in row.metrics)
-            fix = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
-            if close := nearest(pattern, known):
-                fix = f"did you mean {close[0]}? {fix}"
-            cut = pattern if len(pattern) <= _SHOWN else f"{pattern[: _SHOWN - 1]}…"
-            message = f'--judge "{cut}" selects no metric of the baseline'
-            raise QuestionError(message, fix)
+            there = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
+            message = f'--judge "{truncated(pattern, _SHOWN)}" selects no metric of the baseline'
+            raise QuestionError(message, fix(pattern, known, there))
+
+
+def _cases(report: Report) -> Sequence[str]:
+    """Return the cases that were chosen by name; an edited report may have anything there."""
+    found = report.settings.get("cases")
+    return found if isinstance(found, list | tuple) else ()
 
 
 def _claimed(rows: Sequence[Row]) -> Iterator[Metric]:
