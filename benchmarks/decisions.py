@@ -45,6 +45,7 @@ from gpumap.model import (
     Fingerprint,
     Group,
     Kind,
+    Measured,
     Measurement,
     Report,
     Samples,
@@ -270,7 +271,7 @@ def _run(
     return Report(
         "bench", (), "", "", 0.0, "ok", 0, simulated=False, settings={}, source=None, map=None,
         bindings=(), notes=(), devices=(), backends=(), fingerprint=machine_, environment={},
-        before=None, after=None, measurements=tuple(rows),
+        before=None, after=None, result=Measured(tuple(rows)),
     )  # fmt: skip
 
 
@@ -341,7 +342,7 @@ def compared(base: Path, new: Path) -> Pair:
     """Return what `gpumap compare` says of two reports."""
     answer = children.gpumap("compare", str(base), str(new))
     words = tuple(verdict["verdict"] for verdict in answer.report["verdicts"])
-    every = json.loads(new.read_text())["measurements"]
+    every = json.loads(new.read_text())["result"]["measurements"]
     rows = [row for row in every if row["case"]["bench"] == "dot"]
     cores = [row["around"]["foreign_cores"] or 0.0 for row in rows if row["around"]]
     counts = [len(row["samples"]["seconds"]) if row["samples"] else 0 for row in rows]

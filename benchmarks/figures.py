@@ -106,8 +106,8 @@ def _within(words: str, runs: list[tuple[float, Tree, float]]) -> bool:
         print(f"{words}: {len(runs)} runs, {walls[-1]:.2f} s at most", flush=True)
         return True
     share = sum(wall <= LONGER * budget + START for budget, _, wall in runs) / len(runs)
-    rows = [[row for row in tree["measurements"] if row["status"] == "ok" and requested(row)]
-            for _, tree, _ in runs]  # fmt: skip
+    found = [tree["result"]["measurements"] for _, tree, _ in runs]
+    rows = [[row for row in one if row["status"] == "ok" and requested(row)] for one in found]
     good = [sum(blocks(row) >= FEWEST for row in every) for every in rows]
     print(
         f"{words}: {len(runs)} runs, {share:.0%} within the budget (median {median(walls):.2f} s, "
@@ -132,7 +132,7 @@ def wrong(tree: Tree) -> Iterator[str]:
     """Yield each rule that a report breaks."""
     hardware = {device["id"]: set(device["hardware"]) for device in tree["devices"]}
     thin = False
-    for row in tree["measurements"]:
+    for row in tree["result"]["measurements"]:
         if row["status"] != "ok":
             continue
         few, id_ = blocks(row) < FEWEST, row["case"]["id"]
@@ -194,7 +194,7 @@ def _counted(tree: Tree) -> Iterator[str]:
     for found in tree.get("diagnoses") or ():
         codes = [finding["code"] for finding in found["findings"]]
         yield f"diagnoses: {found['verdict']} {' '.join(codes[:1])}"
-    for row in tree["measurements"]:
+    for row in tree["result"]["measurements"]:
         if row["status"] == "ok" and requested(row):
             yield "rows"
             if blocks(row) < FEWEST:

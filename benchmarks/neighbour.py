@@ -79,7 +79,7 @@ def measured(seconds: float, options: Sequence[str]) -> Run | None:
         wall = time.perf_counter() - start
         if not report.exists():
             sys.exit(f"gpumap wrote no report: {said.stderr.decode(errors='replace')}")
-        rows = json.loads(report.read_text())["measurements"]
+        rows = json.loads(report.read_text())["result"]["measurements"]
     row = next((row for row in rows if row["case"]["name"] == "many"), None)
     metrics: dict[str, Any] = row["metrics"] if row else {}
     gain = metrics.get("speedup", {})

@@ -205,7 +205,10 @@ def doctor(
     if map is not None:
         parse_map(map)
     options = {"map": map, "backend": backend, "script": script}
-    return _run(("doctor",), options, (*_JUDGED, Exit.ABSENT)).diagnoses
+    from gpumap.model import Diagnosed
+
+    report = _run(("doctor",), options, (*_JUDGED, Exit.ABSENT))
+    return report.result.diagnoses if isinstance(report.result, Diagnosed) else ()
 
 
 def run_benchmark(

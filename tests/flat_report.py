@@ -2,6 +2,12 @@
 
 import json
 
+NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published", "selftest"))
+NONE |= {
+    name: []
+    for name in ("measurements", "plans", "fits", "break_evens", "traces", "diagnoses", "accepted")
+}
+
 
 def loads(text):
     """Return the flat form of a report's JSON."""
@@ -13,6 +19,8 @@ def flat(tree):
     if "schema_version" not in tree:
         return tree
     tree = _finite(tree)
+    tree = NONE | tree | tree["result"]
+    del tree["result"], tree["type"]
     return tree | {
         "map": tree["source"] and _map(tree),
         "notes": [] if tree["source"] else tree["notes"],

@@ -87,7 +87,7 @@ def signed(tree):
 def few(tree, n):
     """Return a report as it is when all rows had been measured for n blocks alone, under 6."""
     tree = json.loads(json.dumps(tree))
-    for row in tree["measurements"]:
+    for row in tree["result"]["measurements"]:
         if row["samples"]:
             _cut(row["samples"], n)
         for figure in row["metrics"].values():
@@ -99,7 +99,7 @@ def few(tree, n):
             if "rate" in row["metrics"]:
                 row["metrics"]["rate"]["value"] = row["case"]["work"]["operations"] / time["value"]
         row["explanation"] = None
-    rows = {row["case"]["id"]: row for row in tree["measurements"]}
+    rows = {row["case"]["id"]: row for row in tree["result"]["measurements"]}
     for row in rows.values():
         over = rows.get(row["case"]["against"])
         if over is not None and "speedup" in row["metrics"] and over["samples"]:

@@ -21,7 +21,8 @@ from gpumap import model
 from gpumap.errors import SourceError
 from gpumap.model import io, json_text, replace
 from gpumap.parse import parse_map
-from gpumap.report import Style, render
+from gpumap.report import Style
+from gpumap.results.shown import render
 
 AGAIN = "measure again with --output FILE.json"
 ANY = settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -255,17 +256,21 @@ def test_another_layout_is_no_edit_and_a_key_more_is_passed_over(tmp_path):
     """Within a version, keys may be added."""
     tree = written("dot").tree
     assert io.read(put(tmp_path, json.dumps(tree, sort_keys=True, indent=3)))
-    tree["measurements"] = [row | {"novel": {"deep": [1, None]}} for row in tree["measurements"]]
+    found = tree["result"]
+    found["measurements"] = [row | {"novel": {"deep": [1, None]}} for row in found["measurements"]]
     assert io.written(io.read(put(tmp_path, signed(tree)))) == written("dot").text
 
 
+ROW = ("result", "measurements", 3)
+
+
 @pytest.mark.parametrize(("path", "value", "said"), [
-    (("measurements", 3, "status"), "fine", "invalid enum value 'fine'"),
-    (("measurements", 3, "case", "bindings", 0, "device"), "cuda:9", "no device of the report is"),
-    (("measurements", 3, "samples", "blocks", 0), -1, "expected `int` >= 0"),
+    ((*ROW, "status"), "fine", "invalid enum value 'fine'"),
+    ((*ROW, "case", "bindings", 0, "device"), "cuda:9", "no device of the report is"),
+    ((*ROW, "samples", "blocks", 0), -1, "expected `int` >= 0"),
     (("devices", 0, "ref"), "cuda:0", "this is not how a map writes a device"),
     (("headline", "text"), "x" * 100_000, "expected `str` of length <= 200"),
-    (("measurements", 3, "metrics", "time", "low"), None, "nonfinite is allowed with null only"),
+    ((*ROW, "metrics", "time", "low"), None, "nonfinite is allowed with null only"),
 ])  # fmt: skip
 def test_nouns_that_no_gpumap_writes_are_refused_with_their_place(tmp_path, path, value, said):
     """Though the digest is right: a type, a closed list, a device."""

@@ -54,7 +54,7 @@ def _row(what: str, of: str, cpu: float, memory: int) -> tuple[str, ...]:
 
 def _with_rows(report: dict[str, Any], count: int) -> dict[str, Any]:
     """Return a report whose first row is repeated."""
-    row = next(row for row in report["measurements"] if row["case"]["name"] == "one")
+    row = next(row for row in report["result"]["measurements"] if row["case"]["name"] == "one")
     case = row["case"]
     many = [{**row, "case": {**case, "params": {**case["params"], "size": n}}}
             for n in range(1, count + 1)]  # fmt: skip

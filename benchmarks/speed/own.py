@@ -139,7 +139,7 @@ def _by_gpumap() -> tuple[float, float]:
     words = ("bench", "dot", "one->cpu0", "--cases", "one", "--precision", f"{_PRECISION:.0%}")
     tool = str(Path(sys.executable).parent / "gpumap")
     done = children.run((tool, *words, "--size", str(SIZE), "--quiet", "--json"))
-    rows = done.report["measurements"]
+    rows = done.report["result"]["measurements"]
     return next(
         row["metrics"]["time"]["value"] for row in rows if row["case"]["name"] == "one"
     ), done.elapsed

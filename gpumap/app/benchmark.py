@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.app.given_map import read_map
 from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
-from gpumap.app.recording import Measured, Recording
+from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.needs import check_memory
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
-from gpumap.model import Around, replace
+from gpumap.model import Around, Measured, replace
 from gpumap.resolve import Inventory, default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
 
+
+_NOTHING = Measured()
 
 _ASSUMED = Diagnostic(
     "assumed",
@@ -124,7 +126,7 @@ class BenchmarkRun:
     def plan(self, turn: Turn, recipe: Recipe) -> None:
         """Record the plan alone, of devices that stay closed; what is assumed is said once."""
         benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
-        self._draft.measured.append(Measured(None, benchmark.plan))
+        self._draft.measured.append(Measuring(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
         if _ASSUMED not in self._draft.remarks:
             self._draft.remarks.append(_ASSUMED)
@@ -133,7 +135,7 @@ class BenchmarkRun:
         """Refuse what shows before a device is open; return what looks at others from now on."""
         check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
         self._refuse_base(turn, identified=False)
-        self._draft.measured.append(Measured(None, plan))  # until it is known what really runs
+        self._draft.measured.append(Measuring(None, plan))  # until it is known what really runs
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
@@ -183,7 +185,7 @@ class BenchmarkRun:
         only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
         if here and only and self._draft.kind == "bench":
             progress.watch(bindings, turn.ours)  # all who use the devices
-        measured = self._draft.measured[-1] = Measured(runner, found.benchmark.plan)
+        measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
         measured.take()
         for each in recipe.decide(devices, measured.rows, end):
             measured.decided.append(each)
@@ -215,7 +217,8 @@ class BenchmarkRun:
 
     def finish(self, found: _Open) -> None:
         """See how busy the machine and the map's devices were meanwhile."""
-        self._draft.utilisation = self._record.progress.used()
+        seen = self._record.progress.used()
+        self._draft.result = replace(self._draft.result, utilisation=seen)
         self._draft.after = found.watch.read()
 
     def _budget(self, turn: Turn, clock: Clock) -> float:
@@ -280,7 +283,10 @@ class BenchmarkRun:
 
 @contextmanager
 def recorded(
-    kind: str, request: Request, cases: Sequence[str] | None = None
+    kind: str,
+    request: Request,
+    cases: Sequence[str] | None = None,
+    result: Measured = _NOTHING,
 ) -> Iterator[Recording]:
     """Record a run that measures: its settings, its time limit, and what its figures must be.
 
@@ -298,7 +304,7 @@ def recorded(
         **gate.settings,
     }
     program, limit = request.program, settings.timeout
-    with Recording(kind, program, request.output, shown, time_limit=limit) as record:
+    with Recording(kind, result, program, request.output, shown, time_limit=limit) as record:
         record.judge = partial(_judged, request=request)
         with Progress(program, request.output, settings) as record.progress:
             yield record
@@ -306,7 +312,10 @@ def recorded(
 
 @contextmanager
 def recorded_single_process(
-    kind: str, request: Request, cases: Sequence[str] | None = None
+    kind: str,
+    request: Request,
+    cases: Sequence[str] | None = None,
+    result: Measured = _NOTHING,
 ) -> Iterator[Recording]:
     """Record a run that measures the devices of this process.
 
@@ -317,7 +326,7 @@ def recorded_single_process(
 
     program = request.program
     doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
-    with recorded(kind, request, cases) as record:
+    with recorded(kind, request, cases, result) as record:
         record.draft.remarks += doubts
         yield record
 

@@ -23,7 +23,7 @@ from gpumap.errors import (
     SourceError,
     WrongDataError,
 )
-from gpumap.model import replace
+from gpumap.model import Checked, Listed, replace
 from gpumap.parse import parse_map
 from gpumap.units import counted
 
@@ -106,7 +106,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
     settings: dict[str, Any] = {"opened": not (request.syntax_only or request.no_open)}
     settings |= {"if_absent": "skip"} if skip else {}
     output, limit = request.output, request.timeout
-    with Recording("check", program, output, settings, time_limit=limit) as record:
+    with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
         if skip:
             record.judge = partial(_judged, record)
         where, draft = (request.argument, request.option, request.map_file), record.draft
@@ -273,7 +273,7 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
     from gpumap.model import MapText
     from gpumap.resolve import Inventory, default_map
 
-    with Recording("devices", program, output, time_limit=timeout) as record:
+    with Recording("devices", Listed(), program, output, time_limit=timeout) as record:
         draft = record.draft
         inventory = Inventory(program.host(), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]

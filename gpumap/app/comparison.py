@@ -31,7 +31,7 @@ from gpumap.judge.several_reports import (
     surroundings,
     unlike,
 )
-from gpumap.model import Problem, Verdict, replace
+from gpumap.model import Compared, Problem, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -317,7 +317,9 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         "new": str(request.new),
         "inconclusive": request.inconclusive,
     }
-    with Recording("compare", program, request.output, pair, time_limit=NO_LIMIT) as record:
+    with Recording(
+        "compare", Compared(), program, request.output, pair, time_limit=NO_LIMIT
+    ) as record:
         before, after = (
             io.read(path, edited=request.accept_edited) for path in (request.base, request.new)
         )
@@ -368,15 +370,15 @@ def _accepted(
     from gpumap.app.recording import stamp
     from gpumap.files import write_atomic
     from gpumap.model import Acceptance
-    from gpumap.report import Style, render
+    from gpumap.model.io import written
 
     if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
         hint = "accept a report of the same command line; another one is a new base: copy it"
         raise QuestionError("the base has nothing of what would be accepted", hint)
     counts = Counter(verdict.verdict for verdict in found.verdicts)
     entry = Acceptance(stamp(datetime.now(UTC)), reason, dict(counts), base.started, new.started)
-    whole = replace(new, accepted=(*base.accepted, entry))
-    write_atomic(path, render("json", whole, Style()))
+    whole = replace(new, accepted=(*base.measured.accepted, entry))
+    write_atomic(path, written(whole))
     message = f"{path} is now {new.started}: {reason}"
     draft.remarks.append(Diagnostic("accepted", message, severity="note"))
     passed = (replace(p.diagnostic, severity="warning") for p in found.problems)

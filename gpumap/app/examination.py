@@ -14,7 +14,7 @@ from gpumap.app.recording import Recording
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
 from gpumap.escape import printable
 from gpumap.machine import process_control
-from gpumap.model import replace
+from gpumap.model import Diagnosed, replace
 from gpumap.text import chosen
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def examine(program: Program, request: DoctorRequest) -> None:
     from gpumap.app.program import check_single_process
 
     doubts = check_single_process(program, "doctor")
-    with Recording("doctor", program, request.output, time_limit=request.timeout) as record:
+    with Recording(
+        "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
+    ) as record:
         record.draft.remarks += [*doubts, *_strangers()]
         _Examination(record, program, request).run()
 
@@ -89,6 +91,7 @@ class _Examination:
         self._program, self._request = program, request
         self._place: Place = Place(program.env, program.cwd)
         self._libraries: Answers | None = None
+        self._found: tuple[Diagnosis, ...] = ()
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
@@ -112,8 +115,12 @@ class _Examination:
             return
         bindings = self._draft.resolution.bindings if self._draft.resolution else ()
         found = self._libraries.diagnoses(bindings)
-        self._draft.diagnoses += found
+        self._add(found)
         self._refuse(found)
+
+    def _add(self, found: tuple[Diagnosis, ...]) -> None:
+        self._found += found
+        self._draft.result = Diagnosed(self._found)
 
     def _run(self) -> None:
         from gpumap.doctor.gather import patience
@@ -195,7 +202,7 @@ class _Examination:
             message = "no map is given and this machine has no GPU; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
-        self._draft.diagnoses = found
+        self._add(found)
         if known.problems:
             return  # they are the errors of this run
         self._refuse(found)
@@ -214,9 +221,8 @@ class _Examination:
 
     def _works_here(self, inventory: Inventory) -> None:
         """Say what can be mapped on this machine, where a name has no device."""
-        diagnosed = self._draft.diagnoses
         resolution = self._draft.resolution
-        if resolution is None or len(resolution.bindings) >= len(diagnosed):
+        if resolution is None or len(resolution.bindings) >= len(self._found):
             return
         try:
             text = self._default(inventory).text

@@ -49,7 +49,7 @@ from gpumap.judge.compare import compare
 from gpumap.judge.pairs import comparable
 from gpumap.judge.several_reports import differences as differing
 from gpumap.judge.several_reports import machines, surroundings, unlike
-from gpumap.model import replace
+from gpumap.model import Compared, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -306,7 +306,9 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
     assert request.ab is not None
     terms = replace(request.terms, confirm=False, other_machine=False)  # of variables
     pair: dict[str, Any] = {"inconclusive": request.inconclusive, "interleaved": list(request.ab)}
-    with Recording("compare", program, request.output, pair, time_limit=NO_LIMIT) as record:
+    with Recording(
+        "compare", Compared(), program, request.output, pair, time_limit=NO_LIMIT
+    ) as record:
         both = sides(request.ab)
         a, b = measured(both, program)
         for report, name in zip((a, b), SIDES, strict=True):

@@ -106,7 +106,7 @@ def emit(report: Report, output: Output, program: Program) -> None:
     Raises:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
-    from gpumap.report import render
+    from gpumap.results.shown import render
 
     deliver(lambda format_, style: render(format_, report, style), output, program)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
 from gpumap.errors import QuestionError
+from gpumap.model import Predicted
 from gpumap.text import chosen
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ def predict_step(
         typed: the options that the command line has.
     """
     shown = _shown(table, rows, options, typed)
-    with Recording("predict", program, output, shown, time_limit=_TIME_LIMIT) as record:
+    with Recording(
+        "predict", Predicted(), program, output, shown, time_limit=_TIME_LIMIT
+    ) as record:
         if table is not None:
-            record.draft.published = _published(table, rows)
+            record.draft.result = Predicted(published=_published(table, rows))
         else:  # what a typed option contradicts is a variable's
             lost = {rival for name in typed for rival in _RIVALS.get(name, ())} - set(typed)
             effective = {name: None if name in lost else v for name, v in options.items()}
-            record.draft.prediction = _predicted(record.draft, effective)
+            record.draft.result = Predicted(_predicted(record.draft, effective))
 
 
 def _shown(

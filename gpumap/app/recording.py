@@ -25,7 +25,7 @@ from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from gpumap import model
@@ -45,13 +45,15 @@ class Recording:
     def __init__(
         self,
         kind: str,
+        result: model.Result,
         program: Program,
         output: Output,
         settings: Mapping[str, Any] | None = None,
         *,
         time_limit: float | None,
     ) -> None:
-        self.draft = Draft(kind, program, settings or {})
+        """Record a command from here on; `result` has what is known of it: nothing, as yet."""
+        self.draft = Draft(kind, result, program, settings or {})
         self.limit = TimeLimit(time_limit, self._expired)
         self.ending = Ending()
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
@@ -117,7 +119,7 @@ class Recording:
         report = self.draft.report()
         if self.judge is not None:
             report = self.judge(report)
-        from gpumap.bench.answers import headline
+        from gpumap.results import headline
 
         report = replace(report, headline=headline(report))
         if self.deliver is not None:
@@ -168,7 +170,7 @@ _FIXES = {
 _EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
 
 
-class Measured:
+class Measuring:
     """The rows of one benchmark, as they come; stopped at any moment, every case has its row."""
 
     def __init__(self, runner: Runner | None, plan: model.Plan) -> None:
@@ -207,15 +209,6 @@ class Measured:
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 
 
-def _with_claims(rows: tuple[model.Measurement, ...]) -> tuple[model.Measurement, ...]:
-    """Return rows with what their headline will claim; a check has none, and loads nothing."""
-    if not rows:
-        return rows
-    from gpumap.bench.answers import with_claims
-
-    return with_claims(rows)
-
-
 def _stop_text(why: str) -> str:
     from gpumap.engine.runner import WORDS  # which a plan need not load
 
@@ -223,10 +216,13 @@ def _stop_text(why: str) -> str:
 
 
 class Draft:
-    """What is known of a run so far: most fields are those of the report."""
+    """What is known of a run so far."""
 
-    def __init__(self, kind: str, program: Program, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, kind: str, result: model.Result, program: Program, settings: Mapping[str, Any]
+    ) -> None:
         self.kind = kind
+        self.result = result
         self.program = program
         self.settings = settings
         self.source: MapText | None = None
@@ -237,16 +233,9 @@ class Draft:
         self.fingerprint: model.Fingerprint | None = None
         self.before: model.State | None = None
         self.after: model.State | None = None
-        self.measured: list[Measured] = []
+        self.measured: list[Measuring] = []
         self.plans: list[model.Plan] = []
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
-        self.selftest: model.SelfTest | None = None
-        self.traces: tuple[model.Trace, ...] = ()
-        self.utilisation: model.Utilisation | None = None
-        self.scaling: model.Scaling | None = None
-        self.prediction: model.Prediction | None = None
-        self.published: model.Published | None = None
-        self.diagnoses: tuple[model.Diagnosis, ...] = ()
         self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
         self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
@@ -311,26 +300,46 @@ class Draft:
         from gpumap.machine.fingerprint import environment
 
         code = exit_code(problem.exit for problem in self.problems)
-        rows = tuple(row for measured in self.measured for row in measured.rows)
-        decided = tuple(found for measured in self.measured for found in measured.decided)
-        own = {name: getattr(self, name) for name in Report._fields if hasattr(self, name)}
-        others: dict[str, Any] = {
-            "argv": self.program.argv,
-            "started": stamp(self.started),
-            "ended": stamp(datetime.now(UTC)),
-            "elapsed": round(self.elapsed, 6),
-            "status": status(code, rows, decided),
-            "exit_code": code,
-            "bindings": self._bindings,
-            "devices": self.devices or self._driven(rows),
-            "environment": environment(self.program.env),
-            "measurements": _with_claims(rows),
-            "fits": self.fit(rows) if self.fit else (),
-            "break_evens": decided,
-            "plans": tuple(self.plans),
-            "errors": tuple(self.problems),
-        }
-        return Report(**own | others)
+        rows = [row for measured in self.measured for row in measured.rows]
+        decided = [found for measured in self.measured for found in measured.decided]
+        return Report(
+            kind=self.kind,  # type: ignore[arg-type]
+            argv=self.program.argv,
+            started=stamp(self.started),
+            ended=stamp(datetime.now(UTC)),
+            elapsed=round(self.elapsed, 6),
+            status=status(code, rows, decided),  # type: ignore[arg-type]
+            exit_code=code,  # type: ignore[arg-type]
+            simulated=self.simulated,
+            settings=dict(self.settings),
+            source=self.source,
+            map=self.map,
+            bindings=self._bindings,
+            notes=self.notes,
+            devices=self.devices or self._driven(rows),
+            backends=self.backends,
+            fingerprint=self.fingerprint,
+            environment=environment(self.program.env),
+            before=self.before,
+            after=self.after,
+            result=self._result(rows, decided) if self.measured else self.result,
+            ranks=self.ranks,
+            errors=tuple(self.problems),
+        )
+
+    def _result(
+        self, rows: Sequence[model.Measurement], decided: Sequence[model.BreakEven]
+    ) -> model.Result:
+        """Return the result with all that was measured."""
+        from gpumap.bench.answers import with_claims
+
+        return replace(
+            self.result,
+            measurements=with_claims(rows),
+            plans=tuple(self.plans),
+            fits=self.fit(rows) if self.fit else (),
+            break_evens=tuple(decided),
+        )
 
     @property
     def _bindings(self) -> tuple[model.Binding, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
 from gpumap.app.checking import prove_map, prove_others
 from gpumap.errors import Diagnostic, Exit
-from gpumap.model import SelfTest, replace
+from gpumap.model import SelfTest, Tested, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,23 +29,31 @@ def test_machine(request: Request) -> None:
     """Test every device of the map, and one device of each other usable backend."""
     settings = replace(request.settings, whole=True)
     request = request._replace(settings=settings)
-    with recorded_single_process("selftest", request) as record:
-        draft = record.draft
+    with recorded_single_process("selftest", request, result=Tested()) as record:
         for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
             if not settings.dry_run:
-                draft.selftest = draft.selftest or SelfTest()
-                _keep(draft, prove_map(record, turn.resolution, turn.inventory))
+                _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
             _measure(record, request, turn)
-        if draft.selftest is not None and (request.every or request.backend is None):
+        if not settings.dry_run and (request.every or request.backend is None):
             _prove_others(record, turn.inventory)
 
 
 def _keep(draft: Draft, found: Iterable[RoundTrip]) -> None:
     """Move bytes to each device and back, and keep how it went."""
+    _put(draft, _known(draft))
     for trip in found:
-        assert draft.selftest is not None
-        trips = (*draft.selftest.round_trips, trip)
-        draft.selftest = replace(draft.selftest, round_trips=trips)
+        known = _known(draft)
+        _put(draft, replace(known, round_trips=(*known.round_trips, trip)))
+
+
+def _known(draft: Draft) -> SelfTest:
+    """Return what is known so far."""
+    assert isinstance(draft.result, Tested)
+    return draft.result.selftest or SelfTest()
+
+
+def _put(draft: Draft, found: SelfTest) -> None:
+    draft.result = replace(draft.result, selftest=found)
 
 
 def _prove_others(record: Recording, inventory: Inventory) -> None:
@@ -53,8 +61,7 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
     from gpumap.backends import REGISTRY
 
     draft = record.draft
-    assert draft.selftest is not None
-    done = {trip.backend for trip in draft.selftest.round_trips} | {"fake"}
+    done = {trip.backend for trip in _known(draft).round_trips} | {"fake"}
     names = [name for name in REGISTRY if name not in done]
     _keep(draft, prove_others(record, inventory, names))
     draft.backends = inventory.libraries
@@ -65,7 +72,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
 
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
-    if draft.selftest is not None and any(t.reason for t in draft.selftest.round_trips):
+    if any(trip.reason for trip in _known(draft).round_trips):
         return  # what a device multiplies that cannot keep bytes is worth nothing
     if any(b.device.simulated for b in bindings):
         # a scripted clock may never come to the end of a budget
@@ -73,7 +80,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
     run = BenchmarkRun(record, request._replace(settings=settings))
     run.run(turn, SelfTestRecipe(settings))
-    if draft.selftest is not None:
+    if not settings.dry_run:
         _judge(draft, draft.measured[-1].rows)
 
 
@@ -82,7 +89,6 @@ def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
     from gpumap.bench.selftest import false_alarms
     from gpumap.engine.estimates import by_block
 
-    assert draft.selftest is not None
     done = {row.case.id: row for row in rows if row.status == "ok"}
     for row in done.values():
         base = done.get(row.case.against or "")
@@ -91,7 +97,8 @@ def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
         a, b = by_block(base.samples), by_block(row.samples)
         ratios = [b[block] / a[block] if a[block] > 0.0 else math.nan for block in b if block in a]
         found = false_alarms(row.case, ratios, _THRESHOLD)
-        draft.selftest = replace(draft.selftest, alarms=(*draft.selftest.alarms, found))
+        known = _known(draft)
+        _put(draft, replace(known, alarms=(*known.alarms, found)))
         _refuse(draft, found)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpumap.judge.limits import Selector
     from gpumap.model import Report
     from gpumap.report import Style
-    from gpumap.report.beside import Saved, View
+    from gpumap.results.several import Saved, View
 
 _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
 _COLUMNS = ("row", "metric")  # of the table side by side, before the reports
@@ -68,7 +68,7 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
 def _show_all(
     saved: Sequence[Saved], over_time: Selector | None, output: Output, program: Program
 ) -> None:
-    from gpumap.report.beside import OverTime, SideBySide, render
+    from gpumap.results.several import OverTime, SideBySide, render
 
     view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
     if isinstance(view, OverTime) and not view.lines:
@@ -78,7 +78,7 @@ def _show_all(
 
 def _refuse_one(output: Output) -> None:
     """Refuse a format that is of one report, before anything is read."""
-    from gpumap.report.beside import FORMATS
+    from gpumap.results.several import FORMATS
 
     for format_ in (output.format, *(target.format for target in output.targets)):
         if format_ not in (*FORMATS, "auto"):
@@ -110,8 +110,8 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
 
 def _answered(report: Report) -> Report:
     """Return an edited report with the answer that its rows lead to, marked as edited."""
-    from gpumap.bench.answers import headline
     from gpumap.judge.phrases import LIMIT, truncated
+    from gpumap.results import headline
 
     answer = headline(report)
     return replace(
@@ -121,7 +121,7 @@ def _answered(report: Report) -> Report:
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
     """Return the reports by their files' names; where these are the same, by more of the path."""
-    from gpumap.report.beside import Saved
+    from gpumap.results.several import Saved
 
     names = [path.name for path in paths]
     wished = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]

@@ -14,7 +14,7 @@ from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import Lost, exit_code, kept, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import empty, write_atomic
-from gpumap.model import Trace, replace
+from gpumap.model import Trace, Watched, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,7 +104,7 @@ def _choose(program: Program, backend: str) -> None:
 
 def _record(program: Program, script: Script, request: TraceRequest) -> None:
     perfetto, output = request.perfetto, request.output
-    with Recording("trace", program, output, time_limit=None) as record:
+    with Recording("trace", Watched(), program, output, time_limit=None) as record:
         where = request.argument, request.option, request.map_file
         if where != (None, None, None):
             found = read_map(record.draft, *where)
@@ -144,12 +144,14 @@ def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | N
 def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
     """Put every trace into the report; what an open context has queued is waited for."""
     found: dict[tuple[str, str], Device] = {}
+    traces: list[Trace] = []
     for number, context in enumerate(contexts, 1):
         for binding in context.bindings:
             found.setdefault((binding.device.id, binding.device.backend), binding.device)
         draft.devices = tuple(found.values())
         try:
-            draft.traces += (_traced(number, context, contexts[0]),)
+            traces.append(_traced(number, context, contexts[0]))
+            draft.result = Watched(tuple(traces))
             if not context.closed:
                 context.synchronize()  # raises errors that were not checked yet
         except GpumapError as error:
@@ -167,10 +169,11 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
 
 def _write(draft: Draft, path: Path) -> None:
     """Write the trace for its viewers; a file that cannot be written costs no report."""
-    from gpumap.report.programs import perfetto
+    from gpumap.results.perfetto import perfetto
 
     try:
-        write_atomic(path, perfetto(draft.traces))
+        assert isinstance(draft.result, Watched)
+        write_atomic(path, perfetto(draft.result.traces))
     except SourceError as error:
         for found in error.diagnostics:
             draft.refuse(found, Exit.QUESTION)

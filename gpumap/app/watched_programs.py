@@ -35,7 +35,7 @@ from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.process_control import with_memory
 from gpumap.machine.topology import Tree, read
-from gpumap.model import FEWEST, Problem, Scaled, Verdict
+from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict, Watched
 from gpumap.opencl_layer import Inside
 from gpumap.resolve import default_map, resolve
 from gpumap.text import label
@@ -129,7 +129,9 @@ def trace_command(program: Program, request: TraceCommand) -> None:
         raise QuestionError("no command is given", _NO_COMMAND.format("trace"))
     path, env = find_program(program.command[0], program), dict(program.env)
     settings = {"expect_used": request.expect_used}
-    with Recording("trace", program, request.output, settings, time_limit=None) as record:
+    with Recording(
+        "trace", Watched(), program, request.output, settings, time_limit=None
+    ) as record:
         where = request.argument, request.option, request.map_file
         record.draft.resolution = resolved(program, record, where, request.backend)
         if record.draft.source and record.draft.source.origin != "default":
@@ -142,7 +144,7 @@ def trace_command(program: Program, request: TraceCommand) -> None:
             ending, code = _traced(program, path, env, watch)
             counts, complete, notes = inside.counted(blind=watch.blind)
         found = watch.found(program.command, code).counted(counts, complete=complete)
-        record.draft.utilisation = found
+        record.draft.result = Watched(utilisation=found)
         record.draft.remarks += notes
         record.own = ending.code if code else 0
         _judge(record, ending, found, expect_used=request.expect_used)
@@ -204,8 +206,8 @@ def _verdict(verdict: str, found: Utilisation) -> str:
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> Iterator[str]:
     from gpumap.report.plain import table_lines
-    from gpumap.report.programs import used
     from gpumap.report.table import PIPED
+    from gpumap.results.uses import used
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
     room = min(columns(program.stderr) or PIPED, PIPED)
@@ -290,14 +292,16 @@ def scale(program: Program, request: ScaleRequest) -> None:
     path = find_program(program.command[0], program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
-    with Recording("scale", program, request.output, settings | gate, time_limit=None) as record:
+    with Recording(
+        "scale", Scaled(), program, request.output, settings | gate, time_limit=None
+    ) as record:
         where = request.argument, request.option, request.map_file
         record.draft.resolution = resolved(program, record, where, request.backend)
         runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:
             runs.take()
         finally:
-            record.draft.scaling = judge_scaling(program.command, runs.steps())
+            record.draft.result = Scaled(judge_scaling(program.command, runs.steps()))
         if runs.stopped:
             record.draft.account(None, stopped=True)
         for count, ending in runs.failed.items():
@@ -345,14 +349,14 @@ class _Runs:
             if now + self.each > began + budget or (looked and self._decided()):
                 return
 
-    def steps(self, confidence: float = _CONFIDENCE) -> list[Scaled]:
+    def steps(self, confidence: float = _CONFIDENCE) -> list[ScaleStep]:
         """Return each number of names with its time and speed-up."""
         found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
         for count, runs in self._taken.items():
             bound, ending = self._bindings[:count], self.failed.get(count)
             own = {run.turn: run.elapsed for run in runs}
             found.append(
-                Scaled(
+                ScaleStep(
                     tuple(binding.name for binding in bound),
                     units_of(bound),
                     tuple(runs),
@@ -411,7 +415,7 @@ def _failure(count: int, ending: Ending) -> Diagnostic:
 
 def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
     """Return the report with what is uncertain, or less than was expected."""
-    found = report.scaling
+    found = report.result.scaling if isinstance(report.result, Scaled) else None
     if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
         return report
     verdicts, text = [], sentence(found).rstrip(".")

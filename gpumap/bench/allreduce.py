@@ -298,7 +298,7 @@ SPEC = BenchmarkSpec(
              Column("bus", "bus_bandwidth", verbose=True), "speed-up", "route", "check", "n",
              "trust", "status"),
     title=_title,
-    charts=("speedup", "timeline"),
+    speedups=True,
     row_key=ExchangeKey,
     sizes=("bytes",),
     how=("fused", "buffers"),

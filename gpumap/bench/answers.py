@@ -1,26 +1,21 @@
-"""What the benchmarks of a report answer and claim: its headline, and the metrics that it is of."""
+"""What benchmarks answer and claim: the headline of their rows, and the metrics that it is of."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find
-from gpumap.judge import headline as headlines
 from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.bench.registry import Answer
-    from gpumap.model import Headline, Measurement, Report
+    from gpumap.model import Measurement
 
 
-def headline(report: Report) -> Headline:
-    """Return the headline of a finished report."""
-    return headlines.headline(report, _answer)
-
-
-def _answer(bench: str) -> Answer | None:
+def of_bench(bench: str) -> Answer | None:
+    """Return what answers for a benchmark; None where nothing does."""
     spec = find(bench)
     return spec.headline if spec is not None else None
 

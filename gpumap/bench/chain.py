@@ -353,7 +353,7 @@ SPEC = BenchmarkSpec(
              "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
              "efficiency", "overlap", "error", "n", "trust", "status"),
     title=_title,
-    charts=("speedup", "timeline"),
+    speedups=True,
     row_key=ChainKey,
     sizes=("rows",),
     headline=_headline,

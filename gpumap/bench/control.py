@@ -8,7 +8,6 @@ SPEC = BenchmarkSpec(
     KEY,
     (CaseSpec("product"),),
     (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
-    charts=("timeline",),
     row_key=ControlKey,
     sizes=("size",),
 )

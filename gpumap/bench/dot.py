@@ -359,7 +359,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
              "overlap", "error", "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
-    charts=("speedup", "timeline"),
+    speedups=True,
     row_key=ProductKey,
     sizes=("size",),
     counted=True,

@@ -85,7 +85,7 @@ class BenchmarkSpec(NamedTuple):
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
-    charts: tuple[str, ...] = ()
+    speedups: bool = False  # a chart shows them
     row_key: type[Key] | None = None  # the parameters of its rows, typed
     # Metrics that follow from a row's samples and its work, or its reference's samples.
     follows: tuple[str, ...] = ("rate", "speedup")
@@ -145,15 +145,10 @@ def how(case: Case) -> dict[str, Param]:
     return {key: case.params[key] for key in (spec.how if spec else ()) if key in case.params}
 
 
-def alike(one: Case, other: Case) -> bool:
-    """Return whether two cases are of one comparison: they differ in no parameter."""
-    return (one.bench, one.params) == (other.bench, other.params)
-
-
-def charted(case: Case, chart: str) -> bool:
-    """Return whether a chart draws the rows of a case's benchmark."""
+def drawn(case: Case) -> bool:
+    """Return whether a chart shows the speed-ups of a case's benchmark."""
     spec = find(case.bench)
-    return spec is not None and chart in spec.charts
+    return spec is not None and spec.speedups
 
 
 def follows(case: Case) -> tuple[str, ...]:

@@ -27,9 +27,25 @@ from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from gpumap.model import Device, Diagnosis, Forecast, Headline, Level, Report, RoundTrip
+    from gpumap.model import (
+        Checked,
+        Device,
+        Diagnosed,
+        Diagnosis,
+        Forecast,
+        Headline,
+        Level,
+        Listed,
+        Predicted,
+        Prediction,
+        Published,
+        Report,
+        RoundTrip,
+        Tested,
+        Watched,
+    )
 
 _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
@@ -49,7 +65,7 @@ _FEWEST = 5  # comparisons of a self-test
 # --- check
 
 
-def check(report: Report) -> Headline:
+def check(report: Report, _: Checked) -> Headline:
     """Answer whether a map is true."""
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
     if wrong:
@@ -119,7 +135,7 @@ def _unmapped(report: Report) -> Headline:
 # --- devices
 
 
-def devices(report: Report) -> Headline:
+def devices(report: Report, _: Listed) -> Headline:
     """Answer what can be used, and how to map it."""
     unanswered = [probe for probe in report.backends if probe.code is not None]
     if unanswered:
@@ -158,9 +174,9 @@ def _distinct(candidates: Iterable[Device]) -> int:
 _UNKNOWN = ("GM409", "GM535", "GM537")  # causes by which nothing is known of the device
 
 
-def doctor(report: Report) -> Headline:
+def doctor(report: Report, result: Diagnosed) -> Headline:
     """Answer whether each name's device is used, and why not."""
-    diagnoses = report.diagnoses
+    diagnoses = result.diagnoses
     if not diagnoses:
         first = "Nothing to diagnose: no map is given and this machine has no GPU."
         why = 'Why one is not used: gpumap doctor "dev0->cuda0".'
@@ -175,10 +191,10 @@ def doctor(report: Report) -> Headline:
         text = f"{capital(every(len(diagnoses)))} are used{listed}."
         return answer(report, "good", (f"{used[0]} is used." if len(diagnoses) == 1 else text,))
     worst = next((each for each in bad if each.verdict == "not used"), bad[0])
-    return _diagnosed(report, worst, len(bad) - 1)
+    return _diagnosed(report, worst, bad)
 
 
-def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
+def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> Headline:
     finding = worst.findings[0]
     level: Level = "failed" if worst.verdict == "not used" else "below"
     if finding.code in _UNKNOWN or finding.cause == "no-time":
@@ -191,7 +207,7 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
         first = f"{whose} uses no GPU: {likely}{finding.text} ({finding.code})."
     if level == "untrusted":
         first = f"{whose}: cannot tell; {finding.text} ({finding.code})."
-    unused = all(each.verdict == "not used" for each in report.diagnoses if each.findings)
+    unused, others = all(each.verdict == "not used" for each in bad), len(bad) - 1
     be, have = ("is", "has") if others == 1 else ("are", "have")
     too = f"{be} not used either" if unused else f"{have} causes too"
     more = (f"{counted(others, 'other name')} {too}.",) * (others > 0)
@@ -202,9 +218,9 @@ def _diagnosed(report: Report, worst: Diagnosis, others: int) -> Headline:
 # --- selftest
 
 
-def selftest(report: Report) -> Headline:
+def selftest(report: Report, tested: Tested) -> Headline:
     """Answer whether this machine measures truthfully."""
-    result = report.selftest
+    result = tested.selftest
     trips = result.round_trips if result else ()
     if (bad := next((trip for trip in trips if trip.reason is not None), None)) is not None:
         return _failed_trip(report, bad)
@@ -240,14 +256,14 @@ def _failed_trip(report: Report, trip: RoundTrip) -> Headline:
 # --- predict
 
 
-def predict(report: Report) -> Headline:
+def predict(report: Report, predicted: Predicted) -> Headline:
     """Answer what more devices would give, or what a published table says of them."""
-    if report.published is not None:
-        return _published(report)
-    result = report.prediction
+    if predicted.published is not None:
+        return _published(report, predicted.published)
+    result = predicted.prediction
     gains = [f for f in result.forecasts if "speedup" in f.metrics] if result else []
     if result is None or not gains:
-        return _exchange(report)
+        return _exchange(report, result)
     most = max(forecast.devices for forecast in gains)
     best = max(
         (forecast for forecast in gains if forecast.devices == most),
@@ -274,9 +290,8 @@ def _exchanging(forecast: Forecast) -> float:
     return comm.value / time.value if comm and time and time.value > 0.0 else 0.0
 
 
-def _exchange(report: Report) -> Headline:
+def _exchange(report: Report, result: Prediction | None) -> Headline:
     """Return what an exchange takes, where no compute time is known."""
-    result = report.prediction
     forecasts = [f for f in result.forecasts if "comm" in f.metrics] if result else []
     if result is None or not forecasts:
         return answer(report, "untrusted", ("No prediction: there is no link model that fits.",))
@@ -293,10 +308,8 @@ def _exchange(report: Report) -> Headline:
     )
 
 
-def _published(report: Report) -> Headline:
-    cells = (
-        [c for c in report.published.cells if "speedup" in c.metrics] if report.published else []
-    )
+def _published(report: Report, table: Published) -> Headline:
+    cells = [cell for cell in table.cells if "speedup" in cell.metrics]
     if not cells:
         return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
     best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
@@ -316,17 +329,17 @@ def _published(report: Report) -> Headline:
 # --- trace
 
 
-def trace(report: Report) -> Headline:
+def trace(report: Report, result: Watched) -> Headline:
     """Answer whether a program used its devices."""
     from gpumap.judge.programs import HOST, summary, utilisation
 
-    if report.utilisation is not None:
-        return utilisation(report, report.utilisation)
+    if result.utilisation is not None:
+        return utilisation(report, result.utilisation)
     if report.errors and report.exit_code != 0:
-        follows = "What was recorded until then follows." if report.traces else ""
+        follows = "What was recorded until then follows." if result.traces else ""
         text = sentence(f"Not traced: {report.errors[0].diagnostic.message}")
         return answer(report, "failed", (text, *((follows,) if follows else ())))
-    summaries = [summary(one) for one in report.traces]
+    summaries = [summary(one) for one in result.traces]
     busy = [each for one in summaries for each in one.busy if each.device != HOST]
     if not busy:
         return answer(report, "untrusted", ("Cannot tell what ran: no context was opened.",))

@@ -2,14 +2,13 @@
 
 The worst level wins: failed, untrusted, below, good; but a gate that fails (exit code 1) is the
 headline whatever else is inconclusive. What ended the run or failed in it comes
-first, then requested limits and a comparison, then what the command itself answers:
-`answers`, `programs`, or the benchmark's own `BenchmarkSpec`.
+first, then requested limits and a comparison, then what the command itself answers, which whoever
+asks says: by its type of result, or by its benchmark.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.judge.phrases import (
     ENDS,
@@ -37,32 +36,39 @@ if TYPE_CHECKING:
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
-_DONE = {
-    "check": "checked",
-    "devices": "usable",
-    "doctor": "diagnosed",
-    "compare": "compared",
-    "selftest": "tested",
-    "predict": "predictable",
-    "trace": "traced",
-    "scale": "measured",
-}
+_MEASURED = "measured"  # what a benchmark is
 _SAME = "Compare two reports of one command line."
 _FOLLOWS = "What was measured until then follows."
 
 
-def headline(report: Report, of_bench: AnswerOf) -> Headline:
+class Question(NamedTuple):
+    """What a command is asked.
+
+    Attributes:
+        answer: Returns the headline of a report and its result.
+        done: What is done to the answer: ``checked``.
+        answered: Returns whether a result answers whatever the exit code is.
+    """
+
+    answer: Callable[[Report, Any], Headline]
+    done: str
+    answered: Callable[[Report, Any], bool] = lambda _, __: False
+
+
+def headline(report: Report, question: Question | AnswerOf) -> Headline:
     """Return the headline of a finished report.
 
     Args:
         report: what was found, with its exit code.
-        of_bench: returns what answers for a benchmark, by its name; None where nothing does.
+        question: what its command is asked; of benchmarks what returns the answer of each, by its
+            name, or None where nothing does.
     """
     best = _not_measured(report)
     if best is None:  # of several of the worst level the first
-        best = max(_answers(report, of_bench), key=lambda each: LEVELS.index(each.level))
+        answers = _answers(report, question)
+        best = max(answers, key=lambda each: LEVELS.index(each.level))
     if best.level == "good" and report.exit_code != 0:
-        return _first_error(report)
+        return _first_error(report, question)
     return best
 
 
@@ -78,34 +84,20 @@ def _not_measured(report: Report) -> Headline | None:
     return None
 
 
-def _answers(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
+def _answers(report: Report, question: Question | AnswerOf) -> Iterator[Headline]:
     """Yield the candidates for the headline; requested gates come first."""
-    answer_of = _answer_of(report.kind)
-    if answer_of is None:
-        yield from _measured(report, of_bench)
-    elif report.exit_code in (0, 1, 5) or _answered(report):
-        yield answer_of(report)
+    if not isinstance(question, Question):
+        yield from _measured(report, question)
+    elif report.exit_code in (0, 1, 5) or _answered(report, question):
+        yield question.answer(report, report.result)
     else:
-        yield _failed(report) or _first_error(report)
+        yield _failed(report) or _first_error(report, question)
 
 
-def _answered(report: Report) -> bool:
-    """Return whether a command answers whatever the exit code is."""
-    trips = report.selftest.round_trips if report.selftest else ()
-    concluded = report.diagnoses or any(trip.reason for trip in trips)
-    mapped = report.kind == "check" and report.map is not None
-    return bool(concluded or mapped or any(p.diagnostic.entry for p in report.errors))
-
-
-def _answer_of(kind: str) -> Callable[[Report], Headline] | None:
-    """Return the function that answers for a command without a benchmark."""
-    if kind not in _DONE:
-        return None
-    if kind == "compare":
-        return compare
-    module = import_module(f"gpumap.judge.{'programs' if kind == 'scale' else 'answers'}")
-    function: Callable[[Report], Headline] = getattr(module, kind)
-    return function
+def _answered(report: Report, question: Question) -> bool:
+    """Return whether a command answers whatever the exit code is: also of a map with errors."""
+    wrong = any(problem.diagnostic.entry for problem in report.errors)
+    return wrong or question.answered(report, report.result)
 
 
 def _measured(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
@@ -117,7 +109,7 @@ def _measured(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
     if (failed := _failed(report)) is not None:
         yield failed
     elif report.exit_code not in (0, 1, 5) or own_answer is None:
-        yield _first_error(report)
+        yield _first_error(report, of_bench)
     else:
         gates = list(_gates(report))
         missed = [gate for gate in gates if gate.level == "below"]
@@ -174,18 +166,19 @@ def _failed(report: Report) -> Headline | None:
     return failed(report)
 
 
-def _first_error(report: Report) -> Headline:
+def _first_error(report: Report, question: Question | AnswerOf) -> Headline:
     """Return the first error that decided the exit code, and the fix."""
     errors = [p.diagnostic for p in report.errors if p.exit == report.exit_code]
     if not errors:
         return answer(report, "failed", (f"Ended with exit code {report.exit_code}.",))
     first, more = errors[0], len(errors) - 1
-    before = ENDS.get(report.status) or f"Not {_DONE.get(report.kind, 'measured')}: "
+    done = question.done if isinstance(question, Question) else _MEASURED
+    before = ENDS.get(report.status) or f"Not {done}: "
     text = sentence(f"{before}{first.message}")
-    done = any(row.status == "ok" for row in report.measurements)
+    some = any(row.status == "ok" for row in report.measurements)
     count = (f"{counted(more, 'more error')}.",) if more else ()
     return answer(
-        report, "failed", (text, *((_FOLLOWS,) if done else ()), *fix(first.hint), *count)
+        report, "failed", (text, *((_FOLLOWS,) if some else ()), *fix(first.hint), *count)
     )
 
 

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         Level,
         Report,
         Scaled,
+        ScaleStep,
         Trace,
         TraceEvent,
         Use,
@@ -114,7 +115,7 @@ _ARROW = "->"  # from one name to another; no name of a map holds it
 _SORT = attrgetter("name", "device", "kind", "implicit")
 
 
-def judge_scaling(command: Sequence[str], steps: Sequence[Scaled]) -> Scaling:
+def judge_scaling(command: Sequence[str], steps: Sequence[ScaleStep]) -> Scaling:
     """Return the steps with what limits the last one; it has no cause where a run has failed."""
     first, last = (_mean(step, "busy") for step in (steps[0], steps[-1]))
     busy = _share(steps[-1], last)
@@ -122,7 +123,9 @@ def judge_scaling(command: Sequence[str], steps: Sequence[Scaled]) -> Scaling:
     return Scaling(tuple(command), tuple(steps), _cause(steps, busy, growth), busy, growth)
 
 
-def _cause(steps: Sequence[Scaled], busy: float | None, growth: float | None) -> ScaleCause | None:
+def _cause(
+    steps: Sequence[ScaleStep], busy: float | None, growth: float | None
+) -> ScaleCause | None:
     last, gain = steps[-1], steps[-1].speedup
     if gain is None or not gain.has_interval:
         return None if gain is None else "few-samples"
@@ -138,7 +141,7 @@ def _cause(steps: Sequence[Scaled], busy: float | None, growth: float | None) ->
     return "busy-no-faster" if longer else _resting(last, busy)
 
 
-def _resting(last: Scaled, busy: float) -> ScaleCause:
+def _resting(last: ScaleStep, busy: float) -> ScaleCause:
     """Return why cores or devices do not work all the time."""
     rest = (1.0 - busy) * last.units * (_mean(last, "elapsed") or 0.0)
     if (last.units - 1) * (_mean(last, "start") or 0.0) >= _MAIN * rest:
@@ -152,19 +155,19 @@ def _resting(last: Scaled, busy: float) -> ScaleCause:
     return "uneven-work" if uneven else "waits"
 
 
-def _mean(step: Scaled, what: str) -> float | None:
+def _mean(step: ScaleStep, what: str) -> float | None:
     """Return the mean of its runs; None where it is known of less than half of them."""
     known = [amount for run in step.runs if (amount := getattr(run, what)) is not None]
     return fmean(known) if known and 2 * len(known) >= len(step.runs) else None
 
 
-def _share(step: Scaled, seconds: float | None) -> float | None:
+def _share(step: ScaleStep, seconds: float | None) -> float | None:
     """Return a time as a share of that of all its cores or devices."""
     elapsed = _mean(step, "elapsed")
     return seconds / elapsed / step.units if elapsed and seconds is not None else None
 
 
-def _others(steps: Sequence[Scaled]) -> float:
+def _others(steps: Sequence[ScaleStep]) -> float:
     """Return the share of the cores' time that other programs used, as far as it is known."""
     return max(_share(step, _mean(step, "foreign")) or 0.0 for step in (steps[0], steps[-1]))
 
@@ -177,9 +180,9 @@ def reaches(scaling: Scaling, least: float, gain: Estimate) -> Outcome:
     return "inconclusive" if (result, scaling.cause) == ("fail", "cpu-contention") else result
 
 
-def scale(report: Report) -> Headline:
+def scale(report: Report, result: Scaled) -> Headline:
     """Answer how much faster a program is on more names, and what limits it."""
-    scaling, failures = report.scaling, [p.diagnostic for p in report.errors]
+    scaling, failures = result.scaling, [p.diagnostic for p in report.errors]
     failed = tuple(f"{capital(each.message)}." for each in failures if each.code == "program")[:1]
     if scaling is None or scaling.cause is None or (gain := scaling.steps[-1].speedup) is None:
         return answer(report, "failed", failed or ("Not measured.",))
@@ -214,7 +217,7 @@ def sentence(scaling: Scaling) -> str:
     )
 
 
-def shares(step: Scaled) -> str:
+def shares(step: ScaleStep) -> str:
     """Return how busy each name was: ``dev0 98 %, dev1 40 %``; of many the least and the most."""
     known = [(use.busy, middle(use.name)) for use in step.uses if use.busy is not None]
     known = known if len(known) <= _FEW else [min(known), max(known)]

@@ -17,9 +17,20 @@ if TYPE_CHECKING:
     from gpumap.model.measurements import *
     from gpumap.model.programs import *
     from gpumap.model.report import *
+    from gpumap.model.results import *
+    from gpumap.model.unmeasured import *
 
-# In this order they are searched: the first two load no msgspec.
-FILES = ("maps", "report", "devices", "measurements", "programs", "judging")
+# In this order they are searched: the first three load no msgspec.
+FILES = (
+    "maps",
+    "unmeasured",
+    "report",
+    "devices",
+    "measurements",
+    "programs",
+    "judging",
+    "results",
+)
 
 T = TypeVar("T")
 

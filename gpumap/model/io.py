@@ -29,7 +29,7 @@ from msgspec import Struct, defstruct, structs
 from gpumap import model
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_text
-from gpumap.model import field_types
+from gpumap.model import field_types, results
 from gpumap.model.devices import Binding, Device
 from gpumap.model.field_types import Number, Version, Word
 from gpumap.model.json_text import ANOTHER_FORM, MEASURE_AGAIN, MEASURED, Refused, parse, text
@@ -107,6 +107,7 @@ class Figure(Struct, frozen=True, omit_defaults=True):
 
 OBJECTS = (
     model.Headline, model.Problem, model.MapText, model.ContextMap, model.Entry, Diagnostic,
+    model.Checked, model.Listed, model.Compared,
 )  # fmt: skip
 _FIRST = ("schema_version", "tool", "kind", "status", "exit_code", "headline")
 _LAST = {"other_devices": tuple[Device, ...], "digest": str}
@@ -141,13 +142,19 @@ def _written_type(hint: Any) -> Any:
 def struct_of(noun: type) -> type[Struct]:
     """Return the Struct of a NamedTuple: the same fields, types and sentences."""
     namespace = {"__doc__": noun.__doc__}
-    return defstruct(noun.__name__, list(_types(noun).items()), namespace=namespace)
+    fields = list(_types(noun).items())
+    if noun not in results.RESULTS:
+        return defstruct(noun.__name__, fields, namespace=namespace)
+    word = noun.__name__.lower()
+    return defstruct(noun.__name__, fields, namespace=namespace, tag=word, tag_field=results.TAG)
 
 
 @cache
 def saved() -> type[Struct]:
     """Return the Struct of a report: its fields, who wrote it, and the digest."""
+    result = Union.__getitem__(tuple(map(_written_type, results.RESULTS)))
     fields = _types(model.Report) | {"schema_version": Literal[3], "tool": Tool} | _LAST
+    fields["result"] = result
     del fields["version"]  # it is the tool's
     order = dict.fromkeys((*_FIRST, *fields))
     return defstruct(

@@ -293,7 +293,7 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
     memory: Natural
 
 
-class Scaled(Struct, frozen=True):
+class ScaleStep(Struct, frozen=True):
     """A program on a number of names of a map.
 
     Attributes:
@@ -328,7 +328,7 @@ class Scaling(Struct, frozen=True):
     """
 
     command: tuple[str, ...]
-    steps: Annotated[tuple[Scaled, ...], Meta(min_length=1)]
+    steps: Annotated[tuple[ScaleStep, ...], Meta(min_length=1)]
     cause: ScaleCause | None = None
     busy: Positive | None = None
     growth: Positive | None = None

@@ -1,19 +1,20 @@
-"""The report of a run, and what became of it: no msgspec, a check of a map's grammar has one."""
+"""The report of a run: no msgspec, a check of a map's grammar has one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.errors import Diagnostic
+from gpumap.model.unmeasured import Checked, Compared, Listed
 
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
     from gpumap.model.devices import Binding, Device, DeviceLibrary, Fingerprint, Plan, Rank, State
     from gpumap.model.field_types import Code, Moment, Positive, Sentence, SomeId, Unbounded, Word
-    from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest, Verdict
+    from gpumap.model.judging import Verdict
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measurements import BreakEven, Fit, Measurement
-    from gpumap.model.programs import Scaling, Trace, Utilisation
+    from gpumap.model.results import Measured, Result
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
@@ -67,8 +68,13 @@ class Problem(NamedTuple):
     exit: int
 
 
+def _measures(result: Result) -> bool:
+    """Return whether rows may be in a result; those that need no msgspec have none."""
+    return not isinstance(result, Checked | Listed | Compared)
+
+
 class Report(NamedTuple):
-    """The map, the machine and all measurements of one run; and what the keys of its JSON hold.
+    """The map, the machine and the result of one run; and what the keys of its JSON hold.
 
     Attributes:
         schema_version: Of the keys, their types and their closed lists.
@@ -95,28 +101,10 @@ class Report(NamedTuple):
         environment: Variables that steer placement or speed: an allow-list; null: not set.
         before: The machine before; null where nothing is measured.
         after: The machine after; null as above.
-        measurements: One row for each planned case.
-        plans: What a dry run would have measured, and what that takes; none for a run that
-            measured.
-        fits: Lines through copies.
-        break_evens: Where a device begins to pay.
+        result: What the command found; `type` tells of which kind it is.
         verdicts: One for each limit and comparison.
-        selftest: Null but for `selftest`.
-        errors: Why the exit code is not 0, and what was let pass.
-        accepted: How this report became a base (`compare --accept`), the first time first; empty if
-            it never did.
-        traces: What a program did on its devices, one for each context that it opened; empty but
-            for `trace`.
-        utilisation: What a program did with the devices of the map, seen from outside, and what
-            `bench` itself did, seen between its samples; else null, as with the devices of several
-            machines, `--backend all` and scripted devices.
-        scaling: A program on one name of the map, on two, and so on; null but for `scale`.
-        prediction: What more devices would give, computed and not measured; null but for `predict`.
-        published: A published table, and what follows from its cells; null but for `predict
-            --from`.
-        diagnoses: Whether each name's device is used, and if not, why; empty but for `doctor`. Of a
-            map that cannot be read there is one without a name.
         ranks: Which rank of a job sits on which device; empty where the process was alone.
+        errors: Why the exit code is not 0, and what was let pass.
         digest: SHA-256 of all other keys, as JSON with sorted keys and without blanks: an edit
             changes it.
     """
@@ -140,20 +128,47 @@ class Report(NamedTuple):
     environment: dict[str, str | None]
     before: State | None
     after: State | None
-    measurements: tuple[Measurement, ...] = ()
-    plans: tuple[Plan, ...] = ()  # of a dry run
-    fits: tuple[Fit, ...] = ()
-    break_evens: tuple[BreakEven, ...] = ()
+    result: Result
     verdicts: tuple[Verdict, ...] = ()
-    selftest: SelfTest | None = None
-    traces: tuple[Trace, ...] = ()  # one for each context of a program
-    utilisation: Utilisation | None = None  # of a program that was looked at
-    scaling: Scaling | None = None  # of a program on one name, on two, and so on
-    prediction: Prediction | None = None
-    published: Published | None = None
-    diagnoses: tuple[Diagnosis, ...] = ()  # one for each name, of `doctor`
     ranks: tuple[Rank, ...] = ()  # of a job of several processes
     errors: tuple[Problem, ...] = ()
-    accepted: tuple[Acceptance, ...] = ()  # how it became a base, the first time first
     headline: Headline | None = None  # None: it is not finished
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's
+
+    @property
+    def measured(self) -> Measured:
+        """What was measured; nothing of a command that measures nothing."""
+        from gpumap.model.results import Measured
+
+        return self.result if isinstance(self.result, Measured) else Measured()
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The rows that were measured."""
+        return self.measured.measurements if _measures(self.result) else ()
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """What a dry run would have measured."""
+        return self.measured.plans if _measures(self.result) else ()
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """Lines through copies."""
+        return self.measured.fits if _measures(self.result) else ()
+
+    @property
+    def break_evens(self) -> tuple[BreakEven, ...]:
+        """Where a device begins to pay."""
+        return self.measured.break_evens if _measures(self.result) else ()
+
+    def replaced(self, **changes: Any) -> Report:
+        """Return a report that differs in some fields: its own, or those of its result."""
+        own = {name: value for name, value in changes.items() if name in self._fields}
+        inner = {name: value for name, value in changes.items() if name not in own}
+        if not inner:
+            return self._replace(**own)
+        from msgspec.structs import replace
+
+        result: Any = self.result  # one with fields: others load no msgspec
+        return self._replace(**own, result=replace(result, **inner))

@@ -14,6 +14,7 @@ from gpumap import model
 from gpumap.model import io
 from gpumap.model.field_types import UNBOUNDED, Id
 from gpumap.model.maps import COMPUTED, METRICS, DeviceRef, Estimate
+from gpumap.model.results import TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ _ABOUT = (
     'names outside metrics. A number that JSON cannot hold is {"nonfinite": "inf"}.'
 )
 _OPTIONAL = ("Figure", "nonfinite")  # without nulls it is not there
+_MSGSPECS = ("title", "default", "discriminator")  # keys that tell readers nothing
 _NONFINITE = {
     "description": "A number that JSON cannot hold.",
     "type": "object",
@@ -90,7 +92,8 @@ def _described(kind: Any, made: Tree) -> Tree:
     if "properties" not in tree:
         return tree
     sentences = dict(_sentences(kind))
-    keys = {field.encode_name: sentences[field.name] for field in msgspec.structs.fields(kind)}
+    keys = {TAG: "The type of this result."} if TAG in tree["properties"] else {}
+    keys |= {field.encode_name: sentences[field.name] for field in msgspec.structs.fields(kind)}
     return {
         "description": (kind.__doc__ or "").partition("\n")[0],
         "type": "object",
@@ -115,7 +118,7 @@ def _tidy(tree: Any) -> Any:
         return tree
     if "properties" not in tree and "$ref" in tree:  # which says all the rest
         return {"$ref": tree["$ref"]}
-    found = {key: _tidy(item) for key, item in tree.items() if key not in ("title", "default")}
+    found = {key: _tidy(item) for key, item in tree.items() if key not in _MSGSPECS}
     if isinstance(pattern := found.get("pattern"), str):
         found["pattern"] = pattern.replace(r"\A", "^").replace(r"\Z", "$")
     if "anyOf" in found:

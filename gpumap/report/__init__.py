@@ -1,4 +1,4 @@
-"""Reports as text: one file per format, each `render(report, style)`; nothing is computed."""
+"""Reports as text: one file per format, each `render(shown, style)`; nothing is computed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpumap.model import Report
+    from gpumap.report.parts import Shown
 
 FORMATS = ("plain", "rich", "json", "csv", "markdown", "junit", "github", "html")
 SUFFIXES = {
@@ -27,7 +27,7 @@ class Style(NamedTuple):
     verbose: bool = False
 
 
-def render(format_: str, report: Report, style: Style) -> str:
-    """Return `report` in one of FORMATS, ending in a line break unless it is empty."""
-    text: str = import_module(f"gpumap.report.{format_}").render(report, style)
+def render(format_: str, shown: Shown, style: Style) -> str:
+    """Return a report in one of FORMATS but JSON, ending in a line break unless it is empty."""
+    text: str = import_module(f"gpumap.report.{format_}").render(shown, style)
     return text

@@ -27,14 +27,14 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain
+from gpumap.report import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Report
     from gpumap.report import Style
+    from gpumap.report.parts import Shown
 
     Level = Literal["error", "warning", "notice"]
 
@@ -46,17 +46,17 @@ _BEGIN = re.compile(rf"^([^!-~]*):({_BEYOND}):")
 _INSIDE, _ESCAPED = re.compile(rf"#({_BEYOND})#({_BEYOND})\["), r"#\1\\x23\2["
 
 
-def render(report: Report, style: Style) -> str:
+def render(shown: Shown, style: Style) -> str:
     """Return the report as lines of a log."""
-    plainly = plain.render(report, style).splitlines()
+    plainly = plain.render(shown, style).splitlines()
     text = (_INSIDE.sub(_ESCAPED, _BEGIN.sub(r"\1:\2\\x3a", line)) for line in plainly)
-    return "".join(f"{line}\n" for line in (*text, *_annotations(report)))
+    return "".join(f"{line}\n" for line in (*text, *_annotations(shown)))
 
 
-def _annotations(report: Report) -> Iterator[str]:
+def _annotations(shown: Shown) -> Iterator[str]:
     found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
-    for level, code, message in _messages(report):
-        title = _property(f"gpumap {report.kind}: {code}")
+    for level, code, message in _messages(shown):
+        title = _property(f"gpumap {shown.kind}: {code}")
         found[level].append(f"::{level} title={title}::{_data(*message)}")
     for level, lines in found.items():
         yield from lines[:MOST]
@@ -64,17 +64,17 @@ def _annotations(report: Report) -> Iterator[str]:
             yield f"gpumap: {more} more {level}{'s' * (more > 1)}; the summary and JSON have them"
 
 
-def _messages(report: Report) -> Iterator[tuple[Level, str, Sequence[str]]]:
+def _messages(shown: Shown) -> Iterator[tuple[Level, str, Sequence[str]]]:
     """Yield what is to be annotated: its level, its code and the lines of its message."""
-    for line in plain.headline(report):
-        yield "notice", "headline", (line,)
-    for problem in report.errors:
+    if shown.headline is not None:
+        yield "notice", "headline", (shown.headline.text,)
+    for problem in shown.problems:
         level = _OF_SEVERITY[problem.diagnostic.severity] if problem.exit == 0 else "error"
         yield level, problem.diagnostic.code, _message(problem.diagnostic)
-    for note in report.notes:
+    for note in shown.notes:
         yield _OF_SEVERITY[note.severity], note.code, _message(note)
-    run = outcomes.of_run(report)
-    if run.state != "passed" and all(problem.exit == 0 for problem in report.errors):
+    run = shown.outcome
+    if run.state != "passed" and all(problem.exit == 0 for problem in shown.problems):
         yield "notice" if run.state == "skipped" else "error", run.word, (run.text,)
 
 

@@ -15,20 +15,19 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report import outcomes, plain, programs, rows
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more
-from gpumap.report.table import RIGHT
+from gpumap.report.table import RIGHT, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Measurement, Report
     from gpumap.report import Style
-    from gpumap.report.table import Table
+    from gpumap.report.parts import Section, Shown, Text
 
 LIMIT = 2**20  # bytes of a step's summary
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
+_ELSEWHERE = ("aside", "names")  # sections of which the notes and the map say the same
 _CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
 _ROOM = 256  # bytes, for what is said of a cut
 _NUMBER = r"-?[\d.,]+(e[+-]\d+)?"
@@ -41,9 +40,9 @@ _TICKS = re.compile("`+")
 _FOLDED, _UNFOLDED = "<details><summary>Every row</summary>", "</details>"
 
 
-def render(report: Report, style: Style) -> str:
+def render(shown: Shown, style: Style) -> str:
     """Return the report as Markdown of at most LIMIT bytes."""
-    return "".join(f"{line}\n" for line in _fitting(_lines(report, style)))
+    return "".join(f"{line}\n" for line in _fitting(_lines(shown, style)))
 
 
 def code(text: str) -> str:
@@ -56,34 +55,43 @@ def code(text: str) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}"
 
 
-def _lines(report: Report, style: Style) -> Iterator[str]:
-    simulated = ", simulated" if report.simulated else ""
-    kind, status = _word(report.kind), _word(report.status)
-    for line in plain.headline(report):
-        yield f"## {code(line)}"
+def _lines(shown: Shown, style: Style) -> Iterator[str]:
+    simulated = ", simulated" if shown.simulated else ""
+    kind, status = _word(shown.kind), _word(shown.status)
+    if shown.headline is not None:
+        yield f"## {code(shown.headline.text)}"
         yield ""
-    yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
+    yield f"gpumap {kind}: {status}, exit code {shown.exit_code}{simulated}"
     yield ""
-    passed = [problem.diagnostic for problem in report.errors if problem.exit == 0]
-    problems = [problem for problem in report.errors if problem.diagnostic.code != _IN_DIAGNOSES]
+    passed = [problem.diagnostic for problem in shown.problems if problem.exit == 0]
+    problems = [problem for problem in shown.problems if problem.diagnostic.code != _IN_DIAGNOSES]
     yield from _listed("Errors", [p.diagnostic for p in problems if p.exit != 0])
-    yield from _listed("Notes", [*passed, *report.notes])
-    if report.kind == "devices":
-        yield from _devices(report)
-    elif report.kind == "check":
-        yield from _titled("Map", list(plain.checked(report)))
-        yield from _tabled(programs.ranks(report))
-    elif report.kind == "doctor":
-        yield from _doctor(report)
-    else:
-        yield from _measured(report, style)
+    yield from _listed("Notes", [*passed, *shown.notes])
+    for section in shown.sections(style.verbose):
+        if section.name == "rows":
+            yield from _folded(section)
+        elif section.name not in _ELSEWHERE:
+            for part in section.parts:
+                yield from _tabled(part) if isinstance(part, Table) else _text(part)
 
 
-def _doctor(report: Report) -> Iterator[str]:
-    for found in report.diagnoses:
-        yield from _titled(code(outcomes.verdict_line(found)), list(outcomes.finding_lines(found)))
-    yield from _tabled(outcomes.examples(report.diagnoses))
-    yield from _paragraphs(outcomes.doctor_remarks(report))
+def _text(text: Text) -> Iterator[str]:
+    """Yield lines as a list below their title; without one as paragraphs."""
+    if text.title and (text.lines or text.headed):
+        title = code(text.title) if text.headed else text.title
+        yield from (f"### {title}", "", *_items(text.lines))
+    elif not text.title:
+        for line in text.lines:
+            yield from (code(line), "")
+
+
+def _folded(section: Section) -> Iterator[str]:
+    """Yield tables that open by a click, without their titles."""
+    yield from (_FOLDED, "")
+    for part in section.parts:
+        if isinstance(part, Table):
+            yield from _table(part.columns, part.rows)
+    yield from (_UNFOLDED, "")
 
 
 def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
@@ -104,62 +112,17 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     yield ""
 
 
-def _measured(report: Report, style: Style) -> Iterator[str]:
-    yield from _titled("Map", [plain.mapped_line(binding) for binding in plain.mapped(report)])
-    if report.plans:
-        yield from _titled("Plan", [line for line in rows.plan(report) if line.strip() == line])
-    else:
-        yield from _tabled(rows.tables(report, verbose=style.verbose))
-        yield from _paragraphs(rows.footer(report))
-    yield from _every(report.measurements)
-
-
-def _every(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yield every row by its id, folded: also controls, and what was skipped."""
-    if not measurements:
-        return
-    yield _FOLDED
-    yield ""
-    yield from _table(outcomes.EVERY, outcomes.every(measurements).rows)
-    yield _UNFOLDED
-    yield ""
-
-
-def _devices(report: Report) -> Iterator[str]:
-    for backend in report.backends:
-        yield f"### {code(plain.backend_line(backend))}"
-        yield ""
-        yield from _items(plain.about(backend))
-        yield from _table(plain.DEVICE_COLUMNS, plain.device_rows(report, backend))
-    if report.source is not None:
-        yield from _paragraphs([plain.paste_line(report)])
-
-
-def _titled(title: str, texts: Sequence[str]) -> Iterator[str]:
-    if texts:
-        yield f"### {title}"
-        yield ""
-        yield from _items(texts)
-
-
-def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        yield code(text)
-        yield ""
-
-
 def _items(texts: Iterable[str]) -> Iterator[str]:
     found = [f"- {code(text)}" for text in texts if text]
     if found:
         yield from (*found, "")
 
 
-def _tabled(tables: Iterable[Table]) -> Iterator[str]:
-    for table in tables:
-        yield f"### {code(table.title)}"
-        yield ""
-        yield from _table(table.columns, table.rows)
-        yield from _items(table.remarks)
+def _tabled(table: Table) -> Iterator[str]:
+    if table.title:
+        yield from (f"### {code(table.title)}", "")
+    yield from _table(table.columns, table.rows)
+    yield from _items(table.remarks)
 
 
 def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -19,8 +19,8 @@ from gpumap.text import width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Report
     from gpumap.report import Style
+    from gpumap.report.parts import Shown
     from gpumap.report.plain import Part
 
 MOST = 500  # rows: more than a terminal prints at once, or than anyone scrolls back
@@ -42,9 +42,9 @@ _STYLES = {
 _KINDS = {"head": "bold", "record": "bold", "note": "dim"}  # of lines
 
 
-def render(report: Report, style: Style) -> str:
+def render(shown: Shown, style: Style) -> str:
     """Return the report with tables and colours, for a terminal of the style's width."""
-    parts = plain.parts(report, verbose=style.verbose)
+    parts = plain.parts(shown, verbose=style.verbose)
     return printed(_looking(parts, style), style)
 
 
@@ -53,7 +53,7 @@ def _looking(parts: Iterable[Part | TextTable], style: Style) -> Iterator[Text]:
         found = list(group)
         yield from _tables([part for part in found if isinstance(part, TextTable)], style)
         for part in found:
-            if isinstance(part, plain.Part) and part is not plain.GAP:
+            if isinstance(part, plain.Part):
                 yield Text(printable(part.text), _LOOKS.get(part.look, ""), no_wrap=part.pasted)
 
 

@@ -1,4 +1,4 @@
-"""Tables of text, laid out as lines that fit their room, and what their cells have in common.
+"""Tables of text, laid out as lines that fit their room.
 
 First names are cut in the middle, then columns are left out, the least telling first, then cells
 are wrapped between words. Where that is not enough each row becomes lines of its own.
@@ -10,12 +10,10 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap.escape import printable
-from gpumap.text import narrow, pieces, short, width
+from gpumap.text import narrow, pieces, width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-
-    from gpumap.model import Case
+    from collections.abc import Collection, Container, Iterator, Sequence
 
 # Headings of columns that are aligned on the right.
 RIGHT = frozenset((
@@ -211,19 +209,3 @@ class Table(NamedTuple):
         kept = [n for n in range(len(self.columns)) if any(row[n] != "-" for row in self.rows)]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
         return self._replace(columns=tuple(self.columns[n] for n in kept), rows=rows)
-
-
-def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
-    """Return what tells where a case of a table ran: its names, ``a (cupy)`` if backends differ."""
-    several = len({case.backend for case in cases}) > 1
-
-    def place(case: Case) -> str:
-        names = short(case)
-        return f"{names} ({case.backend})" if several else names
-
-    return place
-
-
-def named(case: Case) -> str:
-    """Return the names that a case ran on, with an arrow where they have an order."""
-    return ("->" if case.ordered else "+").join(case.names)

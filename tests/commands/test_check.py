@@ -73,7 +73,8 @@ def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
     said = fake("check", TWO, "--format", format_)
     found = loads((fake.folder / "report.json").read_text())["map"]
     assert (silent.code, said.code) == (0, 0)
-    assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, 2)
+    lines = 0 if format_ == "html" else 2  # a page has the names as a table
+    assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, lines)
     assert [entry["device"] for entry in found["entries"]] == ["cuda:0", "cuda:1"]
     assert "theano-silent" in {note["code"] for note in found["notes"]}
 

@@ -158,7 +158,7 @@ def test_what_does_not_follow_from_its_samples_is_not_compared(pair):
     """Though its digest was written anew: a bound, a sample, a figure."""
 
     def proved(tree):  # as a product of real numbers is
-        for row in tree["measurements"]:
+        for row in tree["result"]["measurements"]:
             if row["case"]["name"] == "product":
                 row["check"] |= {"method": "sampled", "max_error": 0.1, "bound": 1.0, "bytes": None}
 
@@ -167,7 +167,9 @@ def test_what_does_not_follow_from_its_samples_is_not_compared(pair):
     for (case, *keys, last), value, why in TABLE["forged"]:
 
         def forged(tree, case=case, keys=keys, last=last, value=value):
-            found = next(row for row in tree["measurements"] if row["case"]["name"] == case)
+            found = next(
+                row for row in tree["result"]["measurements"] if row["case"]["name"] == case
+            )
             for key in keys:
                 found = found[key]
             found[last] = value

@@ -52,7 +52,7 @@ def test_a_link_that_was_measured(gpumap):
 def test_a_slower_link_decides(gpumap):
     """A ring waits for its slowest link: b is half as fast."""
     tree = written("copies").tree
-    for fit in tree["fits"]:
+    for fit in tree["result"]["fits"]:
         if "names=b>a" in fit["id"]:
             fit["lines"][0]["per_byte_s"] *= 2
             bandwidth = fit["metrics"]["peak_bandwidth"]

@@ -10,15 +10,17 @@ from gpumap import model
 from gpumap.app import recording
 from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
-from gpumap.app.recording import Measured, Recording
+from gpumap.app.recording import Measuring, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
 from gpumap.model import replace
 
 
 def recorded(*rows):
     program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
-    record = Recording("bench", program, Output("json", quiet=True), time_limit=None)
-    measured = Measured(None, model.Plan(()))
+    record = Recording(
+        "bench", model.Measured(), program, Output("json", quiet=True), time_limit=None
+    )
+    measured = Measuring(None, model.Plan(()))
     measured.rows += rows
     record.draft.measured = [measured]
     return record

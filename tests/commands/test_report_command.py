@@ -17,7 +17,7 @@ def reports(gpumap):
         [("first", 1.0, None), ("second", 0.5, None), ("third", 2.0, "sha256:" + "0" * 64)]
     ):
         tree = written("dot").tree | {"started": f"2026-11-2{9 - number}T20:12:03.123Z"}
-        for row in tree["measurements"]:
+        for row in tree["result"]["measurements"]:
             samples = row["samples"]
             samples["seconds"] = [factor * seconds for seconds in samples["seconds"]]
             for metric, change in (("time", factor), ("rate", 1 / factor)):
@@ -92,7 +92,7 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports, over_time):
     for name, flags, more in (("first", [], {}), ("second", ["unstable"], cut)):
         path = reports.folder / f"{name}.json"
         tree = json.loads(path.read_text()) | more
-        for row in tree["measurements"]:
+        for row in tree["result"]["measurements"]:
             row["flags"] = flags if row["case"]["name"] == "one" else []
         path.write_text(signed(tree))
     given = ("report", "first.json", "second.json", "-v", *over_time)
@@ -130,13 +130,13 @@ def test_the_same_name_twice_is_told_apart(reports):
 def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     """Of ten thousand rows the terminal shows some; the other formats have all of them."""
     tree = written("dot").tree
-    row = tree["measurements"][0]
+    row = tree["result"]["measurements"][0]
     case = row["case"]
-    tree["measurements"] += [
+    tree["result"]["measurements"] += [
         row | {"case": case | {"params": case["params"] | {"size": 1000 + n}}} for n in range(600)
     ]
     (gpumap.folder / "many.json").write_text(signed(tree))
-    every = sum(row["case"]["bench"] == "dot" for row in tree["measurements"])
+    every = sum(row["case"]["bench"] == "dot" for row in tree["result"]["measurements"])
     given = ("report", "many.json", "--quiet", "-v", "--format")
     rich, plain = gpumap(*given, "rich", COLUMNS="160"), gpumap(*given, "plain")
     both = gpumap(*given, "rich", "many.json", COLUMNS="250")

@@ -122,9 +122,9 @@ def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, w
     """Of figures that are given, so that no machine has a say."""
     scaled(gpumap)
     measured = read(gpumap.folder / "r.json")
-    *others, last = measured.scaling.steps
+    *others, last = measured.result.scaling.steps
     steps = (*others, replace(last, speedup=Estimate(*speedup, "1")))
-    scaling = replace(measured.scaling, cause=cause, steps=steps)
+    scaling = replace(measured.result.scaling, cause=cause, steps=steps)
     given = replace(measured, scaling=scaling, errors=(), verdicts=(), exit_code=0)
     request = SimpleNamespace(expect=1.8, inconclusive="fail")
     judged = _judged(given, request=request, turn=0.1)

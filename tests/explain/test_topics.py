@@ -23,9 +23,14 @@ from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, programs
 from gpumap.judge.exit_status import STATUS
-from gpumap.report import copies, models, outcomes
-from gpumap.report import programs as tables
-from gpumap.report.models import MODEL
+from gpumap.results import (
+    copies,
+    models,
+    predicted,
+    verdicts,
+    watched,
+)
+from gpumap.results.models import MODEL
 from gpumap.training import jobs
 from gpumap.training.worker_groups import RULES
 
@@ -135,8 +140,8 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *outcomes.COLUMNS.values(),
-         *columns, *tables.COLUMNS.values(), *models.PREDICTED.values())  # fmt: skip
+LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *verdicts.COLUMNS.values(),
+         *columns, *watched.COLUMNS.values(), *predicted.PREDICTED.values())  # fmt: skip
 CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 

@@ -73,6 +73,6 @@ def report(*rows, **others):
         "bench", ("bench", "dot"), "2026-11-20T20:12:03.123Z", "2026-11-20T20:12:11.480Z", 8.357,
         "ok", 0, simulated=False, settings={}, source=None, map=None, bindings=(), notes=(),
         devices=(), backends=(), fingerprint=MACHINE, environment={}, before=None, after=None,
-        measurements=with_claims(rows), headline=model.Headline("good", "x"),
+        result=model.Measured(with_claims(rows)), headline=model.Headline("good", "x"),
     )  # fmt: skip
     return replace(whole, **others)

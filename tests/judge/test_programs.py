@@ -40,7 +40,9 @@ def step(count, elapsed, busy, *, start=None, foreign=0.0, shares=(), noise=NOIS
     under = {run.turn: run.elapsed for run in runs}
     time = located([run.elapsed for run in runs], "s", 0.95)
     gain = ratio(over, under, 0.95) if count > 1 else None
-    return model.Scaled(tuple(f"dev{n}" for n in range(count)), count, runs, None, time, gain, uses)
+    return model.ScaleStep(
+        tuple(f"dev{n}" for n in range(count)), count, runs, None, time, gain, uses
+    )
 
 
 def limited(*args, **others):
@@ -85,7 +87,7 @@ def test_what_is_lost_is_rest_or_growth(elapsed, busy, count):
 
 def test_a_count_whose_run_failed_has_no_cause():
     first, last = step(1, *ONE), step(2, 1.0, 2.0)
-    failed = model.Scaled(last.names, 2, (), 3)
+    failed = model.ScaleStep(last.names, 2, (), 3)
     found = programs.judge_scaling(("x",), (first, failed))
     assert (found.cause, found.busy, found.growth) == (None, None, None)
 

@@ -11,7 +11,8 @@ from report import made_reports
 from saved_reports import written
 
 from gpumap.model.io import read
-from gpumap.report import Style, render
+from gpumap.report import Style
+from gpumap.results.shown import render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 

@@ -5,13 +5,16 @@ from functools import partial
 from cases import planned_case
 
 from gpumap import model
-from gpumap.bench.answers import headline
 from gpumap.distributed.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.model import replace
+from gpumap.results import headline
 from gpumap.training.published import cell, with_models
 from gpumap.training.steps import PHASES
 
+RESULTS = {"check": model.Checked, "devices": model.Listed, "selftest": model.Tested,
+           "trace": model.Watched, "scale": model.Scaled, "predict": model.Predicted,
+           "doctor": model.Diagnosed, "compare": model.Compared}  # fmt: skip
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
             "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip
 HASH = "sha256:" + "5f0c" * 16
@@ -88,6 +91,8 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
     } | parts  # fmt: skip
     times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)
     argv = ("bench", "dot", "--map", written)
+    inner = {name: whole.pop(name) for name in list(whole) if name not in model.Report._fields}
+    whole["result"] = RESULTS.get(kind, model.Measured)(**inner)
     report = model.Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
     return replace(report, headline=headline(report))
 
@@ -308,8 +313,8 @@ def scaled(names=("a", "b"), text="x"):
     runs = tuple(model.TimedRun(n, 1.5, 1.5, 0.25, 0.0, 1 << 20) for n in range(6))
     use = model.Use(names[0], "cuda:0", "used", None, ("nvml",), 0.5)
     steps = (
-        model.Scaled(names[:1], 1, runs, -9, figure(1.5), None, (use,)),
-        model.Scaled(names, 2, runs, None, figure(1.5), figure(1.0, "1"), (use,)),
+        model.ScaleStep(names[:1], 1, runs, -9, figure(1.5), None, (use,)),
+        model.ScaleStep(names, 2, runs, None, figure(1.5), figure(1.0, "1"), (use,)),
     )
     found = model.Scaling((text, text), steps, "one-at-a-time", 0.5, 1.0)
     errors = (problem("program", f"on 1 name the program ended with {text}", 1, text),)

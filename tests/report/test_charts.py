@@ -1,15 +1,13 @@
-"""Charts of a page: outliers at the edge, few samples hollow, and a comparison as a forest plot."""
-
-import re
+"""Charts of a page: outliers at the edge, few samples hollow."""
 
 import made_reports
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Estimate, replace
-from gpumap.report.charts import reach, speedups, transfers
+from gpumap.report.charts import reach
+from gpumap.results.charts import speedups, transfers
 
 Figure = pytest.importorskip(
     "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
@@ -33,7 +31,7 @@ def sized(report, *speedups):
 
 
 def test_an_outlier_does_not_flatten_a_chart():
-    """Neither a figure, an interval nor one of a history: it is at the edge, its value in text."""
+    """Neither a figure nor an interval: it is at the edge, its value in text."""
     near = [made_reports.figure(1.9 + n / 100, "1") for n in range(6)]
     wide = Estimate(1.9, 0.1, 60.0, "1")
     (alone,) = speedups.speedup(sized(made_reports.passed(), *near))
@@ -49,14 +47,6 @@ def test_an_outlier_does_not_flatten_a_chart():
     rows = [made_reports.figure(value, "1") for value in (*[1.0] * 8, 7.5)]
     (chart,) = speedups.speedup(sized(made_reports.passed([f"dev{n}" for n in range(8)]), *rows))
     assert picture(chart)[0].get_xlim()[1] > 7.5
-    labels = [str(n) for n in range(9)]
-    figures = [made_reports.figure(1.5 + n / 100, "1") for n in range(8)]
-    cells = tuple(Cell("ok", f, None) for f in (*figures, made_reports.figure(90.0, "1")))
-    (chart,) = speedups.history([Line("row", "speedup", cells)], labels, [None] * 9)
-    axes, _ = picture(chart)
-    assert axes.get_ylim()[1] < 2.0
-    assert [text.get_text() for text in axes.texts] == ["90"]
-    assert [line.get_marker() for line in axes.lines].count("^") == 1
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30), st.sampled_from([None, 0.0]))
@@ -67,22 +57,6 @@ def test_an_axis_is_within_its_values(values, base):
     near = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
     outside = (len(values) - 1) // 4  # of either end: what is beyond a quartile
     assert len(near) >= len(values) - 2 * outside
-
-
-def test_a_comparison_has_a_forest_plot_with_its_thresholds():
-    """The worst first, a line at either threshold, and each ratio with its interval in text."""
-    report = made_reports.regression()
-    (bad,) = report.verdicts
-    good = replace(bad, verdict="pass", value=1.01, low=0.99, high=1.03)
-    (chart,) = speedups.forest(replace(report, verdicts=(good, bad)))
-    axes, texts = picture(chart)
-    lines = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
-    assert lines == {1.05, 1 / 1.05}
-    assert [text.rpartition(" ")[2] for text in texts if re.match(r"\d", text)] == [
-        "regression", "pass"
-    ]  # fmt: skip
-    assert chart.lines[0].endswith("1.50 [1.40, 1.60], limits 0.952 and 1.050, regression")
-    assert list(speedups.forest(made_reports.limit_missed())) == []  # a limit is no ratio
 
 
 def test_a_heat_map_starts_from_zero():

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from made_reports import case, copies, made, ok, passed
 
 from gpumap.model import Reason, replace
-from gpumap.report import Style, render
+from gpumap.report import Style
 from gpumap.report.csv import number, text
+from gpumap.results.shown import render
 
 FORMULAS = "=+-@\uff1d\uff0b\uff0d\uff20"
 

@@ -19,12 +19,12 @@ from rich.text import Text
 from runner import commands
 from shell import COLOURS
 
-from gpumap import report as formats
 from gpumap.errors import Diagnostic
 from gpumap.escape import printable
 from gpumap.model import replace
 from gpumap.report import FORMATS, SUFFIXES, Style, diagnostics
-from gpumap.report.table import named
+from gpumap.results.cells import named
+from gpumap.results.shown import render
 
 WIDE = Style(1000, color=True, verbose=True)  # no line is wrapped, and nothing left out
 HOSTILE = [
@@ -37,7 +37,7 @@ WITH_IDS = ("json", "csv", "markdown", "junit", "html")
 
 
 def rendered(format_, report):
-    return formats.render(format_, report, WIDE)
+    return render(format_, report, WIDE)
 
 
 @cache
@@ -151,7 +151,7 @@ def assert_harmless(format_, make, names, text):
     READERS[format_](hostile)
     lines = lines_of(hostile)
     assert len(lines) == len(lines_of(tame(format_, make)))
-    narrow = formats.render(format_, make(names, text), Style(color=True))
+    narrow = render(format_, make(names, text), Style(color=True))
     for line in lines + lines_of(narrow):
         assert line.isprintable()
         assert line == printable(line) or format_ == "github"  # which has commands of its own

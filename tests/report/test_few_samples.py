@@ -12,10 +12,11 @@ from shell import COLOURS
 
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.model.io import read
-from gpumap.report import FORMATS, Style, render
-from gpumap.report.beside import OverTime, Saved
-from gpumap.report.charts import charts, speedups
-from gpumap.report.rows import tables
+from gpumap.report import FORMATS, Style
+from gpumap.results.charts import charts
+from gpumap.results.rows import tables
+from gpumap.results.several import OverTime, Saved
+from gpumap.results.shown import render
 
 Figure = pytest.importorskip(
     "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
@@ -35,7 +36,7 @@ def one(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory):
     tree = written("dot").tree
-    row = next(row for row in tree["measurements"] if row["case"]["name"] == "many")
+    row = next(row for row in tree["result"]["measurements"] if row["case"]["name"] == "many")
     row["metrics"]["speedup"] = {
         "value": None, "low": None, "high": None, "unit": "1", "nonfinite": "impossible",
     }  # fmt: skip
@@ -92,15 +93,12 @@ def test_it_is_drawn_hollow(one):
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
-def test_over_time_it_has_no_bracket_and_hollow_dots(one):
+def test_over_time_it_has_no_bracket(one):
     row = next(row for row in one.measurements if row.status == "ok")
     selector = selector_of(f"{row.case.bench}.{row.case.name}.time")
     view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
-    for chart in speedups.history(view.lines, ["a", "b"], [None, None]):
-        assert drawn(chart)[1] == []
-        assert [text for text in chart.lines if INTERVAL.search(text)] == []
 
 
 def test_a_refused_ratio_is_named_where_figures_stand(refused):

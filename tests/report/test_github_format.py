@@ -10,7 +10,8 @@ from runner import commands
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
-from gpumap.report import Style, render
+from gpumap.report import Style
+from gpumap.results.shown import render
 
 
 def log(report):

@@ -13,19 +13,17 @@ from made_reports import EVERY
 from markupsafe import escape
 from saved_reports import written
 
-from gpumap import report as formats
-from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
-from gpumap.model import Estimate, Samples, replace
+from gpumap.model import Estimate, replace
 from gpumap.model.io import read
-from gpumap.report import Style, beside, html
-from gpumap.report.beside import OverTime, Saved
+from gpumap.report import Style, html
+from gpumap.results.shown import render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
 LARGEST = 1_000_000  # bytes of the page of a usual run
-MEASURED = ("dot", "sizes", "chain", "allreduce", "train", "copies", "selftest")
+MEASURED = ("dot", "sizes", "chain", "allreduce", "train", "copies")
 HOSTILE = ["<img src=x onerror=x>", "</script><script>x</script>", "</svg>", "$x^2$", '" onload="x',
            "&lt;", "\u202e", "\x1b[31m", "{{x}}", "</style>"]  # fmt: skip
 
@@ -54,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def page(report):
-    text = formats.render("html", report, Style())
+    text = render("html", report, Style())
     reader = Reader(text)
     assert (reader.open, reader.wrong) == ([], [])
     return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
@@ -160,15 +158,10 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
 def test_a_chart_says_what_it_leaves_out():
     report = made_reports.passed()
     row = report.measurements[1]
-    many = Samples(tuple(0.5 + n % 97 / 1000 for n in range(20_000)), tuple(range(20_000)))
     params = [row.case.params | {"size": size} for size in range(100)]
     more = tuple(replace(row, case=replace(row.case, params=each)) for each in params)
-    text, _ = page(replace(report, measurements=(replace(more[0], samples=many),), verdicts=()))
-    rows_, _ = page(replace(report, measurements=more, verdicts=()))
-    assert "of a row with more samples 200 are drawn" in text
-    assert len(text.encode()) < LARGEST / 10
-    for count in (10, 12):
-        assert f"the first {count} of 100 rows are drawn" in rows_
+    text, _ = page(replace(report, measurements=more, verdicts=()))
+    assert "the first 12 of 100 rows are drawn" in text
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0, -1.0, 1e300, 1e-300])
@@ -213,7 +206,7 @@ def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
     env = {"PYTHONIOENCODING": encoding, "HOME": "/proc/none"}
     answer = gpumap("report", run, "--format", "html", "--quiet", **env)
     assert (answer.code, answer.err, answer.out.isascii()) == (0, "", True)
-    assert answer.out == formats.render("html", read(written("dot").path), Style())
+    assert answer.out == render("html", read(written("dot").path), Style())
     assert "µs" in words(ET.fromstring(answer.out))  # noqa: S314 - gpumap has made it
 
 
@@ -255,42 +248,12 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
     assert text == page(read(written("dot").path))[0]
 
 
-def over_time(values, *, hashes=None, name="dot.many.speedup"):
-    """Return runs with these figures as a page, and as a tree; None: it has no such row."""
-    runs = []
-    for n, value in enumerate(values):
-        report = made_reports.passed()
-        one, many = report.measurements
-        figures = many.metrics | {"speedup": made_reports.figure(value or 1.0, "1")}
-        rows = (one, replace(many, metrics=figures)) if value else (one,)
-        known = replace(report.fingerprint, hash=(hashes or "x" * len(values))[n])
-        started = f"2026-11-{n + 1:02}T10:00:00.000Z"
-        found = replace(report, measurements=rows, started=started, fingerprint=known)
-        runs.append(Saved(f"{n}.json", f"{n}.json", found))
-    text = beside.render(OverTime.of(runs, selector_of(name)), "html", Style())
-    return text, ET.fromstring(text)  # noqa: S314 - gpumap has made it
-
-
-def test_a_row_over_time_is_drawn_with_its_intervals():
-    """Each run's figure in text; runs without one leave a gap; another machine is a line."""
-    _, tree = over_time([1.5, None, 1.75, None])
-    told = [words(item) for figure in tree.iter("figure") for item in figure.iter("li")]
-    assert "2.json (simulated): 1.75 [1.73, 1.77]" in told
-    assert told[-1] == "2 runs have no such figure"
-    assert len(list(tree.iter("tr"))) == 5
-    _, alone = over_time([1.5])  # a table, and no chart
-    assert (list(alone.iter("figure")), len(list(alone.iter("table")))) == ([], 1)
-    same, moved = (over_time([1.5, 1.5, 1.5], hashes=hashes)[0] for hashes in ("xxx", "xxy"))
-    assert ("another machine" in same, "another machine" in moved) == (False, True)
-    assert "the last 12 are named here" in over_time([1.5] * 28)[0]
-
-
 def test_without_jinja_the_message_has_the_fix(monkeypatch):
     """Other files of the run are written all the same: it is an error of this one."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
     html._environment.cache_clear()
     with pytest.raises(SourceError, match="Jinja, which is not installed") as found:
-        formats.render("html", made_reports.passed(), Style())
+        render("html", made_reports.passed(), Style())
     assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
 
 

@@ -9,7 +9,8 @@ from made_reports import case, figure, made, ok, problem, skipped
 from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Diagnosis, Explanation, Finding, Reason, Samples, replace
-from gpumap.report import Style, render
+from gpumap.report import Style
+from gpumap.results.shown import render
 
 KINDS = {Failure: "failed", Error: "error", Skipped: "skipped"}
 
@@ -86,7 +87,7 @@ def test_a_name_that_is_not_used_says_the_first_fix():
         Finding(code, "key", "text", fix) for code, fix in (("GM205", "drive"), ("GM1", "x"))
     )
     found = Diagnosis("a", "cuda0", "not used", "no device", causes)
-    assert "drive" in told(made("no", 1, diagnoses=(found,)), "diagnoses")
+    assert "drive" in told(made("no", 1, kind="doctor", diagnoses=(found,)), "diagnoses")
 
 
 def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():

@@ -9,9 +9,10 @@ from markdown_it import MarkdownIt
 
 from gpumap.escape import printable
 from gpumap.model import Case
-from gpumap.report import Style, render
+from gpumap.report import Style
 from gpumap.report.diagnostics import SHOWN
 from gpumap.report.markdown import LIMIT, code
+from gpumap.results.shown import render
 
 PARSER = MarkdownIt("gfm-like")  # tables, raw HTML and links that are none but look so
 OURS = ("<details><summary>Every row</summary>\n", "</details>\n")

@@ -7,9 +7,11 @@ from cases import planned_case
 from made_reports import copies, device, figure, made, ok, skipped
 
 from gpumap.model import Binding, Check, Explanation, Measurement, Reason, Work, replace
-from gpumap.report import Style, models, render
-from gpumap.report.copies import matrix_tables
-from gpumap.report.rows import footer
+from gpumap.report import Style
+from gpumap.results import models
+from gpumap.results.copies import matrix_tables
+from gpumap.results.measured import method
+from gpumap.results.shown import render
 
 GB = 1e9
 
@@ -187,7 +189,7 @@ def swept(report, name, **params):
 
 def said(report, *rows, **keys):
     report = replace(report, measurements=(*report.measurements, *rows), **keys)
-    return [line for line in footer(report) if line.startswith("no model")]
+    return [line for line in method(report) if line.startswith("no model")]
 
 
 def test_what_lacks_its_model_is_named():

@@ -7,8 +7,11 @@ from made_reports import SETTINGS, bindings, case, made, ok, problem, skipped, v
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Acceptance, replace
-from gpumap.report import Style, outcomes, plain, render
-from gpumap.report.outcomes import judged as tables
+from gpumap.report import Style
+from gpumap.results import outcomes, verdicts
+from gpumap.results.around import aside
+from gpumap.results.shown import render
+from gpumap.results.verdicts import judged as tables
 
 
 @pytest.mark.parametrize("code", [code for code in Exit if code != 0])
@@ -73,7 +76,7 @@ def rows(report):
 
 def test_what_was_accepted_has_its_day_its_reason_and_its_words():
     entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
-    (table,) = tables(made(accepted=(entry,), measurements=(ok(MANY),)))
+    (table,) = verdicts.accepted((entry,))
     assert table.rows == (("2026-11-21", "a new BLAS", "2 regressions, 1 pass"),)
 
 
@@ -91,10 +94,12 @@ def test_changes_are_summed_up_and_the_worst_comes_first():
 
 def test_a_skipped_run_says_what_is_not_there():
     gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
-    lines = [part.text for part in plain.skipped(made("skipped", errors=tuple(gone)))]
+    (section,) = aside(made("skipped", errors=tuple(gone)))
+    (found,) = section.parts
+    lines = list(found.lines)
     assert lines[0] == "skipped: \x1b[31m0: not there"
     assert lines[100:] == ["... and 2 more; --format json lists them all"]
-    assert [part.text for part in plain.skipped(made("absent", 3, errors=tuple(gone)))] == []
+    assert list(aside(made("absent", 3, errors=tuple(gone)))) == []
 
 
 def test_rows_are_called_by_what_tells_them_apart():
@@ -121,7 +126,7 @@ def test_rows_are_called_by_what_tells_them_apart():
 def test_doctor_explains_the_cause_that_its_exit_code_is_of():
     """Not that of a name before it, which works and is slow."""
     report = made_reports.diagnosed()
-    slow, absent = report.diagnoses
+    slow, absent = report.result.diagnoses
     slow = replace(slow, verdict="partly", findings=absent.findings[1:])
     text = render("plain", replace(report, diagnoses=(slow, absent)), Style())
     assert "`gpumap explain GM205` says more" in text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_reports import bindings
 
 from gpumap.model import Trace, TraceEvent
-from gpumap.report.programs import perfetto
+from gpumap.results.perfetto import perfetto
 
 ABOUT = {  # metadata: what it is of, and its one argument
     "process_name": "name", "thread_name": "name", "thread_sort_index": "sort_index",

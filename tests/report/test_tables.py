@@ -8,9 +8,10 @@ from made_reports import bindings, case, copies, device, figure, made, ok, skipp
 
 from gpumap import model
 from gpumap.model import replace
-from gpumap.report import Style, render
-from gpumap.report.plain import DEVICE_COLUMNS, device_row
-from gpumap.report.rows import tables, times
+from gpumap.report import Style
+from gpumap.results.mapped import DEVICE_COLUMNS, device_row
+from gpumap.results.rows import tables, times
+from gpumap.results.shown import render
 
 SHARES = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
 

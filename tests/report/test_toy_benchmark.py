@@ -32,8 +32,9 @@ from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.errors import QuestionError
 from gpumap.judge.limits import verdicts
 from gpumap.model import Case, Group, Plan, Work
-from gpumap.report import FORMATS, Style, render
-from gpumap.report.charts import speedups
+from gpumap.report import FORMATS, Style
+from gpumap.results.charts import speedups
+from gpumap.results.shown import render
 
 
 class Toy(Benchmark):
@@ -91,7 +92,7 @@ SPEC = BenchmarkSpec(
     ),
     title=lambda case: f"toy of {case.params['words']} words",
     legend=lambda rows: [f"gain: of {len(rows)} rows"],
-    charts=("speedup",),
+    speedups=True,
     sizes=("words",),
     how=("tone",),
 )  # fmt: skip

@@ -11,7 +11,8 @@ from gpumap.model import Binding, BreakEven, Estimate, Explanation, Fit, Measure
 
 from gpumap.model import Samples, Stop, Work, replace  # isort: skip
 from gpumap.model.maps import UNITS
-from gpumap.report import Style, render
+from gpumap.report import Style
+from gpumap.results.shown import render
 from gpumap.text import width
 
 NAMES = {

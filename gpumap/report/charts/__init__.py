@@ -1,7 +1,6 @@
-"""Charts of a report; they place what was measured, and compute no figure.
+"""A chart: what is to be drawn, with its text.
 
-A kind is a function that yields what is to be drawn with its text. Only `paper` draws, by
-matplotlib: where that is missing there is the text all the same.
+Only `paper` draws, by matplotlib: where that is missing there is the text all the same.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree import ElementTree as ET
@@ -19,24 +17,12 @@ from gpumap import units
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from gpumap.model import Estimate, Measurement, Report
+    from gpumap.model import Estimate, Measurement
 
 
-KINDS = (
-    "speedups.forest", "speedups.speedup", "speedups.scaling", "transfers.transfer",
-    "transfers.matrix", "times.timeline", "times.samples",
-)  # fmt: skip
 MOST = 6  # charts of a kind
-
-
-def charts(report: Report) -> Iterator[Chart]:
-    """Yield what there is to draw of a report, of each kind no more than anyone looks at."""
-    for kind in KINDS:
-        file, _, name = kind.partition(".")
-        drawn = getattr(import_module(f"gpumap.report.charts.{file}"), name)
-        yield from capped(list(drawn(report)))
 
 
 def capped(found: list[Chart]) -> list[Chart]:

@@ -177,38 +177,6 @@ def ticks(axis: Any, places: Sequence[float], labels: Sequence[str]) -> None:
     axis.set_ticks([], minor=True)
 
 
-def linear(axis: Any, most: float, unit: str) -> None:
-    """Set ticks from 0 on at round figures; the outer ones stay inside."""
-    step = _step(most)
-    places = [step * n for n in range(int(most / step * (1 + 1e-9)) + 1)]
-    ticks(axis, places, [short(place, unit) if place else "0" for place in places])
-    inside(axis, last=places[-1] > 0.95 * most)
-
-
-def between(axis: Any, low: float, high: float, unit: str) -> None:
-    """Set ticks at round figures from `low` to `high`; of one and the same, at it."""
-    step = _step(high - low) if high > low else 0.0
-    first, last = (math.ceil(low / step), math.floor(high / step)) if step else (0, 0)
-    places = [step * n for n in range(first, last + 1)] if step else [low]
-    ticks(axis, places, [_exact(place, step, unit) for place in places])
-
-
-def _step(span: float) -> float:
-    rough = span / _STEPS
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= rough * (1 - 1e-9))
-
-
-def _exact(place: float, step: float, unit: str) -> str:
-    """Return a figure with the digits that tell it from its neighbour, however near that is."""
-    number, blank, rest = short(place, unit).partition(" ")
-    scale = float(number) / place if place and float(number) else 1.0
-    decimals = max(0, -math.floor(math.log10(step * scale) + 1e-9)) if step else 2
-    decimals += bool(step) and round(step * scale * 10**decimals, 6) % 1 > 0
-    power = 10.0 ** round(math.log10(scale))  # of the prefix: what was rounded away is not in it
-    return f"{place * power:.{decimals}f}{blank}{rest}"
-
-
 def inside(axis: Any, *, last: bool = True) -> None:
     """Let the outer labels of an axis not stand out of the picture."""
     labels = axis.get_ticklabels()

@@ -7,35 +7,39 @@ colour of the banner tells whether the data of a run can be trusted.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from importlib.resources import files
-from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.judge.inconclusive import too_few
-from gpumap.report import Style, outcomes, plain, rows
-from gpumap.report.charts import charts
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place
 from gpumap.report.table import RIGHT, Table
-from gpumap.units import counted
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from gpumap.model import Binding, Report
+    from gpumap.report import Style
     from gpumap.report.charts import Chart
+    from gpumap.report.parts import Shown, Text
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
 _IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
-_RIGHT = frozenset((*RIGHT, *plain.RIGHT, "to the first"))
+_RIGHT = frozenset((*RIGHT, "to the first"))
+_ELSEWHERE = ("verdicts", "names", "map", "aside")  # the last two are said in other words
+_PLACES = {  # sections in their order on a page, and their headings
+    "diagnoses": "Diagnoses",
+    "devices": "Devices",
+    "plan": "Plan",
+    "tables": "Tables",
+    "rows": "Every row",
+    "method": "How it was measured",
+}
 _ID, _LONG = 24, 48  # characters: longer ids, and texts, may be broken into lines
 _TONES = {
     "good": "ok pass improvement used",
@@ -46,94 +50,40 @@ _TONES = {
 _TONE = {word: tone for tone, words in _TONES.items() for word in words.split()}
 
 
-def doubts(report: Report) -> list[str]:
-    """Return why figures of a run are not to be trusted: contention, few samples, flags."""
-    return [*plain.disturbed(report), *_of_rows(report)]
-
-
-def _of_rows(report: Report) -> Iterator[str]:
-    shown = [] if report.plans else [row for row in rows.shown(report) if row.status == "ok"]
-    if thin := sum(map(too_few, shown)):
-        yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
-    counts = Counter(flag for row in shown for flag in row.flags)
-    for flag, count in counts.most_common():
-        yield f"{count} of {len(shown)} rows: {flag}"
-
-
-def color(report: Report) -> str:
+def color(shown: Shown) -> str:
     """Return the class of the banner: green only of good data, red where the run failed."""
-    level = report.headline.level if report.headline else "failed"
-    if outcomes.of_run(report).state == "failed" and report.status != "inconclusive":
+    level = shown.headline.level if shown.headline else "failed"
+    if shown.outcome.state == "failed" and shown.status != "inconclusive":
         level = "failed"
-    return _COLORS["untrusted" if level == "good" and doubts(report) else level]
+    return _COLORS["untrusted" if level == "good" and shown.doubts() else level]
 
 
-def render(report: Report, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as a page."""
-    wrong = [p.diagnostic for p in report.errors if p.exit != 0]
-    passed = [p.diagnostic for p in report.errors if p.exit == 0]
-    tabled = not report.plans and rows.has_tables(report)  # else of devices, a plan, a check
-    about = report.argv[:2] if report.kind == "bench" else (report.kind,)
+    wrong = [p.diagnostic for p in shown.problems if p.exit != 0]
+    passed = [p.diagnostic for p in shown.problems if p.exit == 0]
+    found: dict[str, list[Text | Table]] = {name: [] for name in (*_PLACES, *_ELSEWHERE)}
+    for section in shown.sections(False):  # noqa: FBT003 - not all of it
+        found[section.name] += section.parts
+    text = shown.headline.text if shown.headline else f"{shown.kind}: {shown.status}"
     return _page(
         "report.html.j2",
-        charts(report) if tabled else (),
-        report=report,
-        outcomes=outcomes,
-        headline=next(plain.headline(report), f"{report.kind}: {report.status}"),
-        color=color(report),
-        doubts=doubts(report),
-        title=" ".join(("gpumap", *(about or (report.kind,)))),
-        command=join(report.argv),
+        shown.charts(),
+        shown=shown,
+        headline=text,
+        color=color(shown),
+        doubts=shown.doubts(),
         errors=[found for found in wrong if found.code != _IN_DIAGNOSES],
-        notes=[*passed, *report.notes],
-        verdicts=rows.verdicts(report),
-        devices=list(_devices(report)) if report.kind == "devices" else (),
-        paste=plain.paste_line(report),
-        plan=rows.plan(report) if report.plans else (),
-        found=rows.figures(report) if tabled else (),
-        method=rows.footer(report) if tabled else (),
-        every=outcomes.every(report.measurements),
-        checked=plain.lines(plain.check(report), None) if report.kind == "check" else (),
-        names=_names(list(plain.mapped(report))),
-        machine=_machine(report),
+        notes=[*passed, *shown.notes],
+        found=found,
+        places=_PLACES,
+        machine=shown.machine(),
     )
 
 
-def several(about: str, drawn: Iterable[Chart], found: Iterable[Table]) -> str:
+def several(about: str, found: Iterable[Table]) -> str:
     """Return a page of several reports; `about` says of how many, and in which order."""
-    return _page("several.html.j2", drawn, about=about, found=map(_whole, found))
-
-
-# --- parts of a page ---------------------------------------------------------------------------
-def _devices(report: Report) -> Iterator[Table]:
-    """Yield the devices of each backend, and what is to be said of it."""
-    for backend in report.backends:
-        found, remarks = plain.device_rows(report, backend), tuple(plain.about(backend))
-        yield Table(plain.backend_line(backend), plain.DEVICE_COLUMNS, found, remarks)
-
-
-def _names(found: list[Binding]) -> list[Table]:
-    """Return the names with their devices, without columns that are empty."""
-    if not found:
-        return []
-    columns = ("name", *plain.DEVICE_COLUMNS[:1], "is", *plain.DEVICE_COLUMNS[2:])
-    lines = tuple((b.name, *plain.device_row(b.device)) for b in found)
-    return [Table("names and their devices", columns, lines, ()).full()]
-
-
-def _machine(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield what tells the machine from another one, and how busy it was."""
-    found = report.fingerprint
-    if found is not None:
-        yield "processor", f"{found.cpu}, {counted(found.cores, 'core')}"
-        yield "system", found.os
-        yield "Python", found.python
-        yield "libraries", ", ".join(f"{name} {v}" for name, v in found.libraries.items())
-        yield "drivers", ", ".join(f"{name} {v}" for name, v in found.drivers.items())
-        yield "links", ", ".join(found.links)
-        variables = (f"{k}={v}" for k, v in report.environment.items() if v is not None)
-        yield "environment", " ".join(variables)
-        yield "fingerprint", found.hash
+    return _page("several.html.j2", (), about=about, found=map(_whole, found))
 
 
 def _whole(table: Table) -> Table:

@@ -9,8 +9,9 @@ from gpumap import units
 from gpumap.bench.keys import BreakEvenKey, CopyKey
 from gpumap.bench.registry import how
 from gpumap.figures import estimate, spread
-from gpumap.report.copies import EACH, ranged
-from gpumap.report.table import Table, named, placed
+from gpumap.report.table import Table
+from gpumap.results.cells import named, placed
+from gpumap.results.copies import EACH, ranged
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -19,17 +20,9 @@ if TYPE_CHECKING:
     from gpumap.model import (
         BreakEven,
         Case,
-        Cell,
         Estimate,
-        Exchanged,
         Fit,
-        Forecast,
-        LeftOut,
         Measurement,
-        OtherLink,
-        Payoff,
-        Prediction,
-        Published,
         Report,
         Shares,
     )
@@ -214,185 +207,3 @@ def _amount(nbytes: float) -> str:
 def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
     names = list(dict.fromkeys(f"{one.workload} on {place(one.case)}" for one in found))
     return listed(names, len(names) if whole else EACH)
-
-
-PREDICTED = {
-    "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
-                  "examples/s"),
-    "payoffs": ("algorithm", "breaks even", "from a step of", "from a batch of", "fastest on"),
-    "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
-              "training alone"),
-    "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
-}  # fmt: skip
-_NONE = "-"
-_WHOLE = 100  # from here on a figure of examples needs no decimals
-_READ = (
-    "efficiency: of training and exchanges; training alone: without them; above 100% is "
-    "super-linear, and left as it is"
-)
-_NO_MODEL = (
-    "no model of the exchanges: it takes batch, examples, bytes and comm_s of three networks, each "
-    "on two numbers of devices"
-)
-
-
-def predicted(report: Report) -> Iterator[Table]:
-    """Yield what was predicted, and what was published."""
-    if report.prediction is not None:
-        yield from _predicted(report.prediction)
-    if report.published is not None:
-        yield from _published(report.published)
-
-
-def _predicted(found: Prediction) -> Iterator[Table]:
-    rows = tuple(map(_forecast, found.forecasts))
-    title = f"predicted, not measured: {_exchanged(found)}"
-    yield Table(title, PREDICTED["forecasts"], rows, _assumed(found)).full()
-    paid = tuple(map(_paid, found.payoffs))
-    grow = "; compute grows with the batch" if found.batch is not None else ""
-    fastest = "; fastest on: of the numbers of devices above" if found.compute is not None else ""
-    remark = f"from a step of: on one device, its compute alone{grow}{fastest}"
-    yield Table("does a second device break even?", PREDICTED["payoffs"], paid, (remark,)).full()
-
-
-def _forecast(forecast: Forecast) -> tuple[str, ...]:
-    figures = forecast.metrics
-    return (
-        forecast.algorithm,
-        str(forecast.devices),
-        _ranged(figures.get("comm")),
-        _ranged(figures.get("time")),
-        _ranged(figures.get("speedup")),
-        _percent(figures.get("efficiency")),
-        _examples(figures.get("examples_per_s")),
-    )
-
-
-def _exchanged(found: Prediction) -> str:
-    """Return what is exchanged by what kind of step."""
-    of = f" ({found.network})" if found.network else ""
-    step = "" if found.compute is None else f" of {units.time_of(found.compute)}"
-    batch = "" if found.batch is None else f" with {units.counted(found.batch, 'example')}"
-    return f"a step{step}{batch}, {_amount(found.nbytes)}{of} exchanged, {found.scaling} scaling"
-
-
-def _assumed(found: Prediction) -> tuple[str, ...]:
-    link = found.link
-    most = max((f.devices for f in found.forecasts), default=0)
-    idle = []
-    if found.batch is not None and found.scaling == "strong" and found.batch < most:
-        batch = units.counted(found.batch, "example")
-        idle = [f"{batch}: of more devices than that the others are idle"]
-    steps = {
-        "strong": "step: compute, split over the devices, then the exchange",
-        "weak": "step: compute, as much on each device as on one, then the exchange",
-    }
-    known = "as given" if link.source == "given" else f"by {link.source}"
-    cost = f"latency {_ranged(link.latency)}, bandwidth {_ranged(link.bandwidth)}"
-    lines = f", {len(link.lines)} lines" if len(link.lines) > 1 else ""
-    return (
-        f"link: {cost}{lines}, {known}; the same between all devices",
-        f"{steps[found.scaling]}; nothing overlaps, adding is free",
-        *idle,
-    )
-
-
-def _paid(payoff: Payoff) -> tuple[str, ...]:
-    best = _NONE if payoff.best is None else units.counted(payoff.best, "device")
-    size = _ranged(payoff.metrics.get("from_compute"))
-    batch = payoff.metrics.get("from_batch")
-    return payoff.algorithm, payoff.pays or _NONE, size, _examples(batch), best
-
-
-def _published(found: Published) -> Iterator[Table]:
-    rows = dict.fromkeys(cell.row for cell in found.cells)
-    counts = sorted({cell.devices for cell in found.cells})
-    texts = {(cell.row, cell.devices): cell.text for cell in found.cells}
-    columns = ("network", *(units.counted(n, "device") for n in counts))
-    table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
-    yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
-    remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
-    cells = tuple(map(_cell, found.cells))
-    yield Table("computed from the cells", PREDICTED["cells"], cells, remarks).full()
-    if found.models:
-        yield _models(found)
-
-
-def _cell(cell: Cell) -> tuple[str, ...]:
-    figures, speedup = cell.metrics, cell.metrics.get("speedup")
-    decimals = max(len(part.partition(".")[2]) for part in cell.text.split("+"))  # as published
-    return (
-        cell.row,
-        str(cell.devices),
-        f"{figures['time'].value:.{decimals}f} s",
-        _examples(figures.get("examples_per_s")),
-        _NONE if speedup is None else f"{speedup.value:.2f}x",
-        _percent(figures.get("efficiency")),
-        _percent(figures.get("compute_efficiency")),
-    )
-
-
-def _models(found: Published) -> Table:
-    rows = [_model(m, e) for m in found.models for e in m.exchanged]
-    within = [abs(e.miss) for m in found.models for e in m.exchanged if e.devices in found.fitted]
-    counts = " and ".join(map(str, found.fitted))
-    formula = "a fixed cost for each exchange + 2 (n - 1) / n of the bytes / bandwidth"
-    remarks = [f"predicted: {formula}, fitted to the other networks on {counts} devices"]
-    if within:
-        remarks.append(f"on {counts} devices it is off by {max(within):.1%} at most")
-    remarks += [_second(other) for other in found.others]
-    title = "exchanges, each network predicted by the others"
-    return Table(title, PREDICTED["models"], tuple(rows), tuple(remarks))
-
-
-def _model(row: LeftOut, each: Exchanged) -> tuple[str, ...]:
-    return (
-        row.row,
-        str(each.devices),
-        units.time_of(each.measured),
-        units.time_of(each.predicted),
-        f"{each.miss:+.1%}",
-        units.time_of(row.fixed),
-        units.single(math.inf if row.bandwidth is None else row.bandwidth, "B/s"),
-    )
-
-
-def _second(other: OtherLink) -> str:
-    """Return what a number of devices needs that is off the model."""
-    ratios = _span(*other.ratio, "1")
-    message = f"{other.devices} devices take {ratios} times as long as predicted"
-    link = f"of {_span(*other.bandwidth, 'B/s')}" if other.bandwidth else "with another fixed cost"
-    return f"{message}: the model needs a second, slower link for them, {link}"
-
-
-def _ranged(figure: Estimate | None) -> str:
-    """Return a figure; with its interval, where it has one."""
-    if figure is None or figure.low < figure.high:
-        return estimate(figure)
-    return units.single(figure.value, figure.unit)
-
-
-def _ranges(figure: Estimate) -> bool:
-    """Return whether it has an interval of more than one value."""
-    return figure.has_interval and figure.low < figure.high
-
-
-def _percent(figure: Estimate | None) -> str:
-    if figure is None:
-        return _NONE
-    ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if _ranges(figure) else ""
-    return f"{figure.value:.1%}{ends}"
-
-
-def _examples(figure: Estimate | None) -> str:
-    if figure is None:
-        return _NONE
-    decimals = 0 if figure.value >= _WHOLE else 1
-    low, value, high = (f"{x:.{decimals}f}" for x in (figure.low, figure.value, figure.high))
-    return f"{value} [{low}, {high}]" if _ranges(figure) else value
-
-
-def _span(low: float, high: float, unit: str) -> str:
-    first, second = units.same_prefix((low, high), unit)
-    number, _, prefix = first.partition(" ")
-    return f"{number} to {second}" + (f" {prefix}" if prefix else "")

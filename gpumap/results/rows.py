@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.registry import find, key, loaded, sizes
 from gpumap.figures import estimate
-from gpumap.judge.inconclusive import conclusive, too_few
+from gpumap.judge.inconclusive import conclusive
 from gpumap.model import replace
-from gpumap.report import cells
 from gpumap.report.table import Table
+from gpumap.results import cells
 from gpumap.text import listed, short, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
-    from gpumap.model import Case, Estimate, Fit, Measurement, Report, SelfTest
+    from gpumap.model import Case, Estimate, Fit, Measurement, Report
 
 _STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
@@ -28,43 +28,13 @@ _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
 
-def has_tables(report: Report) -> bool:
-    """Return whether there is anything to show in tables."""
-    foreseen = report.prediction or report.published
-    cut = report.kind == "trace" and report.status in _STOPPED  # before it opened a context
-    measured = report.measurements or report.verdicts or report.selftest
-    seen = report.traces or report.utilisation or report.scaling
-    return bool(measured or seen or foreseen or cut)
-
-
 def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
-    """Yield a table for each benchmark, backend and size.
+    """Yield a table for each benchmark, backend and size, then what follows from rows.
 
-    What was judged stands last. `verbose`: with every row and column.
+    `verbose`: with every row and column.
     """
-    yield from figures(report, verbose=verbose)
-    yield from verdicts(report, verbose=verbose)
-
-
-def verdicts(report: Report, *, verbose: bool = False) -> Iterator[Table]:
-    """Yield the tables of what was judged."""
-    if not report.verdicts and not report.accepted:
-        return iter(())
-    from gpumap.report import outcomes
-
-    return outcomes.judged(report, verbose=verbose)
-
-
-def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
-    """Yield the tables of what was measured or predicted."""
     report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
-    if report.ranks:
-        from gpumap.report import programs
-
-        yield from programs.ranks(report)
-    if report.selftest is not None:
-        yield _round_trips(report.selftest)
     requested = shown(report)
     mixed = any("+" in row.case.backend for row in requested)
 
@@ -83,35 +53,16 @@ def figures(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) -> Iterator[Table]:
     """Yield what follows from rows; a module of tables is loaded where there are such rows."""
     if any(row.case.ordered for row in rows):
-        from gpumap.report import copies
+        from gpumap.results import copies
 
         yield from copies.matrix_tables(rows, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
     if fits or report.break_evens or any(row.case.swept for row in report.measurements):
-        from gpumap.report import models
+        from gpumap.results import models
 
         yield from models.slow_links(report.measurements, rows)
         yield from [models.table(fits)] if fits else []
         yield from models.break_evens(report.break_evens, whole=verbose)
-    if report.selftest is not None and report.selftest.alarms:
-        yield _alarms(report.selftest)
-    if report.traces:
-        from gpumap.report import programs
-
-        yield from programs.traces(report)
-    if report.utilisation is not None and (verbose or report.kind != "bench"):
-        from gpumap.report import programs
-
-        refs = {device.id: str(device.ref) for device in report.devices}
-        yield programs.used(report.utilisation, refs)
-    if report.scaling is not None:
-        from gpumap.report import programs
-
-        yield programs.scaled(report.scaling)
-    if report.prediction or report.published:
-        from gpumap.report import models
-
-        yield from models.predicted(report)
 
 
 def _renamed(report: Report) -> Report:
@@ -152,7 +103,7 @@ def _copies(
     backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
 ) -> Table:
     """Return the table of all sizes of copies."""
-    from gpumap.report import copies
+    from gpumap.results import copies
 
     table = copies.table(rows, fits, backend)
     return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
@@ -165,129 +116,14 @@ def _sided(case: Case) -> bool:
 
 def shown(report: Report) -> list[Measurement]:
     """Return the rows of tables: those of a size sweep only where no others were requested."""
-    rows = [row for row in report.measurements if _tabled(row.case)]
+    rows = [row for row in report.measurements if tabled(row.case)]
     return [row for row in rows if not row.case.swept] or rows
 
 
-def _tabled(case: Case) -> bool:
+def tabled(case: Case) -> bool:
+    """Return whether a case has a row in a table."""
     spec = find(case.bench)
     return spec is not None and bool(spec.columns)
-
-
-def _round_trips(found: SelfTest) -> Table:
-    trips = tuple(
-        (
-            trip.ref,
-            "-" if trip.name is None else trip.name,
-            trip.backend,
-            "failed" if trip.reason else "ok",
-        )
-        for trip in found.round_trips
-    )
-    why = tuple(f"failed: {trip.reason.text}" for trip in found.round_trips if trip.reason)
-    return Table("round trips of 4 KiB", ("device", "name", "backend", "status"), trips, why)
-
-
-def _alarms(found: SelfTest) -> Table:
-    rows = tuple(
-        (
-            alarms.name,
-            f"{alarms.runs} of {alarms.run_blocks} blocks",
-            *map(str, (alarms.false, alarms.inconclusive, alarms.passed)),
-        )
-        for alarms in found.alarms
-    )
-    title = f"false alarms at {found.alarms[0].threshold:.0%}"
-    return Table(title, ("on", "runs", "false", "inconclusive", "passed"), rows, ())
-
-
-def plan(report: Report) -> Iterator[str]:
-    """Yield what a dry run would have measured, and what that takes."""
-    refs = {device.id: str(device.ref) for device in report.devices}
-    for planned in report.plans:
-        cases = [case for case in planned.cases if _tabled(case) and case.skip is None]
-        groups = units.counted(len(planned.groups), "group")
-        yield f"plan: {units.counted(len(cases), 'case')} in {groups}, nothing measured"
-        yield from (f"  {case.id}" for case in cases)
-        yield from planned.about
-        for place, taken in planned.memory.items():
-            yield f"memory: {units.memory(taken)} on {refs.get(place, place)}"
-    settings = report.settings
-    budget = units.time_of(settings["budget_s"])
-    if report.kind == "selftest":
-        yield f"time: {budget} (--budget)"
-    else:
-        less = f"less where {settings['precision']:.0%} is reached before"
-        yield f"time: at most {budget} (--budget), {less}"
-
-
-def footer(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before.
-
-    Where nothing was measured there is nothing to say, but of a trace that it was stopped early.
-    """
-    if report.measurements or report.selftest is not None:
-        yield from _footer(report)
-    elif report.kind == "trace":
-        yield from _stopped(report)
-
-
-def _footer(report: Report) -> Iterator[str]:
-    settings = report.settings
-    yield (
-        f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
-        f"seed {settings['seed']}; {_verified(report)}"
-    )
-    yield from _ranges(report)
-    kept = [row.metrics["undisturbed"].value for row in report.measurements
-              if "undisturbed" in row.metrics]  # fmt: skip
-    if any(share < 1.0 for share in kept):
-        least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
-        yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
-    yield from _stopped(report)
-    if report.status not in _STOPPED and any(row.case.swept for row in report.measurements):
-        from gpumap.report import models
-
-        yield from models.lacking(report)
-    late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
-    if late and report.status not in _STOPPED:
-        yield (
-            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
-            "case is verified and measured once, however long that takes"
-        )
-    if (before := report.before) is not None and not report.simulated:
-        shares = {"busy": before.busy, "stolen": before.steal}
-        known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
-        load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
-        yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
-
-
-def _ranges(report: Report) -> Iterator[str]:
-    """Yield why rows without an interval have none."""
-    if any(too_few(row) for row in shown(report)):
-        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
-
-
-def _stopped(report: Report) -> Iterator[str]:
-    if report.status in _STOPPED:
-        yield f"stopped early ({report.status}): partial results above"
-
-
-def _verified(report: Report) -> str:
-    """Return for how many of the rows that were measured the result was right."""
-    taken = [row for row in report.measurements if row.status != "skipped"]
-    right = sum(row.check is not None and row.check.passed for row in taken)
-    if right < len(taken):
-        return f"only {right} of {len(taken)} results verified"
-    return "every result verified" if taken else "nothing was measured"
-
-
-def _blas(report: Report) -> str:
-    if not any("numpy" in row.case.backend for row in report.measurements):
-        return ""
-    libraries = report.fingerprint.libraries if report.fingerprint else {}
-    core = libraries.get("openblas_core")
-    return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
 def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:

@@ -147,15 +147,10 @@ def render(view: View, format_: str, style: Style) -> str:
 
 
 def _html(view: View) -> str:
-    from gpumap.report.charts import speedups
     from gpumap.report.html import several
 
-    count, found = len(view.saved), view.tables()
-    if not isinstance(view, OverTime):
-        return several(f"{count} reports, side by side", (), found)
-    labels = [each.marked for each in view.saved]
-    charts = speedups.history(view.lines, labels, view.changed())
-    return several(f"{count} reports, in the order of their runs", charts, found)
+    how = "in the order of their runs" if isinstance(view, OverTime) else "side by side"
+    return several(f"{len(view.saved)} reports, {how}", view.tables())
 
 
 def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:

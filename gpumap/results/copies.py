@@ -19,8 +19,8 @@ from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import key
 from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
-from gpumap.report.cells import rates, ratio, trust
 from gpumap.report.table import Table
+from gpumap.results.cells import rates, ratio, trust
 from gpumap.text import NAME, listed, middle, narrow, short
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import BreakEvenKey, SizedKey
 from gpumap.bench.registry import key
 from gpumap.figures import estimate
-from gpumap.report import copies
 from gpumap.report.charts import INK, RULE, SERIES, SOFT, Chart, drawable, ends, paper, short
-from gpumap.report.rows import shown
-from gpumap.report.table import named
+from gpumap.results import copies
+from gpumap.results.cells import named
+from gpumap.results.rows import shown
 from gpumap.text import label, middle
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Points = Sequence[tuple[float, Estimate]]
     from collections.abc import Sequence
 
-    from gpumap.report.copies import Pairs
+    from gpumap.results.copies import Pairs
 
 
 _CURVES = len(SERIES)

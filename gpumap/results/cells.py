@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.bench.registry import Column
-    from gpumap.model import Check, Estimate, Measurement
+    from gpumap.model import Case, Check, Estimate, Measurement
 
 _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
 _VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
@@ -201,3 +201,19 @@ def _which(rows: Iterable[Measurement]) -> str:
 
 def _called(row: Measurement) -> str:
     return f"{row.case.name} {short(row.case)}" if _is_solo(row) else row.case.name
+
+
+def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
+    """Return what tells where a case of a table ran: its names, ``a (cupy)`` if backends differ."""
+    several = len({case.backend for case in cases}) > 1
+
+    def place(case: Case) -> str:
+        names = short(case)
+        return f"{names} ({case.backend})" if several else names
+
+    return place
+
+
+def named(case: Case) -> str:
+    """Return the names that a case ran on, with an arrow where they have an order."""
+    return ("->" if case.ordered else "+").join(case.names)

@@ -1,0 +1,131 @@
+"""What reports are made of, whatever command they are of: renderers know these parts alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.errors import Diagnostic
+    from gpumap.model import Headline, MapText, Problem
+    from gpumap.report.charts import Chart
+    from gpumap.report.table import Table
+
+State = Literal["passed", "failed", "error", "skipped"]
+Name = Literal[
+    "aside", "map", "names", "plan", "diagnoses", "devices", "tables", "verdicts", "rows", "method"
+]
+
+
+class Text(NamedTuple):
+    """Lines of text that belong together.
+
+    Attributes:
+        lines: What there is to say, a line each.
+        title: What it is about; without one the lines are paragraphs.
+        look: A word that colours stand for.
+        headed: The title stands above the lines in plain text, too.
+        gap: A blank line stands before it.
+        filled: In a pipe too, lines are broken between words.
+        pasted: No line is ever broken: it is there to be pasted.
+    """
+
+    lines: tuple[str, ...]
+    title: str = ""
+    look: str = ""
+    headed: bool = False
+    gap: bool = False
+    filled: bool = False
+    pasted: bool = False
+
+
+class Section(NamedTuple):
+    """Parts of a report that have one place on a page.
+
+    Attributes:
+        name: Which place: `aside` is what a page shows elsewhere, `names` the map as a table,
+            `rows` what is folded away, `method` how it was measured.
+        parts: What it shows, in order.
+    """
+
+    name: Name
+    parts: tuple[Text | Table, ...]
+
+
+class Outcome(NamedTuple):
+    """How a part of a report ended.
+
+    Attributes:
+        state: What a test that it is has.
+        word: The report's own word for it.
+        text: What there is to say of it.
+    """
+
+    state: State
+    word: str = ""
+    text: str = ""
+
+
+class Test(NamedTuple):
+    """What a report says as a test that passed or not.
+
+    Attributes:
+        name: What was tested.
+        outcome: How it ended.
+        seconds: How long it took.
+        properties: Names and texts of what is known of it.
+        hint: What to do about it.
+    """
+
+    name: str
+    outcome: Outcome
+    seconds: float = 0.0
+    properties: tuple[tuple[str, str], ...] = ()
+    hint: str | None = None
+
+
+class Shown(NamedTuple):
+    """A report as its formats show it; what only some of them need is made when they call for it.
+
+    Attributes:
+        kind: The command.
+        title: The command as it was called, in short.
+        command: The whole line.
+        status: The answer in one word.
+        exit_code: The same as a number.
+        simulated: Whether a script had a part in it.
+        started: UTC, ISO 8601.
+        elapsed: Seconds.
+        headline: The answer; None: it is not finished.
+        outcome: How the run ended.
+        source: The text of the map.
+        problems: Errors, and what was let pass.
+        notes: What is worth knowing.
+        sections: Yields what is shown; with True all of it.
+        charts: Yields what is drawn.
+        doubts: Yields why figures are not to be trusted.
+        lines: Yields a line for each figure: cells by their columns, `params` by theirs.
+        tests: Returns tests in suites, by their names.
+        machine: Yields what tells the machine from another one.
+    """
+
+    kind: str
+    title: str
+    command: str
+    status: str
+    exit_code: int
+    simulated: bool
+    started: str
+    elapsed: float
+    headline: Headline | None
+    outcome: Outcome
+    source: MapText | None
+    problems: tuple[Problem, ...]
+    notes: tuple[Diagnostic, ...]
+    sections: Callable[[bool], Iterator[Section]]
+    charts: Callable[[], Iterable[Chart]]
+    doubts: Callable[[], Sequence[str]]
+    lines: Callable[[], Iterator[Mapping[str, Any]]]
+    tests: Callable[[], Mapping[str, Sequence[Test]]]
+    machine: Callable[[], Iterator[tuple[str, str]]]

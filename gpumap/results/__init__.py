@@ -1,0 +1,74 @@
+"""What commands show of their results: a `ResultSpec` for each type of result.
+
+A command adds a type to `gpumap.model.results` and a file here; every format shows it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.judge.headline import AnswerOf, Question
+    from gpumap.model import Headline, Report
+    from gpumap.report.charts import Chart
+    from gpumap.report.parts import Section, Test
+
+    Line = Mapping[str, Any]  # cells of CSV by their columns
+
+
+def _none(report: Report, result: Any) -> Iterable[Any]:  # noqa: ARG001 - of any result
+    return ()
+
+
+def _no_tests(report: Report, result: Any) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001
+    return {}
+
+
+class ResultSpec(NamedTuple):
+    """What a type of result answers and shows; each function gets the report and its result.
+
+    Attributes:
+        sections: Yields what is shown, in order; with True all of it.
+        question: What the headline answers; of rows what returns the answer of each benchmark.
+        lines: Yields a line of CSV for each figure.
+        tests: Returns tests in suites, by their names.
+        charts: Yields what is drawn.
+        doubts: Yields why figures are not to be trusted.
+    """
+
+    sections: Callable[[Report, Any, bool], Iterator[Section]]
+    question: Question | AnswerOf
+    lines: Callable[[Report, Any], Iterable[Line]] = _none
+    tests: Callable[[Report, Any], Mapping[str, Sequence[Test]]] = _no_tests
+    charts: Callable[[Report, Any], Iterable[Chart]] = _none
+    doubts: Callable[[Report, Any], Iterable[str]] = _none
+
+
+# The module of each type of result, by its name: `SPEC` there; loaded when there is such a result.
+MODULES = {
+    "Checked": "gpumap.results.checked",
+    "Listed": "gpumap.results.listed",
+    "Compared": "gpumap.results.compared",
+    "Measured": "gpumap.results.measured",
+    "Tested": "gpumap.results.tested",
+    "Diagnosed": "gpumap.results.diagnosed",
+    "Watched": "gpumap.results.watched",
+    "Scaled": "gpumap.results.scaled",
+    "Predicted": "gpumap.results.predicted",
+}
+
+
+def spec_of(report: Report) -> ResultSpec:
+    """Return what a report's type of result shows."""
+    found: ResultSpec = import_module(MODULES[type(report.result).__name__]).SPEC
+    return found
+
+
+def headline(report: Report) -> Headline:
+    """Return the headline of a finished report."""
+    from gpumap.judge import headline as headlines
+
+    return headlines.headline(report, spec_of(report).question)

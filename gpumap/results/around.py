@@ -1,0 +1,76 @@
+"""What stands around tables of figures: why there are none, what they must not be read without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.report.diagnostics import SHOWN
+from gpumap.report.parts import Section, Text
+from gpumap.results import mapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpumap.model import Acceptance, Report
+    from gpumap.report.table import Table
+
+DISTURBED = "cpu-contention"  # the note that other processes had the cores
+
+
+def around(
+    report: Report,
+    tables: Iterable[Table],
+    method: Iterable[str] = (),
+    accepted: Sequence[Acceptance] = (),
+    *,
+    verbose: bool,
+) -> Iterator[Section]:
+    """Yield the sections of a result that is tables.
+
+    Args:
+        report: of it.
+        tables: of its figures; without any there is nothing else.
+        method: how they were found.
+        accepted: how the report became a base.
+        verbose: with the whole id of what was judged.
+    """
+    yield from aside(report)
+    yield from mapped.sections(report.bindings)
+    yield Section("tables", tuple(tables))
+    yield from judged(report, accepted, verbose=verbose)
+    if lines := tuple(method):
+        yield Section("method", (Text(lines, look="footer", gap=True, filled=True),))
+
+
+def judged(
+    report: Report, accepted: Sequence[Acceptance] = (), *, verbose: bool
+) -> Iterator[Section]:
+    """Yield the tables of what was judged, and of what was accepted as it is."""
+    if report.verdicts or accepted:
+        from gpumap.results import verdicts
+
+        found = verdicts.judged(report, verbose=verbose)
+        yield Section("verdicts", (*found, *verdicts.accepted(accepted)))
+
+
+def aside(report: Report) -> Iterator[Section]:
+    """Yield why nothing was done, if that was allowed, and what else comes before all figures."""
+    if report.status == "skipped":
+        yield Section("aside", (Text(tuple(_skipped(report)), look="unclear"),))
+    if found := tuple(warnings(report)):
+        yield Section("aside", (Text(found, look="below", filled=True),))
+
+
+def warnings(report: Report) -> Iterator[str]:
+    """Yield what figures must not be read without: that other processes had the cores."""
+    for note in report.notes:
+        if note.code == DISTURBED:
+            yield f"{note.severity}: {note.message}"
+
+
+def _skipped(report: Report) -> Iterator[str]:
+    for problem in report.errors[:SHOWN]:
+        yield f"skipped: {problem.diagnostic.message}"
+    if len(report.errors) > SHOWN:
+        more = len(report.errors) - SHOWN
+        yield f"... and {more} more; --format json lists them all"

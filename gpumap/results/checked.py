@@ -1,0 +1,46 @@
+"""What `check` found, as every format shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.judge import answers
+from gpumap.judge.headline import Question
+from gpumap.report.parts import Outcome, Section, Test
+from gpumap.results import ResultSpec, mapped
+from gpumap.results.around import aside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.model import Checked, Report
+
+_SILENT = "theano-silent"  # a note: Theano would have said nothing
+
+
+def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
+    """Yield what is true of each name of a map; of a job, which rank has which."""
+    found = tuple(mapped.sections(report.bindings))
+    true = report.status in ("ok", "no")
+    silent = not true or any(note.code == _SILENT for note in report.notes)
+    yield from (section for section in found if section.name == "names" or not silent)
+    yield from aside(report)
+    if report.ranks:
+        from gpumap.results.ranks import table
+
+        yield Section("tables", (table(report.ranks),))
+
+
+def tests(report: Report, result: Checked) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001 - of any result
+    """Return a test for each name of a map that is true."""
+    if report.exit_code not in (0, 1):
+        return {}
+    passed = Outcome("passed", "ok")
+    return {"map": [Test(mapped.mapped_line(binding), passed) for binding in report.bindings]}
+
+
+SPEC = ResultSpec(
+    sections,
+    Question(answers.check, "checked", lambda report, _: report.map is not None),
+    tests=tests,
+)

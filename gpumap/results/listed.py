@@ -1,0 +1,57 @@
+"""What `devices` found, as every format shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.judge import answers
+from gpumap.judge.headline import Question
+from gpumap.report.parts import Section, Text
+from gpumap.report.table import Table
+from gpumap.results import ResultSpec
+from gpumap.results.mapped import DEVICE_COLUMNS, ON_THE_RIGHT, device_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import DeviceLibrary, Listed, Report
+
+
+def sections(report: Report, result: Listed, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
+    """Yield each backend with its devices, then the command that checks all of them."""
+    parts: list[Text | Table] = []
+    for number, backend in enumerate(report.backends):
+        look = "bold" if backend.usable else "unclear"
+        about = tuple(_about(backend))
+        parts.append(Text(about, _title(backend), look, headed=True, gap=number > 0))
+        rows = tuple(device_row(one) for one in report.devices if one.backend == backend.name)
+        if rows:
+            parts.append(Table("", DEVICE_COLUMNS, rows, (), right=ON_THE_RIGHT).full())
+    if report.source is not None:
+        parts.append(Text((_paste(report),), look="bold", gap=True, pasted=True))
+    yield Section("devices", tuple(parts))
+
+
+def _about(backend: DeviceLibrary) -> Iterator[str]:
+    """Yield what is to be said of a backend."""
+    yield from (f"note: {note}" for note in backend.notes if backend.usable)
+    if backend.fix:
+        yield f"fix: {backend.fix}"
+
+
+def _paste(report: Report) -> str:
+    """Return the command that checks what was found, to paste into a shell."""
+    text = report.source.text if report.source else ""
+    scripted = any(device.backend == "fake" for device in report.devices)
+    backend = " --backend fake" if scripted else ""
+    return f'gpumap check "{text}"{backend}'
+
+
+def _title(backend: DeviceLibrary) -> str:
+    """Return a backend's name, its version, and why it cannot be used if it cannot."""
+    version = f" {backend.version}" if backend.version else ""
+    reason = "" if backend.usable else f": not usable: {backend.reason or 'no reason given'}"
+    return f"{backend.name}{version}{reason}"
+
+
+SPEC = ResultSpec(sections, Question(answers.devices, "usable"))

@@ -1,0 +1,229 @@
+"""What a benchmark measured, as every format shows it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.bench.answers import of_bench
+from gpumap.figures import estimate
+from gpumap.judge.inconclusive import too_few
+from gpumap.report.csv import number
+from gpumap.report.parts import Section, Test, Text
+from gpumap.report.table import Table
+from gpumap.results import ResultSpec, charts, mapped, rows
+from gpumap.results.around import around, aside
+from gpumap.results.figure_lines import break_even_lines, fit_lines, row_lines
+from gpumap.results.outcomes import of_break_even, of_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.model import Estimate, Measured, Measurement, Report
+    from gpumap.results import Line
+
+_STOPPED = ("interrupted", "timeout")
+_LATE = 5.0  # seconds over the budget that go without saying
+EVERY_TITLE = "Every row"
+EVERY = ("id", "status", "flags or reason", "time")
+
+
+def sections(report: Report, result: Measured, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
+    """Yield the tables of what was measured, and how; of a dry run the plan."""
+    yield from framed(report, result, verbose)
+
+
+def framed(
+    report: Report,
+    result: Measured,
+    verbose: bool,  # noqa: FBT001 - as above
+    before: Sequence[Table] = (),
+    after: Sequence[Table] = (),
+) -> Iterator[Section]:
+    """Yield what was measured between tables that come before and after."""
+    if not (result.measurements or report.verdicts or before):
+        yield from aside(report)
+    elif result.plans:
+        yield from aside(report)
+        yield from mapped.sections(report.bindings)
+        yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
+    else:
+        tables = (*before, *_tables(report, result, verbose), *after)
+        yield from around(report, tables, method(report), result.accepted, verbose=verbose)
+    if result.measurements:
+        yield Section("rows", (every(result.measurements),))
+
+
+def _tables(report: Report, result: Measured, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
+    if report.ranks:
+        from gpumap.results import ranks
+
+        yield ranks.table(report.ranks)
+    yield from rows.tables(report, verbose=verbose)
+    if verbose and result.utilisation is not None:
+        from gpumap.results.uses import used
+
+        refs = {device.id: str(device.ref) for device in report.devices}
+        yield used(result.utilisation, refs)
+
+
+def every(measurements: Sequence[Measurement]) -> Table:
+    """Return the rows; those that were not measured with the reason."""
+    return Table(EVERY_TITLE, EVERY, tuple(map(_of_every, measurements)), ())
+
+
+def _of_every(row: Measurement) -> tuple[str, ...]:
+    outcome = of_row(row)
+    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
+    return row.case.id, row.status, why, estimate(row.time)
+
+
+def _plan(report: Report, result: Measured) -> Iterator[str]:
+    """Yield what a dry run would have measured, and what that takes."""
+    refs = {device.id: str(device.ref) for device in report.devices}
+    for planned in result.plans:
+        cases = [case for case in planned.cases if rows.tabled(case) and case.skip is None]
+        groups = units.counted(len(planned.groups), "group")
+        yield f"plan: {units.counted(len(cases), 'case')} in {groups}, nothing measured"
+        yield from (f"  {case.id}" for case in cases)
+        yield from planned.about
+        for place, taken in planned.memory.items():
+            yield f"memory: {units.memory(taken)} on {refs.get(place, place)}"
+    settings = report.settings
+    budget = units.time_of(settings["budget_s"])
+    if report.kind == "selftest":
+        yield f"time: {budget} (--budget)"
+    else:
+        less = f"less where {settings['precision']:.0%} is reached before"
+        yield f"time: at most {budget} (--budget), {less}"
+
+
+def method(report: Report) -> Iterator[str]:
+    """Yield how it was measured, and how busy the machine was before."""
+    settings = report.settings
+    yield (
+        f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
+        f"seed {settings['seed']}; {_verified(report)}"
+    )
+    yield from _ranges(report)
+    kept = [row.metrics["undisturbed"].value for row in report.measurements
+              if "undisturbed" in row.metrics]  # fmt: skip
+    if any(share < 1.0 for share in kept):
+        least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
+        yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
+    yield from _stopped(report)
+    if report.status not in _STOPPED and any(row.case.swept for row in report.measurements):
+        from gpumap.results import models
+
+        yield from models.lacking(report)
+    late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
+    if late and report.status not in _STOPPED:
+        yield (
+            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
+            "case is verified and measured once, however long that takes"
+        )
+    if (before := report.before) is not None and not report.simulated:
+        shares = {"busy": before.busy, "stolen": before.steal}
+        known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
+        load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
+        yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
+
+
+def _ranges(report: Report) -> Iterator[str]:
+    """Yield why rows without an interval have none."""
+    if any(too_few(row) for row in rows.shown(report)):
+        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
+
+
+def _stopped(report: Report) -> Iterator[str]:
+    if report.status in _STOPPED:
+        yield f"stopped early ({report.status}): partial results above"
+
+
+def _verified(report: Report) -> str:
+    """Return for how many of the rows that were measured the result was right."""
+    taken = [row for row in report.measurements if row.status != "skipped"]
+    right = sum(row.check is not None and row.check.passed for row in taken)
+    if right < len(taken):
+        return f"only {right} of {len(taken)} results verified"
+    return "every result verified" if taken else "nothing was measured"
+
+
+def _blas(report: Report) -> str:
+    if not any("numpy" in row.case.backend for row in report.measurements):
+        return ""
+    libraries = report.fingerprint.libraries if report.fingerprint else {}
+    core = libraries.get("openblas_core")
+    return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
+
+
+def lines(report: Report, result: Measured) -> Iterator[Line]:  # noqa: ARG001 - of any result
+    """Yield each figure of each row, fit and break-even."""
+    for row in result.measurements:
+        yield from row_lines(row)
+    for fit in result.fits:
+        yield from fit_lines(fit)
+    for decision in result.break_evens:
+        yield from break_even_lines(decision)
+    if result.utilisation is not None:
+        from gpumap.results.watched import use_line
+
+        yield from map(use_line, result.utilisation.uses)
+
+
+def tests(report: Report, result: Measured) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001 - of any result
+    """Return a test for each row and each break-even."""
+    return {
+        "measurements": [
+            Test(row.case.id, of_row(row), _seconds(row), tuple(_row_properties(row)))
+            for row in result.measurements
+        ],
+        "break-evens": [
+            Test(each.id, of_break_even(each), properties=tuple(_figures(each.metrics)))
+            for each in result.break_evens
+        ],
+    }
+
+
+def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
+    for name, figure in metrics.items():
+        value, low, high = map(number, (figure.value, figure.low, figure.high))
+        unit = "" if figure.unit == "1" else f" {figure.unit}"
+        ends = f" [{low}, {high}]" if figure.has_interval else ""
+        yield name, "impossible" if figure.impossible else f"{value}{ends}{unit}"
+
+
+def _row_properties(row: Measurement) -> Iterator[tuple[str, str]]:
+    yield from _figures(row.metrics)
+    if row.flags:
+        yield "flags", " ".join(row.flags)
+    if row.explanation is not None:
+        yield "explanation", f"{row.explanation.cause}: {row.explanation.text}"
+
+
+def _seconds(row: Measurement) -> float:
+    """Return how long the samples of a row took, all of their iterations."""
+    if row.samples is None:
+        return 0.0
+    known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
+    return math.fsum(known) * row.samples.iterations_per_sample
+
+
+def doubts(report: Report, result: Measured) -> Iterator[str]:
+    """Yield why figures of rows are not to be trusted: few samples, flags."""
+    shown = [] if result.plans else [row for row in rows.shown(report) if row.status == "ok"]
+    if thin := sum(map(too_few, shown)):
+        yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
+    counts = Counter(flag for row in shown for flag in row.flags)
+    for flag, count in counts.most_common():
+        yield f"{count} of {len(shown)} rows: {flag}"
+
+
+def drawn(report: Report, result: Measured) -> Iterable[charts.Chart]:
+    """Return the charts of rows; of a dry run there are none."""
+    return () if result.plans else charts.charts(report)
+
+
+SPEC = ResultSpec(sections, of_bench, lines, tests, drawn, doubts)

@@ -1,0 +1,129 @@
+"""Outcomes: what of a report passed, failed, broke or was skipped.
+
+It fails closed: what is not known to be good has not passed, and a run whose exit code is not 0
+has failed whatever its parts say. What the run let pass (its exit code is 0, `--inconclusive=pass`,
+`--allow-missing`) counts as skipped: it has neither passed nor failed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.errors import Exit
+from gpumap.report.parts import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import (
+        BreakEven,
+        Diagnosis,
+        Measurement,
+        Problem,
+        Reason,
+        Report,
+        RoundTrip,
+        Verdict,
+    )
+    from gpumap.report.parts import State
+
+_BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
+_WRONG = ("wrong-data", "over-ceiling", "diverged")  # what a row fails with exit code 4 for
+_GOOD = ("pass", "improvement")
+SHOWN = "shown"  # the verdict of what a gate does not judge
+
+
+def of_run(report: Report) -> Outcome:
+    """Return how the run ended: green only if its exit code is 0 and something was done."""
+    code, status = report.exit_code, report.status
+    if code != 0:
+        return Outcome("error" if code in _BROKEN else "failed", status, f"exit code {code}")
+    if report.plans:
+        return Outcome("skipped", "dry-run", "a dry run: nothing was measured")
+    nothing = report.measurements and all(row.status == "skipped" for row in report.measurements)
+    if report.status == "skipped" or nothing:
+        done = "checked" if report.kind == "check" else "measured"
+        return Outcome("skipped", "skipped", f"nothing was {done}")
+    if report.status == "inconclusive":  # no verdict was requested
+        return Outcome("skipped", status, f"exit code {code}")
+    state: State = "passed" if report.status == "ok" else "failed"
+    return Outcome(state, status, f"exit code {code}")
+
+
+def of_row(row: Measurement) -> Outcome:
+    """Return how a measurement ended; what was measured with a wrong result is an error."""
+    reason = row.reason
+    code = reason.code if reason else row.status
+    text = reason.text if reason else row.status
+    if code in _WRONG or (row.check is not None and not row.check.passed):
+        return Outcome("error", code, text)
+    if row.status == "ok":
+        return Outcome("passed", "ok", " ".join(row.flags))
+    return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
+
+
+def of_break_even(found: BreakEven) -> Outcome:
+    """Return how a decision ended; which answer it gave is neither good nor bad."""
+    if found.reason is None and not found.decided:
+        return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
+    return _by_reason(found.reason)
+
+
+def of_trip(trip: RoundTrip) -> Outcome:
+    """Return whether bytes came back from a device as they were sent."""
+    return _by_reason(trip.reason)
+
+
+def _by_reason(reason: Reason | None) -> Outcome:
+    """Return how something ended that has passed without a reason why not."""
+    if reason is None:
+        return Outcome("passed", "ok")
+    state: State = "error" if reason.code in _WRONG else "failed"
+    return Outcome(state, reason.code, reason.text)
+
+
+def of_diagnosis(found: Diagnosis) -> Outcome:
+    """Return whether a name is used; partly is not."""
+    if found.verdict == "used":
+        return Outcome("passed", "used")
+    first = found.findings[0]
+    return Outcome("failed", first.cause, f"{first.code} {first.text}")
+
+
+def of_verdicts(report: Report) -> Iterator[Outcome]:
+    """Yield what each verdict of a report means to its run."""
+    counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
+    codes = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
+    let_pass = {"skipped", *(codes - counted)}
+    for verdict in report.verdicts:
+        word = verdict.verdict
+        state: State = "failed"
+        if word in _GOOD:
+            state = "passed"
+        elif word == SHOWN or report.exit_code == 0 or word in let_pass:
+            state = "skipped"
+        yield Outcome(state, word, f"{verdict.text}: {word}{_figures(verdict)}")
+
+
+def of_problem(problem: Problem) -> Outcome:
+    """Return what an error of the run is; its hint is not in the text."""
+    found = problem.diagnostic
+    entry = "" if found.entry is None else f"entry {found.entry}: "
+    state: State = "error" if problem.exit in _BROKEN else "failed"
+    if problem.exit == 0:  # said, and let pass
+        state = "skipped"
+    return Outcome(state, found.code, entry + found.message)
+
+
+def _figures(verdict: Verdict) -> str:
+    """Return a verdict's figures: ``, 1.52 [1.5, 1.55], limit 1.8``; nothing for what is None."""
+    found = ""
+    if verdict.value is not None:
+        found += f", {verdict.value:.4g}"
+    if verdict.low is not None and verdict.high is not None:
+        found += f" [{verdict.low:.4g}, {verdict.high:.4g}]"
+    if verdict.limit is not None:
+        found += f", limit {verdict.limit:.4g}"
+    if verdict.threshold is not None:
+        found += f", threshold {verdict.threshold:.2%}"
+    return found

@@ -1,0 +1,34 @@
+"""Ranks of a job as a table: which process has which device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.report.table import Table
+from gpumap.units import counted, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.model import Rank
+
+_NONE = "-"
+RANKS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA", "cores")
+
+
+def table(ranks: Sequence[Rank]) -> Table:
+    """Return a row for each rank."""
+    rows = tuple(map(_rank, ranks))
+    machines = counted(len({rank.host for rank in ranks}), "machine")
+    return Table(f"{len(rows)} ranks on {machines}", RANKS, rows, ())
+
+
+def _rank(rank: Rank) -> tuple[str, ...]:
+    process = (str(rank.number), str(rank.local), rank.host, str(rank.process))
+    if rank.binding is None:
+        return (*process, *[_NONE] * (len(RANKS) - len(process)))
+    device = rank.binding.device
+    node = _NONE if device.numa_node is None else str(device.numa_node)
+    cores = ranges(device.cores) or _NONE
+    identity = device.uuid or device.pci or _NONE
+    return (*process, rank.binding.name, str(device.ref), identity, node, cores)

@@ -1,0 +1,60 @@
+"""What `scale` measured, as every format shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.figures import estimate
+from gpumap.judge import programs
+from gpumap.judge.headline import Question
+from gpumap.report.table import Table
+from gpumap.results import ResultSpec
+from gpumap.results.around import around
+from gpumap.results.figure_lines import figure_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.model import Report, Scaled, ScaleStep, Scaling
+    from gpumap.report.parts import Section
+    from gpumap.results import Line
+
+STEPS = ("names", "time", "speed-up", "busy", "memory", "n")
+
+
+def sections(report: Report, result: Scaled, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
+    """Yield the times on one name, on two, and so on."""
+    if result.scaling is not None:
+        yield from around(report, (_table(result.scaling),), verbose=verbose)
+
+
+def _table(found: Scaling) -> Table:
+    """Return a row for each number of names that a program was measured on."""
+    rows = tuple(map(_step, found.steps))
+    remarks = ("median of n runs [95 % interval]; busy: in the last of them, seen from outside",)
+    return Table("a program on so many names", STEPS, rows, remarks, right=STEPS[1:])
+
+
+def _step(step: ScaleStep) -> tuple[str, ...]:
+    failed = step.code is not None
+    return (
+        str(len(step.names)),
+        f"failed, code {step.code}" if failed and step.time is None else estimate(step.time),
+        estimate(step.speedup),
+        programs.shares(step),
+        units.memory(max((run.memory for run in step.runs), default=None)),
+        str(len(step.runs)),
+    )
+
+
+def lines(report: Report, result: Scaled) -> Iterator[Line]:  # noqa: ARG001 - of any result
+    """Yield the time and the speed-up on so many names."""
+    for step in result.scaling.steps if result.scaling else ():
+        metrics = {"time": step.time, "speedup": step.speedup}
+        line = {"record": "scale", "names": "+".join(step.names), "n": len(step.runs)}
+        line["status"] = "ok" if step.code is None else "failed"
+        yield from figure_lines(line, {name: figure for name, figure in metrics.items() if figure})
+
+
+SPEC = ResultSpec(sections, Question(programs.scale, "measured"), lines)

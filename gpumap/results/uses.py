@@ -1,0 +1,77 @@
+"""The use of devices by a program as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.judge.programs import WHY
+from gpumap.report.table import Table
+from gpumap.units import counted, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumap.model import Use, Utilisation
+
+_NONE = "-"
+USES = (
+    "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
+    "longest idle", "kernels", "waits", "kernel time", "copy time",
+)  # fmt: skip
+_RIGHT = USES[3:]
+_NOTABLE = 0.05  # of the time of cores that other programs had
+
+
+def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
+    """Return a row for each name, without columns of which nothing is known.
+
+    Args:
+        found: what was seen.
+        refs: the devices by their ids, as a map writes them.
+    """
+    rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
+    title = f"use of devices in {time_of(found.elapsed)}"
+    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full()
+
+
+def _use(use: Use, device: str) -> tuple[str, ...]:
+    return (
+        use.name,
+        device,
+        {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
+        _used(use.busy),
+        _used(use.peak),
+        units.memory(use.memory),
+        units.memory(use.bytes_to_device),
+        units.memory(use.bytes_to_host),
+        _NONE if use.first is None else f"{use.first:.1f} s",
+        _NONE if use.idle is None else f"{use.idle:.1f} s",
+        _NONE if use.kernels is None else f"{use.kernels:,}",
+        _NONE if use.waits is None else f"{use.waits:,}",
+        _NONE if use.computing is None else time_of(use.computing),
+        _NONE if use.copying is None else time_of(use.copying),
+    )
+
+
+def _used(share: float | None) -> str:
+    return _NONE if share is None else f"{share:.0%}"
+
+
+def _uses_remarks(found: Utilisation) -> Iterator[str]:
+    where = "from outside" if found.command else "between samples"
+    yield (
+        f"{found.cpu:.1f} s of CPU time, {units.memory(found.memory)} of host memory at most; "
+        f"seen {where} at {counted(found.looks, 'look')}"
+    )
+    for use in found.uses:
+        if use.verdict == "unknown" and use.why:
+            yield f"{use.name}: cannot tell, {WHY[use.why]}"
+        if use.foreign is not None and use.foreign >= _NOTABLE:
+            yield f"{use.name}: other programs had {use.foreign:.0%} of its time"
+        if use.power is not None or use.throttle:
+            power = () if use.power is None else (f"{use.power:.0f} W at most",)
+            held = (f"limited by: {', '.join(use.throttle)}",) if use.throttle else ()
+            yield f"{use.name}: {'; '.join((*power, *held))}"
+    if found.unseen >= _NOTABLE:
+        yield f"{found.unseen:.2f} s of CPU time belong to no core: between two looks"

@@ -1,0 +1,157 @@
+"""Verdicts as tables: one of limits, one of changes; what was accepted as a base."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from gpumap import units
+from gpumap.figures import estimate
+from gpumap.model.maps import UNITS
+from gpumap.report.table import Table
+from gpumap.text import NAME, middle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.model import Acceptance, Report, Verdict
+
+_LIMIT = "limit"
+_CONTROL = "vs control"
+_NAMES = "names"  # the key of an id
+_WRITTEN = 3  # names of a row: of more their number
+COLUMNS = {
+    "limits": ("limit", "row", "figure", "verdict"),
+    "changes": ("row", "metric", "new/base", _CONTROL, "verdict"),
+}
+_WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass", "shown")
+_NOUNS = ("regression", "improvement")  # words that have a plural
+_FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
+
+
+def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
+    """Yield a table of the verdicts on limits, and one of those on changes, where there are any.
+
+    `verbose`: with the whole id of each row.
+    """
+    called: Mapping[str, str] = {} if verbose else _called(report.verdicts)
+    limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
+    others = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
+    if limits:
+        yield _limits(report, limits, called)
+    if others:
+        yield _changes(report, sorted(others, key=rank), called)
+
+
+def accepted(found: Sequence[Acceptance]) -> Iterator[Table]:
+    """Yield the table of how a report became a base, if it did."""
+    if found:
+        rows = tuple(
+            (a.when, a.reason, ", ".join(_counted(n, w) for w, n in a.verdicts.items()) or "-")
+            for a in found
+        )
+        yield Table("accepted in the place of a base", ("when", "reason", "verdicts"), rows, ())
+
+
+def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Return a short name of each row, by its id: its case, its names, and what tells it apart."""
+    from gpumap.judge.limits import split_id
+
+    rows = {v.id: split_id(v.id) for v in verdicts if v.id}
+    keys = {
+        key: {found.get(key) for _, found in rows.values()}
+        for _, own in rows.values()
+        for key in own
+    }
+    apart = sorted(key for key, values in keys.items() if len(values) > 1 and key != _NAMES)
+    named = {
+        id_: " ".join((head, *_names(found), *(f"{k}={found[k]}" for k in apart if k in found)))
+        for id_, (head, found) in rows.items()
+    }
+    count = Counter(named.values())  # names that are alike when cut have their ids
+    return {id_: text for id_, text in named.items() if count[text] == 1}
+
+
+def _names(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of a row, if it has any, for a cell."""
+    if names := found.get(_NAMES):
+        every = re.split(r"([+>])", names)
+        count = (len(every) + 1) // 2
+        short = "".join(middle(unquote(part), NAME) for part in every)
+        yield short if count <= _WRITTEN else f"{count} devices"
+
+
+def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+    rows = (
+        (
+            v.text,
+            called.get(v.id or "", v.id or "-"),
+            _figure(v, UNITS.get(v.metric, "1")),
+            v.verdict,
+        )
+        for v in verdicts
+    )
+    return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
+
+
+def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+    from gpumap.judge.pairs import share
+
+    rows: list[tuple[str, ...]] = [
+        (
+            called.get(v.id or "", v.id or "-"),
+            v.metric,
+            _figure(v, "1"),
+            estimate(v.relative),
+            v.verdict,
+        )
+        for v in verdicts
+    ]
+    limits = {v.threshold for v in verdicts if v.threshold is not None}
+    title = f"changes, at a threshold of {share(max(limits))}" if limits else "changes"
+    heads = COLUMNS["changes"]
+    if not any(v.relative for v in verdicts):
+        place = heads.index(_CONTROL)
+        heads, *rows = ((*cells[:place], *cells[place + 1 :]) for cells in (heads, *rows))
+    counts = Counter[str](verdict.verdict for verdict in verdicts)
+    words = (word for word in (*_WORST, "skipped") if counts[word])
+    total = ", ".join(_counted(counts[word], word) for word in words)  # 2 regressions, 64 pass
+    return Table(
+        title, heads, tuple(rows), (total, *_reasons(verdicts), *_remarks(report, verdicts))
+    )
+
+
+def rank(verdict: Verdict) -> int:
+    """Return where a change stands: what is worst first; of one word as they come."""
+    return _WORST.index(verdict.verdict) if verdict.verdict in _WORST else len(_WORST)
+
+
+def _counted(count: int, word: str) -> str:
+    noun = f"{word}s" if word in _NOUNS and count > 1 else word
+    return f"{count} {noun}"
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield each reason once, with the number of those that it holds for."""
+    from gpumap.judge.compare import why
+
+    reasons = Counter((v.verdict, why(v)) for v in verdicts if why(v) is not None)
+    yield from (f"{_counted(count, word)}: {why_}" for (word, why_), count in reasons.items())
+    if any(v.relative for v in verdicts):
+        yield f"{_CONTROL}: new/base of the row over that of the control product beside it"
+
+
+def _figure(verdict: Verdict, unit: str) -> str:
+    """Return a verdict's figure with its interval, if it has one; a dash where it has no figure."""
+    if verdict.value is None:
+        return "-"
+    ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    value, *interval = units.same_prefix((verdict.value, *ends), unit)
+    return f"{value} [{', '.join(interval)}]" if interval else value
+
+
+def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    unclear = any(verdict.verdict == "inconclusive" for verdict in verdicts)
+    return (_FORGIVEN,) if unclear and report.settings.get("inconclusive") == "pass" else ()

@@ -1,0 +1,186 @@
+"""What a program did with its devices, as every format shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap import units
+from gpumap.judge import answers
+from gpumap.judge.headline import Question
+from gpumap.judge.programs import HOST, TARGET, summary
+from gpumap.report.parts import Section, Text
+from gpumap.report.table import Table
+from gpumap.results import ResultSpec, mapped
+from gpumap.results.around import aside, judged
+from gpumap.results.uses import used
+from gpumap.units import counted, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.judge.programs import ImplicitCopies, Summary
+    from gpumap.model import Busy, Ran, Report, Trace, Use, Watched
+    from gpumap.results.figure_lines import Line
+
+COLUMNS = {
+    "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
+    "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
+    "busy": ("device", "names", "events", "busy", "share"),
+}
+MOST = 100  # rows of a table
+CONTEXTS = 20
+_ALL = "--format json has all of them"
+_STOPPED = ("interrupted", "timeout")
+_UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
+_NONE = "-"
+
+
+def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
+    """Yield three tables for each context of a script, or one of a command's use of devices."""
+    stopped = report.status in _STOPPED  # it may have opened no context until then
+    if not (result.traces or result.utilisation or report.verdicts or stopped):
+        return
+    yield from aside(report)
+    contexts = dict.fromkeys(b for trace in result.traces for b in trace.bindings)
+    yield from mapped.sections(report.bindings or contexts)
+    tables = list(traces(result.traces))
+    if result.utilisation is not None:
+        refs = {device.id: str(device.ref) for device in report.devices}
+        tables.append(used(result.utilisation, refs))
+    yield Section("tables", tuple(tables))
+    yield from judged(report, verbose=verbose)
+    if stopped:
+        text = f"stopped early ({report.status}): partial results above"
+        yield Section("method", (Text((text,), look="footer", gap=True, filled=True),))
+
+
+def traces(found: Sequence[Trace]) -> Iterator[Table]:
+    """Yield three tables for each context that a program opened, up to CONTEXTS of them."""
+    count = len(found)
+    for trace in found[:CONTEXTS]:
+        yield from _context(trace, f"context {trace.number}" if count > 1 else "trace")
+    if count > CONTEXTS:
+        yield Table(f"the first {CONTEXTS} of {count} contexts are shown; {_ALL}", (), (), ())
+
+
+def _context(trace: Trace, title: str) -> Iterator[Table]:
+    found = summary(trace)
+    rows, more = _capped(
+        [
+            (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran))
+            for ran in found.ran
+        ]
+    )
+    yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
+    rows, more = _capped([_moved(ran) for ran in found.implicit])
+    remarks = (*more, _moved_in_all(found, trace))
+    yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, remarks)
+    refs = {b.device.id: str(b.device.ref) for b in trace.bindings}
+    rows, more = _capped([_busy(busy, refs) for busy in found.busy])
+    remarks = (*more, *_times(found))
+    yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, remarks)
+
+
+def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
+    shape = " x ".join(map(str, ran.shape or ())) or "()"
+    return ran.name, _place(ran), shape, *_sums(ran), ran.line or _UNKNOWN
+
+
+def _place(ran: Ran) -> str:
+    return HOST if ran.device == TARGET else ran.device
+
+
+def _sums(ran: Ran) -> tuple[str, str, str]:
+    return str(ran.count), units.memory(ran.nbytes), _duration(ran.seconds)
+
+
+def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
+    device = refs.get(busy.device, busy.device)
+    names = _NONE if busy.device == HOST else ", ".join(busy.names)
+    if not busy.events:
+        return device, names, "0", _NONE, _NONE
+    return device, names, str(busy.events), _duration(busy.seconds), _share_of(busy.share)
+
+
+def _about(trace: Trace) -> Iterator[str]:
+    """Yield what is to be known of a context beside its events."""
+    if not trace.events:
+        yield "no event is known"
+    if not trace.closed:
+        yield "it was left open when the program ended: open it by `with`, which closes it"
+
+
+def _moved_in_all(found: Summary, trace: Trace) -> str:
+    """Return the sum, also where there is nothing to add up: no table says nothing."""
+    moved = found.moved
+    if not moved.count:
+        return "none: every transfer was requested" if trace.events else "none"
+    known = f"{_duration(moved.seconds)} together"
+    cost = "times unknown" if moved.seconds is None else known
+    return f"in all {counted(moved.count, 'transfer')}, {units.memory(moved.nbytes)}, {cost}"
+
+
+def _times(found: Summary) -> Iterator[str]:
+    """Yield what holds for the times of all events."""
+    if found.span is not None:
+        whole = _duration(found.span)
+        yield f"share: of {whole}, from the start of the first event to the end of the last one"
+    if found.overlap is not None:
+        yield f"overlap of the devices, of operations: {_share_of(found.overlap)}"
+    if found.untimed:
+        yield (
+            f"{found.untimed} events have no times: their device cannot tell when its queue came "
+            "to them"
+        )
+    elif found.span is not None:
+        yield "every time was seen once: `gpumap bench` measures"
+
+
+def _duration(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else time_of(seconds)
+
+
+def _share_of(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"{share:.0%}"
+
+
+def _capped(
+    rows: Sequence[tuple[str, ...]],
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """Return the rows that are shown, and what is to be said of the others."""
+    if len(rows) <= MOST:
+        return tuple(rows), ()
+    return tuple(rows[:MOST]), (f"the first {MOST} of {len(rows)} rows; {_ALL}",)
+
+
+def lines(report: Report, result: Watched) -> Iterator[Line]:  # noqa: ARG001 - of any result
+    """Yield what ran, how busy each device was, and what was seen from outside."""
+    for trace in result.traces:
+        yield from _trace(trace)
+    if result.utilisation is not None:
+        yield from map(use_line, result.utilisation.uses)
+
+
+def use_line(use: Use) -> Line:
+    """Return the line of how busy a device was, seen from outside."""
+    busy = {"metric": "busy", "value": use.busy, "unit": "1"}
+    names = {"record": "use", "names": use.name, "devices": use.device}
+    return {**names, "status": use.verdict, "reason": use.why, **busy}
+
+
+def _trace(trace: Trace) -> Iterator[Line]:
+    """Yield what ran and how busy each device was; an unknown time is empty, as it has no value."""
+    found, context = summary(trace), {"id": f"context {trace.number}"}
+    for ran in found.ran:
+        line = {"record": "ran", **context, "case": ran.name, "names": ran.device,
+                "flags": "implicit" if ran.implicit else "", "n": ran.count}  # fmt: skip
+        yield {**line, "metric": "time", "value": ran.seconds, "unit": "s"}
+        yield {**line, "metric": "bytes", "value": ran.nbytes, "unit": "B"}
+    for busy in found.busy:
+        line = {"record": "busy", **context, "names": "+".join(busy.names),
+                "devices": busy.device, "n": busy.events}  # fmt: skip
+        yield {**line, "metric": "busy", "value": busy.seconds, "unit": "s"}
+        yield {**line, "metric": "share", "value": busy.share, "unit": "1"}
+
+
+SPEC = ResultSpec(sections, Question(answers.trace, "traced"), lines)

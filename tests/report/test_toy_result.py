@@ -1,0 +1,112 @@
+"""A command adds a type of result and what it shows; no format and no other part is edited."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+import pytest
+from made_reports import made
+from msgspec import Struct
+
+from gpumap import results
+from gpumap.judge.headline import Question
+from gpumap.judge.phrases import answer
+from gpumap.model import io as file
+from gpumap.model import replace
+from gpumap.model import results as types
+from gpumap.report import FORMATS, Style, parts
+from gpumap.report.parts import Outcome, Section, Text
+from gpumap.report.table import Table
+from gpumap.results.shown import render
+
+
+class Weighed(Struct, frozen=True, tag="weighed", tag_field=types.TAG):
+    """What a scale says of each device.
+
+    Attributes:
+        grams: By the names of the map.
+    """
+
+    grams: dict[str, float]
+
+
+def sections(_, result, __):
+    rows = tuple((name, f"{grams:g} g") for name, grams in result.grams.items())
+    yield Section("tables", (Table("devices on a scale", ("name", "weight"), rows, ()),))
+    yield Section("method", (Text(("weighed in air",)),))
+
+
+def lines(_, result):
+    for name, grams in result.grams.items():
+        figure = {"metric": "weight", "value": grams / 1000, "unit": "kg"}
+        yield {"record": "weight", "names": name, **figure}
+
+
+def as_tests(_, result):
+    heavy = Outcome("failed", "heavy", "more than a kilogram")
+    every = result.grams.items()
+    found = [
+        parts.Test(name, heavy if grams > 1000 else Outcome("passed")) for name, grams in every
+    ]
+    return {"weights": found}
+
+
+def heaviest(report, result):
+    name = max(result.grams, key=result.grams.get)
+    return answer(report, "good", (f"{name} is the heaviest.",))
+
+
+@dataclass
+class Module:
+    SPEC: results.ResultSpec
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch):
+    """The three lines that a command adds: a type in the model, its module by name, its spec."""
+    spec = results.ResultSpec(sections, Question(heaviest, "weighed"), lines, as_tests)
+    monkeypatch.setattr(types, "RESULTS", [*types.RESULTS, Weighed])
+    monkeypatch.setitem(results.MODULES, "Weighed", "toy")
+    load = results.import_module
+    monkeypatch.setattr(
+        results, "import_module", lambda name: Module(spec) if name == "toy" else load(name)
+    )
+    file.saved.cache_clear()
+    yield
+    file.saved.cache_clear()
+
+
+def report():
+    found = replace(made(), result=Weighed({"a": 1250.0, "b": 700.0}), headline=None)
+    return replace(found, headline=results.headline(found))
+
+
+@pytest.mark.parametrize("format_", sorted(set(FORMATS) - {"csv", "json", "junit"}))
+def test_every_format_for_people_shows_its_answer_its_table_and_its_text(format_):
+    text = re.sub(r"\x1b\[[0-9;]*m", "", render(format_, report(), Style()))
+    every = ("a is the heaviest.", "devices on a scale", "weight", "1250 g", "weighed in air")
+    assert [part for part in every if part not in text] == []
+
+
+def test_csv_has_a_line_for_each_figure():
+    found = list(csv.DictReader(io.StringIO(render("csv", report(), Style()))))
+    weights = [(line["names"], line["value"]) for line in found if line["record"] == "weight"]
+    assert weights == [("a", "1.25"), ("b", "0.7")]
+
+
+def test_junit_has_a_test_for_each_device():
+    tree = ET.fromstring(render("junit", report(), Style()))  # noqa: S314 - gpumap has made it
+    suite = next(each for each in tree if each.get("name").endswith("weights"))
+    ended = {test.get("name"): [child.tag for child in test] for test in suite.iter("testcase")}
+    assert ended == {"a": ["failure"], "b": []}
+
+
+def test_it_is_saved_and_read_back(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(render("json", report(), Style()))
+    tree = json.loads(path.read_text())
+    assert tree["result"] == {"type": "weighed", "grams": {"a": 1250, "b": 700}}
+    assert file.read(path).result == report().result
