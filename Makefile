@@ -91,7 +91,7 @@ PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(LONG),$(wildcard 
 	tests/report/test_html.py
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
 OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_vendors probe) \
-	tests/kernels/test_oclgrind.py $(wildcard tests/opencl_layer/test_*.py)
+	tests/kernels/test_oclgrind.py
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
 # two ranks and more, by mpirun

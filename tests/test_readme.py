@@ -11,9 +11,10 @@ from gpumap import cli
 from gpumap.errors import Exit
 
 MEASURED = ROOT / "docs" / "measured"
-OTHERS = {  # of docker, numactl and venv, in fixes, and of scripts in benchmarks/
+OTHERS = {  # of docker, numactl and venv, in fixes, of scripts in benchmarks/, of profilers
     *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
     *("--system-site-packages", "--only", "--pairs"),
+    *("--stats", "--kernel-trace", "--memory-copy-trace", "--summary", "--device-timing"),
 }
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = [block for page in PAGES for block in blocks(page) if block.language == "console"]

@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from gpumap.text import width
 from gpumap.units import counted, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.app.program import Program
     from gpumap.launch.placement import MpiContext, Place
@@ -92,13 +92,6 @@ class Launching:
         self._quiet = quiet
         self._files: list[int] = []
         self._outputs: list[tuple[Output | None, Output | None]] = []
-
-    def add(self, variables: Mapping[str, str]) -> None:
-        """Give each process more variables."""
-        self._jobs = [
-            replace(job, order=replace(job.order, env={**job.order.env, **variables}))
-            for job in self._jobs
-        ]
 
     def to_our_streams(self) -> None:
         """Let each process have the streams of this one, as a program in a shell has them."""

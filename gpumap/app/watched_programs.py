@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.app.given_map import read_map
 from gpumap.app.launching import Job, Launching, ended, find_program, inventory, tell
-from gpumap.app.output import say
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.distributed import without_ranks
@@ -36,7 +35,6 @@ from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.process_control import with_memory
 from gpumap.machine.topology import Tree, read
 from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict, Watched
-from gpumap.opencl_layer import Inside
 from gpumap.resolve import default_map, resolve
 from gpumap.text import label
 
@@ -80,7 +78,6 @@ class TraceCommand(NamedTuple):
     map_file: Path | None
     backend: str | None
     expect_used: bool
-    times: bool
     output: Output
 
 
@@ -99,17 +96,12 @@ def run_watched(
     watch = Watch(resolution.bindings)
     if shown.live and program.stderr.isatty() and program.env.get("TERM") != "dumb":
         _Live(program, watch, resolution.bindings)
-    with Inside([binding.device for binding in resolution.bindings], times=False) as inside:
-        watch.show.append(lambda: inside.look(watch.processes))
-        launching.add(inside.variables(program.env))
-        try:
-            code = launching.go(*settings, watch)
-        finally:
-            watch.hide()
-        counts, complete, notes = inside.counted(blind=watch.blind)
-    found = watch.found(program.command or (), None).counted(counts, complete=complete)
+    try:
+        code = launching.go(*settings, watch)
+    finally:
+        watch.hide()
+    found = watch.found(program.command or (), None)
     if not shown.quiet:
-        say(notes, program)
         _, text = sentences(found)
         tell(program, " ".join(text), *_table(program, found, resolution.bindings))
     unused = _unused(found) if shown.expect_used and not code else None
@@ -137,15 +129,9 @@ def trace_command(program: Program, request: TraceCommand) -> None:
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
-        devices = [binding.device for binding in record.draft.resolution.bindings]
-        with Inside(devices, times=request.times) as inside:
-            env |= inside.variables(env)
-            watch.show.append(lambda: inside.look(watch.processes))
-            ending, code = _traced(program, path, env, watch)
-            counts, complete, notes = inside.counted(blind=watch.blind)
-        found = watch.found(program.command, code).counted(counts, complete=complete)
+        ending, code = _traced(program, path, env, watch)
+        found = watch.found(program.command, code)
         record.draft.result = Watched(utilisation=found)
-        record.draft.remarks += notes
         record.own = ending.code if code else 0
         _judge(record, ending, found, expect_used=request.expect_used)
 

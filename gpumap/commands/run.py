@@ -48,11 +48,6 @@ _COMMAND = 'put "--" before a command: gpumap trace [MAP] -- COMMAND ARG...'
     help="COMMAND only: exit code 1 instead of 0 if a name's device was not used, 5 if gpumap "
     "cannot tell.",
 )
-@setting(
-    "--times",
-    is_flag=True,
-    help="COMMAND only: time OpenCL kernels and copies on the device, by events.",
-)
 @output_options
 @click.pass_context
 def trace(
@@ -62,15 +57,13 @@ def trace(
     path: Path | None,
     arguments: tuple[str, ...],
     expect_used: bool,
-    times: bool,
     **options: Any,
 ) -> None:
     """Run a script or a program; show what it did with its devices.
 
     gpumap trace [MAP] -- COMMAND ARG... runs any program unmodified, and samples how busy it keeps
-    each name's device and whether it uses it. A layer counts its OpenCL calls. Its exit code is
-    gpumap's (128 and its number for a signal). What cannot be observed is "cannot tell", never
-    "not used".
+    each name's device and whether it uses it. Its exit code is gpumap's (128 and its number for a
+    signal). What cannot be observed is "cannot tell", never "not used".
 
     gpumap trace [MAP] SCRIPT ARGS... runs a script that uses gpumap as `python SCRIPT ARGS...`
     would, and shows what ran where, and implicit transfers. MAP (or --map) and --backend are what
@@ -85,15 +78,13 @@ def trace(
     if program.command is not None:
         if arguments:
             context.fail(f"Got unexpected extra argument ({arguments[0]})")
-        _trace_command(program, path, expect_used=expect_used, times=times, **options)
+        _trace_command(program, path, expect_used=expect_used, **options)
         return
     if path is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    for name in ("expect_used", "times"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = f"--{name.replace('_', '-')}"
-            fix = f'put the program after "--": gpumap trace {option} -- python SCRIPT'
-            raise QuestionError(f"{option} is of a COMMAND", fix)
+    if context.get_parameter_source("expect_used") is ParameterSource.COMMANDLINE:
+        fix = 'put the program after "--": gpumap trace --expect-used -- python SCRIPT'
+        raise QuestionError("--expect-used is of a COMMAND", fix)
     from gpumap.app.tracing import TraceRequest, trace_script
 
     argument = None

@@ -96,8 +96,6 @@ CAUSES: dict[ScaleCause, str] = {
     "wide-interval": "The times vary too much. Repeat with a larger --budget.",
 }
 _IDLE = 0.5  # of the time
-_KERNELS = 10  # kernels, from which on waits are judged
-_MANY = 0.9  # waits for each kernel, from which on a program waits after each call
 WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
     "no-address": "its driver reports no PCI address",
@@ -234,15 +232,13 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
         rest = (_unclear(unknown),) if unknown else ()
         return "below" if unused else "untrusted", (*first, *rest, *_idle(used, result))
     level: Level = "good"
-    if reasons := _reasons(used):
-        level = "below"
     shares = [(use, use.busy) for use in used if use.busy is not None]
     listed = ", ".join(f"{middle(use.name)} {percent(share)}" for use, share in shares[:_FEW])
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
     busy = f": {listed} of {time_of(result.elapsed)}" if listed else ""
     text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}."
-    return level, (text, *reasons, *_moved(used))
+    return level, (text, *_moved(used))
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:
@@ -284,21 +280,6 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
             yield f"{middle(use.name)} was busy for {percent(share)} of {time_of(result.elapsed)}."
     elif used:
         yield f"{_names(used)} used."
-    yield from _reasons(used)
-
-
-def _reasons(used: Sequence[Use]) -> list[str]:
-    """Return remarks on how the program drives its devices, from the counts of a layer."""
-    reasons = []
-    for use in used:
-        many = (use.kernels or 0) >= _KERNELS
-        if many and use.waits is not None and use.waits >= _MANY * (use.kernels or 0):
-            waits = counted(use.waits, "wait")
-            reasons.append(f"The program waits after each call on {middle(use.name)} ({waits}).")
-        if use.copying is not None and use.copying > (use.computing or 0.0):
-            times = f"{time_of(use.copying)} of copies, {time_of(use.computing or 0.0)} of kernels"
-            reasons.append(f"{middle(use.name)} copies more than it computes ({times}).")
-    return reasons
 
 
 def _moved(used: Sequence[Use]) -> Iterator[str]:

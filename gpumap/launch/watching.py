@@ -160,11 +160,6 @@ class Watch:
         self._devices.look(self._before, 1.0)
 
     @property
-    def processes(self) -> Collection[int]:
-        """Return the processes that lived at the last look."""
-        return self._before
-
-    @property
     def elapsed(self) -> float:
         """Return the seconds from the start to now, or to `end`."""
         return (self._clock() if self._ended is None else self._ended) - self._began

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
 from gpumap.model.devices import Binding
 from gpumap.model.field_types import Count, Natural, Number, Positive, Share
 from gpumap.model.maps import Estimate
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 Policy = Literal["visible", "strict"]
-Seeing = Literal["proc", "nvml", "fdinfo", "opencl-layer"]
+Seeing = Literal["proc", "nvml", "fdinfo"]
 Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
     "compute-driver", "short-lived", "too-short",
 ]  # fmt: skip
-_COUNTS = ("kernels", "bytes_to_device", "bytes_to_host", "waits")
-_OPENCL = "opencl:"  # how ids of its devices begin
 UseVerdict = Literal["used", "not-used", "unknown"]
 ScaleCause = Literal[
     "scales", "busy-no-faster", "start-up", "one-at-a-time", "idle-names", "uneven-work", "waits",
@@ -168,8 +163,6 @@ class Use(
         "power": "power_w",
         "first": "first_use_s",
         "idle": "longest_idle_s",
-        "computing": "kernel_s",
-        "copying": "copy_s",
     },
 ):
     """What a program did with the device of a name; null: not seen.
@@ -190,10 +183,6 @@ class Use(
         first: When it first worked, in seconds since the start.
         idle: The longest time in which it did not.
         foreign: Share of the run in which it worked for other programs.
-        kernels: Kernels that ran on it.
-        waits: How often the program waited for it.
-        computing: Seconds in which its kernels ran, by its own clock.
-        copying: Seconds of its copies, by its own clock.
     """
 
     name: str
@@ -211,10 +200,6 @@ class Use(
     first: Positive | None = None
     idle: Positive | None = None
     foreign: Share | None = None
-    kernels: Natural | None = None
-    waits: Natural | None = None
-    computing: Positive | None = None
-    copying: Positive | None = None
 
 
 class Utilisation(
@@ -249,24 +234,6 @@ class Utilisation(
     unseen: Positive
     memory: Natural
     uses: tuple[Use, ...]
-
-    def counted(self, counts: Mapping[str, Mapping[str, Any]], *, complete: bool) -> Utilisation:
-        """Return it with what a layer inside the program counted on OpenCL devices.
-
-        Args:
-            counts: by the device's id, as far as known: `kernels`, `bytes_to_device`,
-                `bytes_to_host`, `waits`, `computing` and `copying`.
-            complete: no process of the program ran without the layer, so what it did not count
-                there was not.
-        """
-        every = ((use, counts.get(use.device, {})) for use in self.uses)
-        uses = tuple(
-            _counted(use, own_counts, complete=complete)
-            if own_counts or (complete and use.device.startswith(_OPENCL))
-            else use
-            for use, own_counts in every
-        )
-        return structs.replace(self, uses=uses)
 
 
 _RUN = {"elapsed": "elapsed_s", "busy": "busy_s", "start": "start_s", "foreign": "foreign_s",
@@ -332,15 +299,3 @@ class Scaling(Struct, frozen=True):
     cause: ScaleCause | None = None
     busy: Positive | None = None
     growth: Positive | None = None
-
-
-def _counted(use: Use, counts: Mapping[str, Any], *, complete: bool) -> Use:
-    known = {key: counts.get(key, 0 if complete else None) for key in _COUNTS}
-    verdict, why = use.verdict, use.why
-    if known["kernels"]:
-        verdict, why = "used", None
-    elif complete and verdict == "unknown":
-        verdict, why = "not-used", None
-    sources: tuple[Seeing, ...] = (*use.sources, "opencl-layer")
-    times = {key: counts.get(key) for key in ("computing", "copying")}
-    return structs.replace(use, verdict=verdict, why=why, sources=sources, **known, **times)

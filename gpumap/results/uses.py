@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NONE = "-"
 USES = (
     "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
-    "longest idle", "kernels", "waits", "kernel time", "copy time",
+    "longest idle",
 )  # fmt: skip
 _RIGHT = USES[3:]
 _NOTABLE = 0.05  # of the time of cores that other programs had
@@ -47,10 +47,6 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         units.memory(use.bytes_to_host),
         _NONE if use.first is None else f"{use.first:.1f} s",
         _NONE if use.idle is None else f"{use.idle:.1f} s",
-        _NONE if use.kernels is None else f"{use.kernels:,}",
-        _NONE if use.waits is None else f"{use.waits:,}",
-        _NONE if use.computing is None else time_of(use.computing),
-        _NONE if use.copying is None else time_of(use.copying),
     )
 
 

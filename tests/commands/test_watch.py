@@ -1,18 +1,12 @@
 """`gpumap trace [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
 
-import errno
 import os
 import re
-import shutil
 import sys
-import time
 
 import pytest
 from flat_report import loads
 from shell import on_a_terminal
-
-from gpumap.model import Device, DeviceRef, Kind
-from gpumap.opencl_layer import Inside
 
 PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
@@ -205,122 +199,3 @@ def test_a_dumb_terminal_gets_no_escape_sequence(gpumap):
     assert (code, "begun" in text, "use of devices in" in text, "\x1b" in text) == (
         0, True, True, False
     )  # fmt: skip
-
-
-OPENCL = """
-import numpy as np, pyopencl as cl
-context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
-queue, a = cl.CommandQueue(context), np.ones(1 << 16, "float32")
-buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, a.nbytes)
-source = "__kernel void f(__global float *x) { x[get_global_id(0)] += 1.0f; }"
-kernel = cl.Kernel(cl.Program(context, source).build(), "f")
-for _ in range(20):
-    cl.enqueue_copy(queue, buffer, a)
-    kernel(queue, a.shape, None, buffer)
-    cl.enqueue_copy(queue, a, buffer)
-"""
-
-
-def counted(gpumap, *command):
-    """Trace a program on the first OpenCL device; return its report, use and notes on the layer."""
-    answer = gpumap("devices", "--backend", "pyopencl")
-    if answer.code:
-        pytest.skip(answer.err)
-    gpumap("trace", "a->opencl0:0", "--times", "--output", "r.json", "--", *command)
-    report = loads((gpumap.folder / "r.json").read_text())
-    notes = [n for n in report["map"]["notes"] if n["code"] == "opencl-layer"]
-    return report["utilisation"]["uses"][0], notes
-
-
-@pytest.mark.parametrize("command", ["trace", "run"])
-def test_without_a_compiler_use_of_opencl_cannot_be_told(gpumap, command):
-    """It is seen from outside alone: --expect-used is inconclusive, and the note says why."""
-    bare = gpumap.folder / "bin"
-    bare.mkdir()
-    (bare / "ld").symlink_to(shutil.which("ld") or "/usr/bin/ld")  # what PoCL needs
-    gpumap.env.update(PATH=str(bare), GPUMAP_CACHE_DIR=str(gpumap.folder / "cache"))
-    if gpumap("devices", "--backend", "pyopencl").code:
-        pytest.skip("there is no OpenCL device")
-    answer = gpumap(command, "a->opencl0:0", "--expect-used", "--", PYTHON, "-c", OPENCL)
-    assert (answer.code, "no C compiler" in answer.err) == (5, True)
-    assert "cannot tell whether a was used" in answer.err
-
-
-def test_without_a_temporary_folder_an_opencl_program_is_not_counted(monkeypatch):
-    def none(**_):
-        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
-
-    monkeypatch.setattr("tempfile.TemporaryDirectory", none)
-    device = Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl")
-    with Inside([device], times=False) as inside:
-        assert inside.variables({}) == {}
-        counts, complete, (note,) = inside.counted()
-    assert (counts, complete, "TMPDIR" in note.hint) == ({}, False, True)
-    with Inside([], times=False) as inside:
-        assert (inside.variables({}), inside.counted()) == ({}, ({}, False, ()))
-
-
-class Layer:
-    """An `Inside` of one OpenCL device, whose layer is not built."""
-
-    def __init__(self, monkeypatch, tmp_path):
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        monkeypatch.setattr("gpumap.opencl_layer.environment", lambda *_, **__: {})
-        device = Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl")
-        self.inside = Inside([device], times=False)
-
-
-def test_a_device_without_a_kernel_is_unused_only_where_no_process_ran_unseen(
-    monkeypatch, tmp_path
-):
-    with Layer(monkeypatch, tmp_path).inside as inside:
-        inside.variables({})
-        assert inside.counted() == ({}, True, ())
-        counts, complete, (note,) = inside.counted(blind=True)
-    assert (counts, complete, "ended before gpumap looked" in note.message) == ({}, False, True)
-
-
-def test_counts_of_a_run_that_was_killed_are_removed_by_the_next(monkeypatch, tmp_path):
-    """Not those of a run that goes on, which has them locked; nor of one that has just begun."""
-    with Layer(monkeypatch, tmp_path).inside as runs, Layer(monkeypatch, tmp_path).inside as next_:
-        runs.variables({})
-        (running,) = tmp_path.glob("gpumap-counts-*")
-        for name, age in (("gpumap-counts-old", 100), ("gpumap-counts-new", 0), (running, 100)):
-            (tmp_path / name).mkdir(exist_ok=True)
-            os.utime(tmp_path / name, (time.time() - age,) * 2)
-        next_.variables({})
-        left = {path.name for path in tmp_path.iterdir()}
-        assert left >= {running.name, "gpumap-counts-new"}
-        assert "gpumap-counts-old" not in left
-
-
-def test_kernels_and_bytes_of_an_opencl_program_are_counted(gpumap):
-    """A fork of it that calls nothing hides nothing."""
-    fork = "\nimport os, time\nif not os.fork(): time.sleep(0.6); os._exit(0)\nos.wait()"
-    use, notes = counted(gpumap, PYTHON, "-c", OPENCL + fork)
-    size = 20 * (1 << 18)
-    known = [use[key] for key in ("verdict", "kernels", "bytes_to_device", "bytes_to_host")]
-    assert (known, notes) == (["used", 20, size, size], [])
-    assert use["kernel_s"] > 0.0
-
-
-def test_an_opencl_device_without_a_kernel_was_not_used(gpumap):
-    listed = "import pyopencl as cl; cl.get_platforms()[0].get_devices()"
-    use, notes = counted(gpumap, PYTHON, "-c", listed)
-    assert (use["verdict"], use["kernels"], notes) == ("not-used", 0, [])
-
-
-@pytest.mark.parametrize(("program", "code"), [("import time; time.sleep(1.5)", 1), (OPENCL, 0)])
-def test_run_counts_opencl_programs_from_inside_too(gpumap, program, code):
-    if (answer := gpumap("devices", "--backend", "pyopencl")).code:
-        pytest.skip(answer.err)
-    command = ["run", "--expect-used", "a->opencl0:0", "--", PYTHON, "-c", program]
-    answer = gpumap(*command)
-    assert (answer.code, "error: a was not used" in answer.err) == (code, bool(code))
-
-
-def test_an_opencl_program_that_hides_from_the_layer_is_cannot_tell(gpumap):
-    hidden = OPENCL + "import time; time.sleep(1.0)"
-    command = ["env", "-u", "GPUMAP_LAYER_FOLDER", PYTHON, "-c", hidden]
-    use, (note,) = counted(gpumap, *command)
-    assert (use["verdict"], note["severity"]) == ("unknown", "warning")

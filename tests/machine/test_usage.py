@@ -19,7 +19,7 @@ from watched import Clock, Seen, card, cpu, ended, gpu, tree
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.model import Kind, Use, Utilisation
+from gpumap.model import Kind
 
 AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
@@ -116,16 +116,16 @@ def test_looks_are_evaluated_ten_at_a_time_unless_a_process_has_a_new_child():
             shell.stdin.write(b"\n")
             shell.stdin.flush()
             until = time.monotonic() + 20
-            while len(watch.processes) == 1 and time.monotonic() < until:
+            while len(watch._before) == 1 and time.monotonic() < until:
                 looks(1)
                 time.sleep(0.01)
-            assert len(watch.processes) == 2
+            assert len(watch._before) == 2
             before = looks(1)
             looks(1)
             watch.reaped(0, 0.0)  # what was noted is no part of what has ended
             assert watch.looks == before + 1
         finally:
-            [os.kill(pid, signal.SIGKILL) for pid in watch.processes]
+            [os.kill(pid, signal.SIGKILL) for pid in watch._before]
     watch.end()
     assert watch.elapsed == clock.now
 
@@ -353,20 +353,6 @@ def test_bytes_over_pcie_are_differences_of_counters(tmp_path):
     use = seen.uses()["gpu"]
     assert (use.bytes_to_device, use.bytes_to_host) == (4000, 100)
     assert (use.power, use.throttle) == (None, ())
-
-
-@pytest.mark.parametrize(("counts", "complete", "verdict"), [
-    ({"kernels": 3, "bytes_to_device": 8, "bytes_to_host": 4, "waits": 3}, False, "used"),
-    ({"kernels": 3}, True, "used"), ({"kernels": 0}, False, "unknown"),
-    ({"kernels": 0}, True, "not-used"), ({}, True, "not-used"), ({}, False, "unknown"),
-])  # fmt: skip
-def test_what_a_layer_counts_decides_where_nothing_was_seen(counts, complete, verdict):
-    part, card_ = Use("part", "opencl:0:0.1", "unknown", "x"), Use("gpu", "cuda:0", "unknown", "x")
-    outside = Utilisation(("x",), 0, 1.0, 1, 0.0, 0.0, 0, (part, card_))
-    inside, other = outside.counted({"opencl:0:0.1": counts}, complete=complete).uses
-    assert inside.verdict == verdict
-    assert inside.kernels == counts.get("kernels", 0 if complete else None)
-    assert (other.verdict, other.kernels) == ("unknown", None)  # a layer of OpenCL's knows no CUDA
 
 
 def test_a_file_that_stays_open_is_of_one_process_for_ever():
