@@ -114,7 +114,7 @@ def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
     report = io.read(written("real").path)
     devices = tuple(replace(each, driver=driver) for each in report.devices)
     note = model.Diagnostic("note", name, hint=hint, severity="note")
-    ceiling = model.Ceiling("rate", 1.0, "FLOP/s", 0.5, source, "measured")
+    ceiling = model.Ceiling("rate", 1.0, "FLOP/s", 0.5, source, "computed")
     row = replace(report.measurements[0], ceiling=ceiling)
     report = replace(
         report, devices=devices, notes=(note,), argv=(argument,), measurements=(row,),

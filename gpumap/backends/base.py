@@ -274,7 +274,7 @@ class Session(ABC):
     def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - as above
         """Return the FLOP/s that no product of this arithmetic can exceed here, if it is known.
 
-        A short probe on the device, or a data sheet's figure; done before anything is timed.
+        By a data sheet and the highest clock that the driver reports; no core has one.
         """
         return None
 

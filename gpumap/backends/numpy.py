@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends.base import (
     Backend,
     NativeBuffer,
-    Peak,
     Product,
     Session,
     check_copy,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.backends.base import Clock, Feature, Mark, Route
-    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.dtypes import Dtype
     from gpumap.machine.topology import Topology
 
 NAME = "numpy"
@@ -164,20 +163,6 @@ class NumpySession(Session):
             return None
         stop.reached.wait()
         return stop.cpu_time - start.cpu_time
-
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:
-        """Measure multiply-adds on registers alone, on all its cores at once; takes some 10 ms."""
-        itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
-        if itemsize is None or not self.pinned:
-            return None
-        found: list[float | None] = []
-        every = len(self._workers)
-        self._queue(partial(self._split, lambda _: found.append(blas.peak(itemsize)), every, every))
-        self.synchronize()
-        known = [rate for rate in found if rate is not None]
-        if len(known) < every:
-            return None
-        return Peak(sum(known), "measured: register-only multiply-add", "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far; raise what went wrong in it."""

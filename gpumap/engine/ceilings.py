@@ -1,6 +1,6 @@
 """Ceilings of metrics, and the share of them reached; a value above one is an error.
 
-A ceiling that gpumap measured or computed refuses a row; one that a table or a driver reports may
+A ceiling that gpumap computed refuses a row; one that a table or a driver reports may
 be wrong itself, so it flags the row. The ceiling of a ratio is a count of devices:
 
     speedup, speedup_over_one    the names, each of which has its part of the work; 2 both ways
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Parts
     from gpumap.model import Binding, Case, Limit, Measurement
 
-# A ceiling that was measured is as good as its probe: a clock may rise a little after it.
+# A clock may rise a little above the one that a ceiling was computed from.
 SLACK = 1.05
 CODE = "over-ceiling"
 IMPOSSIBLE = "impossible"

@@ -212,13 +212,6 @@ def model(tree: Tree) -> str | None:
     return next(filter(None, named), None) or (arm if maker and part else None)
 
 
-def flags(tree: Tree) -> frozenset[str]:
-    """Return what the first processor can do, in the kernel's words (x86)."""
-    for record in records(tree):
-        return frozenset(record.get("flags", "").split())
-    return frozenset()
-
-
 def largest_cache(tree: Tree) -> int | None:
     """Return the bytes of the first processor's largest cache, its last level; None: not known."""
     folder = f"{_CPU}/cpu0/cache"

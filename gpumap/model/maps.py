@@ -157,7 +157,7 @@ def separate(over: AbstractSet[int], under: AbstractSet[int]) -> bool:
     return not within and min(len(over), len(under)) >= FEWEST
 
 
-LimitOrigin = Literal["measured", "computed", "reported"]  # by gpumap; or by a table, or a driver
+LimitOrigin = Literal["computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
 # Unit and meaning of each metric; and of what is computed, and not measured.
 METRICS: dict[str, tuple[Unit, str]] = {

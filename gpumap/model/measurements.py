@@ -196,9 +196,9 @@ class Ceiling(Struct, frozen=True):
         value: The ceiling.
         unit: Its unit.
         share: Reached; above 1.05 the row is flagged over-ceiling, or has failed.
-        source: How it was measured, or what it was computed from.
-        origin: Who knows it: gpumap by measuring or computing, which refuses what is above; or a
-            table or a driver, which only flags it.
+        source: What it was computed from, or who reports it.
+        origin: Who knows it: gpumap by computing, which refuses what is above; or a table or a
+            driver, which only flags it.
     """
 
     metric: MetricName

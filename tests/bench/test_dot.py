@@ -230,7 +230,7 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
     here = world(gpu(0, hardware=("x",)), gpu(1, hardware=("x",)), gpu(2))
     benchmark = dot_on(here)
     many = case_of(benchmark, "many")
-    given = [(4.0, "one", "measured"), (5.0, "two", "computed"), (8.0, "three", "reported")]
+    given = [(4.0, "one", "computed"), (5.0, "two", "computed"), (8.0, "three", "reported")]
     peaks = {f"cuda:{n}": Peak(*peak) for n, peak in enumerate(given)}
     benchmark._peaks = peaks
     assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")

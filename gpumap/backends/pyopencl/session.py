@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from gpumap.backends.base import (
-    Peak,
     Product,
     Session,
     bytes_of,
@@ -48,7 +47,6 @@ from gpumap.backends.pyopencl.launch import (
 )
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
-from gpumap.machine import blas
 from gpumap.machine.process_control import worth_asking
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
     from gpumap.backends.pyopencl.launch import Launch
-    from gpumap.dtypes import Arithmetic, Array, Dtype
+    from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
 _NUMBER = 4  # bytes, of what a copy moves
@@ -333,16 +331,6 @@ class PyopenclSession(Session):
     def at(self, mark: PyopenclMark) -> float:
         """Return the host time at which the device came to `mark`."""
         return self._timestamps.at(self._stamp(mark))
-
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:
-        """Return what the cores can do where the device is the host's processor; else None."""
-        itemsize = {"float32": 4, "float64": 8}.get(arithmetic)
-        each = blas.peak(itemsize) if self._facts.processor and itemsize else None
-        if each is None:
-            return None
-        units = int(self.device.units or 1)
-        source = "measured: register-only multiply-add" + (f" x {units} cores" if units > 1 else "")
-        return Peak(each * units, source, "measured")
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
