@@ -23,7 +23,6 @@ from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order, Sink
 from gpumap.launch.supervisor import Run
-from gpumap.machine.process_control import memory_taken_of
 from gpumap.machine.topology import Tree
 from gpumap.model import Probe
 from gpumap.resolve import Inventory
@@ -56,20 +55,12 @@ _UNWRITTEN = {  # the fix, where it is not another folder
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-def contradiction(place: Place, process: int, *, memory: bool) -> str | None:
-    """Return how a process is bound otherwise than planned; None: it is as planned.
-
-    Its memory is looked at where the kernel took that rule.
-    """
-    seen = Tree(Path("/")).allowed("Cpus", str(process))
+def contradiction(place: Place, process: int) -> str | None:
+    """Return how a process is bound otherwise than planned; None: it is as planned."""
+    seen = Tree(Path("/")).allowed(str(process))
     if seen != place.cores:
         where = "on unknown cores" if seen is None else f"on {ranges(seen)}"
         return f"was to run on {ranges(place.cores)}, and runs {where}"
-    if place.memory is not None and memory:
-        nodes = memory_taken_of(process)
-        if nodes is not None and nodes != (place.memory,):
-            taken = ranges(nodes) or "any"
-            return f"was to take memory of node {place.memory}, and takes that of {taken}"
     return None
 
 
@@ -183,10 +174,6 @@ class Launching:
             fix = _UNEXECUTED.get(number, _SCRIPT)
             message = f"{job.order.path} cannot be executed: {os.strerror(number)}"
             raise cannot_run(self._program, message, fix, code)
-        if (number := failed.get("memory")) and not self._quiet:
-            why = os.strerror(number)
-            message = f"note: {job.name}: not bound to the memory of node {job.order.memory}: {why}"
-            self._say(message)
 
     def _prove(self, processes: Sequence[Process]) -> None:
         """Say whether the processes are where they were to be."""
@@ -194,9 +181,7 @@ class Launching:
         bound = [(place, process) for place, process in pairs if place and place.cores]
         wrong = []
         for place, process in bound:
-            if message := contradiction(
-                place, process.pid, memory="memory" not in process.started.failed
-            ):
+            if message := contradiction(place, process.pid):
                 wrong.append(f"warning: {place.name} (process {process.pid}) {message}")
         if bound and not self._quiet:
             right, total = len(bound) - len(wrong), len(processes)

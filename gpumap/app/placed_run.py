@@ -21,8 +21,7 @@ from gpumap.files import read_text
 from gpumap.launch import launch_config, placement
 from gpumap.launch.placement import TOKEN
 from gpumap.launch.process import Order
-from gpumap.machine.process_control import with_memory
-from gpumap.machine.topology import Tree, read
+from gpumap.machine.topology import read
 from gpumap.model import replace
 from gpumap.parse import parse_map
 from gpumap.resolve import resolve
@@ -44,7 +43,7 @@ _NO_MAP = (
     'give one: gpumap run "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
 )
 _NO_COMMAND = 'write it behind "--": gpumap run MAP -- COMMAND ARG...'
-_COLUMNS = ("name", "device", "PCI", "node", "cores", "memory", "how that is known")
+_COLUMNS = ("name", "device", "PCI", "node", "cores", "how that is known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def run_names(program: Program, request: RunRequest) -> None:
     resolution = _resolved(program, topology, request)
     planned = _planned(program, topology, resolution, request.backend, bind=not request.no_bind)
     if request.launcher == "mpi":
-        planned, jobs = _by_mpirun(program, path, planned)
+        jobs = _by_mpirun(program, path, planned)
     else:
         jobs = _jobs(program, path, planned)
     if request.dry_run:
@@ -131,8 +130,7 @@ def _planned(
     bind: bool,
 ) -> Planned:
     """Return for each name its place, and the variables of its process."""
-    memory = with_memory(Tree(Path("/")))
-    found = placement.places(resolution.bindings, topology, memory, bind=bind)
+    found = placement.places(resolution.bindings, topology, bind=bind)
     sought = socket()
     sought.bind(("127.0.0.1", 0))
     shared = placement.Shared(os.urandom(16).hex(), sought.getsockname()[1], backend=backend)
@@ -145,15 +143,14 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
         env = {**given, **variables}
-        order = Order(path, program.command or (), env, place.cores, place.memory)
+        order = Order(path, program.command or (), env, place.cores)
         found.append(Job(place.name, f"rank {rank}, {place.device.ref}", order, place))
     return found
 
 
-def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, list[Job]]:
-    """Return what is planned as mpirun can do it, and the one process that this is."""
-    places = placement.without_memory([place for place, _ in planned])
-    planned = list(zip(places, (variables for _, variables in planned), strict=True))
+def _by_mpirun(program: Program, path: str, planned: Planned) -> list[Job]:
+    """Return the one process that what is planned is as mpirun does it."""
+    places = [place for place, _ in planned]
     if "=" in path and not all(place.cores for place in places):
         fix = "give it another path, or put the command into a script"
         raise QuestionError(
@@ -161,7 +158,7 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> tuple[Planned, 
         )
     contexts = placement.mpirun_contexts(planned, (path, *(program.command or ())[1:]))
     helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
-    return planned, [by_mpirun(program, contexts, planned[0][1][TOKEN], helpers)]
+    return [by_mpirun(program, contexts, planned[0][1][TOKEN], helpers)]
 
 
 # --- what is said before
@@ -175,7 +172,6 @@ def _report(planned: Iterable[Place]) -> Iterator[str]:
             place.device.pci or "-",
             "-" if place.node is None else str(place.node),
             ranges(place.cores) or "any",
-            "any" if place.memory is None else f"node {place.memory}",
             place.why,
         )
         for place in planned

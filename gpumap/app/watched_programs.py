@@ -12,7 +12,6 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
@@ -32,14 +31,14 @@ from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch, units_of
-from gpumap.machine.process_control import with_memory
-from gpumap.machine.topology import Tree, read
+from gpumap.machine.topology import read
 from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict, Watched
 from gpumap.resolve import default_map, resolve
 from gpumap.text import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -310,7 +309,7 @@ class _Runs:
         self._bindings, most = bindings, len(bindings)
         if most == 1:
             raise QuestionError("the map has one name", _ONE_NAME)
-        self._places = places(bindings, read(), with_memory(Tree(Path("/"))))
+        self._places = places(bindings, read())
         every = [n for n in range(1, most + 1) if most <= _EVERY or n in (most, n & -n)]
         self._taken: dict[int, list[TimedRun]] = {count: [] for count in every}
         self._uses: dict[int, tuple[Use, ...]] = {}
@@ -375,7 +374,7 @@ class _Runs:
         chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
         shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
         env = without_ranks(program.env) | environment_of_all(chosen, shared, program.env)
-        order = Order(self._path, program.command or (), env, place.cores, place.memory)
+        order = Order(self._path, program.command or (), env, place.cores)
         launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
         launching.to_nothing()
         watch = Watch(self._bindings[:count])

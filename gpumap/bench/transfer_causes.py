@@ -248,7 +248,7 @@ BYTES = 1 << 20  # of smaller copies latency takes its part
 _REPORTED = "reported: "
 _GIGA = 1e9
 _BITS = 8  # of a byte, at least: encoding takes more
-_UNKNOWN = LinkState(translated_by="not checked")
+_UNKNOWN = LinkState()
 
 
 def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
@@ -392,7 +392,6 @@ def _reasons(
         yield f"NUMA{of}", *_node(state)
         yield f"link width{of}", *_width(state)
         yield f"link speed{of}", *_speed(state, carried)
-        yield f"IOMMU{of}", *_iommu(state)
 
 
 def _node(state: LinkState) -> Known:
@@ -437,13 +436,3 @@ def _speed(state: LinkState, carried: float) -> Known:
     if state.width and carried > state.speed * state.width / _BITS:
         return False, f"{now} of {most} GT/s, but only when idle"
     return True, f"{now} of {most} GT/s, right after the copies"
-
-
-def _iommu(state: LinkState) -> Known:
-    """Return whether each address that is copied to or from is translated first."""
-    by = state.translated_by
-    if state.translated is None:
-        return None, by
-    if state.translated:
-        return True, f"it translates ({by}): iommu=pt does not"
-    return False, f"it does not translate ({by})"

@@ -146,7 +146,7 @@ def _typed(path: Path, program: Program) -> str:
     help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
     "before lines, and has one file for all.",
 )
-@setting("--no-bind", is_flag=True, help="Bind no process to cores and memory.")
+@setting("--no-bind", is_flag=True, help="Bind no process to cores.")
 @setting(
     "--dry-run",
     is_flag=True,

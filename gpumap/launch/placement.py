@@ -10,7 +10,7 @@ MPI, MPICH and Intel MPI for that have little in common.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.machine.topology import pci_address
@@ -18,7 +18,7 @@ from gpumap.model import Device, Kind
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.machine.topology import Topology
     from gpumap.model import Binding
@@ -37,7 +37,6 @@ class Place:
     device: Device
     node: int | None
     cores: tuple[int, ...]  # logical processors; none: the process is not bound
-    memory: int | None  # the node whose memory alone it may take; None: any
     threads: int  # physical cores of its share
     why: str
 
@@ -45,20 +44,19 @@ class Place:
 def joined(places: Sequence[Place]) -> Place:
     """Return the place of one process that has the devices and the cores of several names.
 
-    It is bound where each of them would be; to memory where they agree on a node.
+    It is bound where each of them would be.
     """
     first, *others = places
     if not others:
         return first
     cores = {core for place in places for core in place.cores}
     bound = all(place.cores for place in places)
-    nodes, memory = ({getattr(p, what) for p in places} for what in ("node", "memory"))
+    nodes = {place.node for place in places}
     return Place(
         "+".join(place.name for place in places),
         first.device,
         first.node if len(nodes) == 1 else None,
         tuple(sorted(cores)) if bound else (),
-        first.memory if len(memory) == 1 and bound else None,
         sum(place.threads for place in places),
         first.why if not bound else "the cores of its names",
     )
@@ -70,7 +68,6 @@ _Near = tuple[int | None, str]  # the node of a device and how it is known, or w
 def places(
     bindings: Sequence[Binding],
     topology: Topology,
-    with_memory: Collection[int] = (),
     *,
     bind: bool = True,
 ) -> tuple[Place, ...]:
@@ -83,7 +80,6 @@ def places(
     Args:
         bindings: the names and their devices.
         topology: the processors that this process may run on, and the devices of the PCI bus.
-        with_memory: the nodes whose memory this process may take.
         bind: False: nothing is bound, and that is the reason.
     """
     rest = max(1, len(topology.physical) // max(1, len(bindings)))
@@ -97,28 +93,24 @@ def places(
     found: list[Place] = []
     for binding in bindings:
         if binding.device.kind is Kind.CPU:
-            found.append(_on_cores(binding, topology, with_memory, rest))
+            found.append(_on_cores(binding, topology, rest))
             continue
         node, why = near[binding.name]
         cores, note = shares.get(binding.name, ((), ""))
         if cores:
             every = tuple(sorted(cpu for core in cores for cpu in core))
-            memory, lack = _memory(node, with_memory)
-            reasons = "; ".join(filter(None, (why, note, lack)))
-            about = (node, every, memory, len(cores))
-            found.append(Place(binding.name, binding.device, *about, reasons))
+            reasons = "; ".join(filter(None, (why, note)))
+            found.append(Place(binding.name, binding.device, node, every, len(cores), reasons))
         else:
             found.append(_unbound(binding, node, rest, why))
     return tuple(found)
 
 
 def _unbound(binding: Binding, node: int | None, threads: int, why: str) -> Place:
-    return Place(binding.name, binding.device, node, (), None, threads, why)
+    return Place(binding.name, binding.device, node, (), threads, why)
 
 
-def _on_cores(
-    binding: Binding, topology: Topology, with_memory: Collection[int], rest: int
-) -> Place:
+def _on_cores(binding: Binding, topology: Topology, rest: int) -> Place:
     """Return the place of a cpu name: exactly its cores."""
     device = binding.device
     if not device.cores:
@@ -126,20 +118,9 @@ def _on_cores(
     cpus = [cpu for cpu in topology.cpus if cpu.index in device.cores]
     nodes = {cpu.numa_node for cpu in cpus}
     node = nodes.pop() if len(nodes) == 1 else None
-    memory, lack = _memory(node, with_memory)
     what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
     threads = max(1, len({cpu.hardware for cpu in cpus}))
-    reasons = "; ".join(filter(None, (what, lack)))
-    return Place(binding.name, device, node, device.cores, memory, threads, reasons)
-
-
-def _memory(node: int | None, with_memory: Collection[int]) -> tuple[int | None, str]:
-    """Return the node whose memory to take, and what is to be said where there is none."""
-    if node is None or len(with_memory) == 1:  # one node: there is nothing to choose from
-        return None, ""
-    if node not in with_memory:
-        return None, f"node {node} has no memory that may be taken"
-    return node, ""
+    return Place(binding.name, device, node, device.cores, threads, what)
 
 
 def _near(device: Device, topology: Topology) -> _Near:
@@ -297,14 +278,6 @@ def _environment(
 SEPARATOR = ":"
 # Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.
 _OPEN_MPI = ("--bind-to", "none", "--oversubscribe")
-
-
-def without_memory(places: Sequence[Place]) -> tuple[Place, ...]:
-    """Return places as mpirun can give them: nothing tells its ranks of memory."""
-    why = "memory is not bound: by mpirun"
-    return tuple(
-        p if p.memory is None else replace(p, memory=None, why=f"{p.why}; {why}") for p in places
-    )
 
 
 @dataclass(frozen=True, slots=True)

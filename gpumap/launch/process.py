@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gpumap.machine.process_control import PARENT_DEATH, pin, prctl, take_memory_of
+from gpumap.machine.process_control import PARENT_DEATH, pin, prctl
 
 LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # the fix for a lack of room
 # Python ignores some, and a run handles others: the program gets what the run was given.
@@ -33,7 +33,6 @@ class Order:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cores: tuple[int, ...] = ()  # none: wherever this process may run
-    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,7 @@ class Started:
 def start(order: Order, out: int, err: int) -> Started:
     """Start a process in a session of its own; it dies with this one.
 
-    Its steps are "affinity" and "exec", without which it has ended, and "memory", without which it
-    runs all the same.
+    Its steps are "affinity" and "exec", without which it has ended.
     """
     call = prctl()
     reading, writing = os.pipe()
@@ -128,8 +126,6 @@ def _become(order: Order, pipes: tuple[int, int, int], mask: object) -> None:
     if order.cores and not pin(order.cores):
         say("affinity", errno.EINVAL)
         return
-    if order.memory is not None and (number := take_memory_of(order.memory)):
-        say("memory", number)
     try:
         os.execve(order.path, order.argv, order.env)  # noqa: S606 - a program, not a shell
     except OSError as error:

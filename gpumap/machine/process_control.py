@@ -1,10 +1,9 @@
-"""What a process asks of the kernel: cores, memory of NUMA nodes, large pages, its orphans."""
+"""What a process asks of the kernel: cores, room in memory, its orphans."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import re
 import signal
 import threading
 import time
@@ -13,17 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from gpumap.machine.topology import Tree
-
-
-_LARGE = 4 << 20  # bytes, from which on it is worth a call; NumPy asks from there on, too
-_NODES = "sys/devices/system/node"
-_CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
-_BIND = 2  # MPOL_BIND: of these nodes, or none at all
-_WORD = 64
-_MOST = 1024  # nodes that a kernel can have
-_POLICY = re.compile(r"[0-9a-f]+ ([a-z]+)(?:[=a-z|]*):([0-9,-]+)")
 
 
 def pin(cpus: Iterable[int]) -> bool:
@@ -60,24 +48,6 @@ def unbind() -> None:
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
-def ask_for_large(address: int, nbytes: int) -> bool:
-    """Ask for large pages of memory of this process; return whether the kernel took it well.
-
-    Only whole pages are requested: the first and the last one may be shared with other memory.
-    """
-    wish = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux alone
-    if wish is None or not worth_asking(nbytes):
-        return False
-    import ctypes
-
-    start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
-    stop = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    done: int = madvise(start, stop - start, wish)
-    return done == 0
-
-
 def room_for(nbytes: int) -> bool:
     """Return whether this process could have so much more memory, as far as its limits tell."""
     try:
@@ -85,51 +55,6 @@ def room_for(nbytes: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def worth_asking(nbytes: int) -> bool:
-    """Return whether so much memory is worth large pages."""
-    return nbytes >= _LARGE
-
-
-def with_memory(tree: Tree) -> tuple[int, ...]:
-    """Return the nodes whose memory this process may take; none where the system has no nodes."""
-    nodes = tree.cpus(f"{_NODES}/has_memory") or tree.cpus(f"{_NODES}/has_normal_memory")
-    listed = tree.allowed("Mems")
-    return nodes if listed is None else tuple(node for node in nodes if node in listed)
-
-
-def take_memory_of(node: int) -> int:
-    """Let this thread, and what it starts, take memory of one node alone; return an errno, or 0.
-
-    The kernel keeps the rule across exec. Containers often forbid the call.
-    """
-    import ctypes
-    import errno
-
-    call = _CALLS.get(os.uname().machine)
-    if call is None or not 0 <= node < _MOST:
-        return errno.ENOSYS
-    library = ctypes.CDLL(None, use_errno=True)
-    mask = (ctypes.c_ulong * (_MOST // _WORD))()
-    mask[node // _WORD] = 1 << (node % _WORD)
-    done = library.syscall(call, _BIND, mask, _MOST + 1)
-    return 0 if done == 0 else ctypes.get_errno()
-
-
-def memory_taken_of(process: int) -> tuple[int, ...] | None:
-    """Return the nodes that a process takes memory of alone, () for any; None: not known."""
-    try:
-        with open(f"/proc/{process}/numa_maps", "rb") as file:  # noqa: PTH123 - pathlib is slow
-            line = os.fsdecode(file.readline())
-    except OSError:
-        return None
-    match = _POLICY.match(line)
-    if match is None:
-        return () if line else None  # the process has ended
-    from gpumap.machine.topology import cpu_list  # a check of the grammar reads no file
-
-    return cpu_list(match[2]) if match[1] == "bind" else ()
 
 
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG

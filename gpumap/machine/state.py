@@ -5,10 +5,6 @@ Who else uses the machine: its cores, and the map's CUDA devices.
 What the system tells of the links between the host and its devices, at this moment.
 
 An idle link slows down: ask right after it was used. Nothing is asked of a driver.
-
-Sources of whether an IOMMU translates addresses: the kernel's ABI/testing/sysfs-kernel-iommu_groups
-(the type of a group's domain, since 5.11) and admin-guide/kernel-parameters (iommu=, intel_iommu=,
-amd_iommu=).
 """
 
 from __future__ import annotations
@@ -301,12 +297,6 @@ class Throttle:
 
 _FOLDER = "sys/bus/pci/devices"
 _PROCESSOR = 36  # field 39 of /proc/self/stat, counted from the state, which is the third
-_GROUPS = "sys/kernel/iommu_groups"
-_CLASS = "sys/class"
-_TYPES = {"DMA": True, "DMA-FQ": True, "identity": False}
-_OPTION = re.compile(r"(?:iommu(?:\.passthrough)?|(?:intel|amd)_iommu)=[A-Za-z0-9_,.]{1,40}")
-_THROUGH = ("pt", "passthrough", "off")
-_HYPERVISOR = re.compile(r"^flags\s*:.*\bhypervisor\b", re.MULTILINE)
 _LANES = 32  # the most there are; 255 stands for unknown
 
 
@@ -319,7 +309,7 @@ def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, 
     found = {}
     for device in devices:
         if device.backend == "fake":
-            found[device.id] = LinkState(translated_by="a scripted device has no link")
+            found[device.id] = LinkState()
             continue
         here = here or topology.read(root)
         found[device.id] = _state(device, here, Tree(root))
@@ -340,7 +330,6 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     address = pci_address(device.pci or "")
     place = next((one for one in here.pci if one.address == address), None)
     above = None if address is None else bridges(tree, address)
-    through, by = translated(tree, address)
     node = place.numa_node if place else None
     nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
     # the processor that this process's first thread ran on last
@@ -358,8 +347,6 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
         speed=place.link_speed if place else None,
         max_speed=place.max_link_speed if place else None,
         narrow=next(_narrower(tree, above or (), width), None),
-        translated=through,
-        translated_by=by,
     )
 
 
@@ -374,36 +361,3 @@ def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[t
         lanes = tree.natural(f"{_FOLDER}/{address}/current_link_width")
         if lanes and width and lanes < min(width, _LANES):
             yield address, lanes
-
-
-def translated(tree: Tree, address: str | None) -> tuple[bool | None, str]:
-    """Return whether a device's addresses are translated, and how that is known, or why not."""
-    groups = (f"{_GROUPS}/{name}" for name in tree.names(_GROUPS) if name.isdecimal())
-    group = next((each for each in groups if address in tree.names(f"{each}/devices")), None)
-    type_ = None if group is None else tree.text(f"{group}/type")
-    if type_ in _TYPES:
-        return _TYPES[type_], f"its IOMMU group is of type {type_}"
-    if "iommu" not in tree.names(_CLASS):
-        return None, "the system does not tell"
-    if not tree.names(f"{_CLASS}/iommu"):
-        if _HYPERVISOR.search(tree.text("proc/cpuinfo") or ""):
-            return None, "a virtual machine does not see its host's"
-        return False, "the system uses none"
-    return _by_options(tree)
-
-
-def options(tree: Tree) -> tuple[str, ...]:
-    """Return the kernel's options about the IOMMU; of the others of its command line none."""
-    words = (tree.text("proc/cmdline") or "").split()
-    return tuple(word for word in words if _OPTION.fullmatch(word))
-
-
-def _by_options(tree: Tree) -> tuple[bool | None, str]:
-    """Return what follows from the kernel's options, where no group tells."""
-    given = options(tree)
-    if not given:
-        return None, "the system has one, and does not tell what it does for this device"
-    through = any(
-        word in option.partition("=")[2].split(",") for option in given for word in _THROUGH
-    )
-    return not (through or "iommu.passthrough=1" in given), f"kernel option {' '.join(given)}"

@@ -58,9 +58,9 @@ class Tree:
         """Return the processors that a file lists."""
         return cpu_list(self.text(path) or "")
 
-    def allowed(self, what: str, process: str = "self") -> tuple[int, ...] | None:
-        """Return the Cpus or Mems that a process may use; None where the system does not tell."""
-        key = f"{what}_allowed_list:"
+    def allowed(self, process: str = "self") -> tuple[int, ...] | None:
+        """Return the processors that a process may use; None where the system does not tell."""
+        key = "Cpus_allowed_list:"
         lines = (self.text(f"proc/{process}/status") or "").splitlines()
         return next((cpu_list(line[len(key) :]) for line in lines if line.startswith(key)), None)
 
@@ -376,7 +376,7 @@ def allowed(tree: Tree) -> tuple[int, ...]:
     if tree.live and affinity is not None:
         # By process, not 0: a worker that is pinned itself would see its own core alone.
         return tuple(sorted(affinity(os.getpid())))
-    online, listed = set(_online(tree)), tree.allowed("Cpus") or ()
+    online, listed = set(_online(tree)), tree.allowed() or ()
     # A mask may hold processors that are off; one without any that is on was not captured here.
     return tuple(cpu for cpu in listed if cpu in online) or listed or tuple(sorted(online))
 
@@ -385,7 +385,7 @@ def _online(tree: Tree) -> tuple[int, ...]:
     return (
         tree.cpus(f"{_CPU}/online")
         or tuple(sorted({index for index, _ in _numbered(tree)}))
-        or tree.allowed("Cpus")
+        or tree.allowed()
         or tuple(range(os.cpu_count() or 1))
     )
 

@@ -413,8 +413,6 @@ class LinkState(Struct, frozen=True):
     speed: float | None = None  # transfers per second and lane, as it is now
     max_speed: float | None = None
     narrow: tuple[str, int] | None = None  # a bridge with fewer lanes than the device, and those
-    translated: bool | None = None  # whether an IOMMU translates the addresses that it copies to
-    translated_by: str = ""  # how that is known, or why not
 
 
 class Fingerprint(Struct, frozen=True):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from functools import partial
 from itertools import count
-from pathlib import Path
 from types import SimpleNamespace
 
 import here
@@ -14,7 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 from buffers import got, sent
-from large_pages import asked_for_large
 from tables import table
 
 from gpumap.backends.base import Clock
@@ -26,7 +24,6 @@ from gpumap.kernels import KERNELS
 
 PROGRAMS = table(__file__)
 pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
@@ -229,22 +226,6 @@ def test_clocks_that_drift_are_brought_together_again():
 def test_what_is_queued_needs_no_name_for_its_buffers(end):
     """Their memory stays until the device is done with it, also when the program ends before."""
     assert ran(PROGRAMS["dropped"] + end) == ""
-
-
-def test_large_buffers_of_a_processor_are_asked_for_in_large_pages(session):
-    """Drivers do not ask, and NumPy's memory, which the cpu devices have, comes in them."""
-    import pyopencl as cl
-
-    if not session._facts.processor:
-        pytest.skip(f"{session.device.id} has memory of its own")
-    if not LARGE_PAGES.exists():
-        pytest.skip("the kernel has no large pages")
-    buffer = session.empty((8 << 20,), "uint8")
-    size, read = (buffer.nbytes,), cl.map_flags.READ
-    mapped, _ = cl.enqueue_map_buffer(session._queue, buffer.native, read, 0, size, "uint8")
-    middle = int(mapped.__array_interface__["data"][0]) + buffer.nbytes // 2
-    assert asked_for_large(middle)
-    assert buffer.native.map_count == 1  # by this test
 
 
 @pytest.fixture

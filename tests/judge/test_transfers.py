@@ -16,7 +16,7 @@ PCIE4 = {"max_link_generation": 4, "max_link_width": 16}
 PCIE3 = {"max_link_generation": 3, "max_link_width": 16}
 TABLE = table(__file__)
 GEN5 = {"speed": 32e9, "max_speed": 32e9, "width": 16, "max_width": 16}
-FINE = LinkState(node=0, nodes=(0,), core_node=0, translated=False, translated_by="seen", **GEN5)
+FINE = LinkState(node=0, nodes=(0,), core_node=0, **GEN5)
 HEAD = "less than 30% of PCIe 5 x16. "
 
 
@@ -291,19 +291,19 @@ def test_a_link_that_idles_is_not_slow(ways, rate, said):
     assert found["link speed"] == f"checked: 2.5 of 32 GT/s, {said}"
 
 
-@pytest.mark.parametrize(("node", "width", "translated", "memory"), [
-    *product((0, 1, None), (8, 16, None), (True, False, None), ("pinned", "pageable")),
+@pytest.mark.parametrize(("node", "width", "memory"), [
+    *product((0, 1, None), (8, 16, None), ("pinned", "pageable")),
 ])  # fmt: skip
-def test_what_holds_comes_first_and_what_does_not_last(node, width, translated, memory):
+def test_what_holds_comes_first_and_what_does_not_last(node, width, memory):
     nodes = {"node": node, "nodes": (0,), "core_node": 0}
-    state = LinkState(**nodes, width=width, max_width=16, translated=translated, translated_by="x")
-    cleared = ("it is pinned", "are on node", "all of", "does not translate")
+    state = LinkState(**nodes, width=width, max_width=16)
+    cleared = ("it is pinned", "are on node", "all of")
     said = list(findings(state, memory=memory).values())
     ranks = [
         1 if s.startswith("cannot") else 2 if any(c in s for c in cleared) else 0 for s in said
     ]
     assert ranks == sorted(ranks)
-    assert len(said) == 5
+    assert len(said) == 4
 
 
 BOTH = named(gpu(0), gpu(1))

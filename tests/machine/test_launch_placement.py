@@ -1,9 +1,5 @@
 """Where processes are put, on captured trees of machines that are not at hand."""
 
-import os
-import signal
-import sys
-
 import pytest
 
 from gpumap.backends.numpy import cores
@@ -16,8 +12,7 @@ from gpumap.launch.placement import (
     joined,
     places,
 )
-from gpumap.machine.process_control import memory_taken_of, take_memory_of, with_memory
-from gpumap.machine.topology import Tree, read
+from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 from gpumap.units import ranges
 
@@ -35,28 +30,28 @@ def opencl(**facts):
     return Device("opencl:0:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, 0), "x", "pyopencl", **facts)
 
 
-def placed(sketch, *devices, memory=(0, 1), bind=True):
+def placed(sketch, *devices, bind=True):
     bindings = [Binding(f"n{n}", device) for n, device in enumerate(devices)]
-    return places(bindings, read(sketch.root), memory, bind=bind)
+    return places(bindings, read(sketch.root), bind=bind)
 
 
 def told(found):
-    return [(place.node, ranges(place.cores), place.memory) for place in found]
+    return [(place.node, ranges(place.cores)) for place in found]
 
 
-EIGHT = [(0, "0-7,64-71", 0), (0, "8-15,72-79", 0), (0, "16-23,80-87", 0), (0, "24-31,88-95", 0),
-         (1, "32-39,96-103", 1), (1, "40-47,104-111", 1), (1, "48-55,112-119", 1),
-         (1, "56-63,120-127", 1)]  # fmt: skip
+EIGHT = [(0, "0-7,64-71"), (0, "8-15,72-79"), (0, "16-23,80-87"), (0, "24-31,88-95"),
+         (1, "32-39,96-103"), (1, "40-47,104-111"), (1, "48-55,112-119"),
+         (1, "56-63,120-127")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("allowed", "devices", "expected"), [
-    # four share a socket's 32 cores: eight each, with their SMT siblings, in its memory
+    # four share a socket's 32 cores: eight each, with their SMT siblings
     ("0-127", range(8), EIGHT),
-    ("0-127", [5], [(1, "32-63,96-127", 1)]),  # nobody else shares its node
+    ("0-127", [5], [(1, "32-63,96-127")]),  # nobody else shares its node
     # cores of cpu names, with their siblings, are left to them; the others are shared
-    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0", 0), (0, "2-31,66-95", 0), (0, "65", 0)]),
-    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68", 0), (0, "7-9", 0), (1, "40", 1)]),  # a cpuset
-    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127", 1)]),
+    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0"), (0, "2-31,66-95"), (0, "65")]),
+    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68"), (0, "7-9"), (1, "40")]),  # a cpuset
+    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127")]),
 ])  # fmt: skip
 def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
     every = cores(read(eight.status(allowed).root))
@@ -81,26 +76,16 @@ def test_where_cpu_names_have_every_core_they_are_shared(eight):
     assert all("3 names share 2 cores: they overlap" in place.why for place in found)
 
 
-@pytest.mark.parametrize(("node", "expected"), [(5, (5, "10-11", 5)), (8, (8, "", None))])
+@pytest.mark.parametrize(("node", "expected"), [(5, (5, "10-11")), (8, (8, ""))])
 def test_clusters_in_a_socket(clusters, node, expected):
     """The node of the device, and not its socket; near one of memory alone there is no core."""
     clusters.pci("0000:1b:00.0", class_="0x030200", numa_node=str(node), local_cpulist="8-15")
-    assert told(placed(clusters, gpu(0), memory=tuple(range(9)))) == [expected]
-
-
-@pytest.mark.parametrize(("memory", "said"), [
-    ((1, 2), "node 0 has no memory that may be taken"),
-    ((0,), "node of its PCI address"),  # of one node it is nobody's choice: nothing is asked
-])  # fmt: skip
-def test_memory_that_is_not_taken(eight, memory, said):
-    (found,) = placed(eight, gpu(0), memory=memory)
-    assert (ranges(found.cores), found.memory) == ("0-31,64-95", None)
-    assert found.why.endswith(said)
+    assert told(placed(clusters, gpu(0))) == [expected]
 
 
 def test_a_node_without_cores_that_may_be_used(eight):
     (found,) = placed(eight.status("0-3"), gpu(7))
-    assert (found.node, found.cores, found.memory) == (1, (), None)
+    assert (found.node, found.cores) == (1, ())
     assert found.why == "not bound: node 1 has no core that this process may run on"
 
 
@@ -114,13 +99,13 @@ def test_a_node_without_cores_that_may_be_used(eight):
 def test_what_is_not_known_is_said(eight, device, why):
     """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
     (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
-    assert (found.node, found.cores, found.memory, found.why) == (None, (), None, why)
+    assert (found.node, found.cores, found.why) == (None, (), why)
 
 
 def test_nothing_is_bound_where_that_is_asked(eight):
     """By --no-bind, or because the system cannot, as macOS; threads are divided all the same."""
     found = placed(eight, gpu(0), gpu(7), bind=False)
-    assert told(found) == [(None, "", None)] * 2
+    assert told(found) == [(None, "")] * 2
     assert [place.threads for place in found] == [32, 32]
     topology = replace(read(eight.root), pinnable=False)
     (place,) = places([Binding("a", cores(topology)[0])], topology)
@@ -164,36 +149,9 @@ def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
 def test_one_process_is_bound_where_each_of_its_names_is(eight):
     """Else its program could not reach what the other one would."""
     unbound = joined(placed(eight, gpu(3), opencl()))
-    assert (unbound.cores, unbound.memory) == ((), None)
+    assert unbound.cores == ()
     (one,) = placed(eight, gpu(3))
     assert joined([one]) is one
-
-
-def test_which_nodes_have_memory(sketch):
-    assert with_memory(Tree(sketch.root)) == ()
-    sketch.file("sys/devices/system/node/has_memory", "0-3")
-    sketch.file("proc/self/status", "Name:\tx\nMems_allowed_list:\t1-2,7")
-    assert with_memory(Tree(sketch.root)) == (1, 2)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="not Linux")
-def test_memory_of_one_node_is_the_kernels_word():
-    """The rule is seen from outside, and a node that is not there is refused."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.write(writing, bytes([take_memory_of(1000) != 0, take_memory_of(0)]))
-        signal.pause()
-    refused, failed = os.read(reading, 2)
-    seen = memory_taken_of(pid)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    os.close(reading)
-    os.close(writing)
-    if failed:
-        pytest.skip("this system does not let a process choose")
-    assert (refused, seen) == (1, (0,))
-    assert memory_taken_of(os.getpid()) == ()
 
 
 @pytest.mark.parametrize(("given", "threads"), [
@@ -206,6 +164,6 @@ def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
 
 
 def test_a_run_in_a_run_carries_both_tokens():
-    place = Place("a", opencl(), None, (), None, 1, "")
+    place = Place("a", opencl(), None, (), 1, "")
     for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
         assert environments((place,), SHARED, given)[0][TOKEN] == tokens

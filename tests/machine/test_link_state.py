@@ -1,9 +1,8 @@
-"""The link of a device as a captured system has it: node, lanes, speed, bridges, and its IOMMU."""
+"""The link of a device as a captured system has it: node, lanes, speed, bridges."""
 
 import pytest
-from tables import table
 
-from gpumap.machine.state import bridges, link_states, options, translated
+from gpumap.machine.state import bridges, link_states
 from gpumap.machine.topology import Tree
 from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
@@ -38,7 +37,7 @@ def test_a_card_of_a_large_machine(eight):
     found = state(eight, gpu(NEAR_0))
     assert found == LinkState(
         node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
-        max_speed=32e9, translated=None, translated_by="the system does not tell",
+        max_speed=32e9,
     )  # fmt: skip
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
     assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
@@ -49,7 +48,7 @@ def test_what_no_file_tells_is_not_known(eight, tmp_path, stat):
     """Where the process ran; and without any file nothing."""
     assert state(eight.file("proc/self/stat", stat), gpu(NEAR_0)).core_node is None
     found = link_states([gpu(NEAR_0)], tmp_path / "none")[gpu(NEAR_0).id]
-    assert replace(found, nodes=()) == LinkState(translated_by="the system does not tell")
+    assert replace(found, nodes=()) == LinkState()
 
 
 @pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
@@ -63,7 +62,7 @@ def test_a_device_that_is_on_no_bus(eight, pci):
 def test_a_scripted_device_is_no_part_of_the_machine(eight):
     for root in (eight.root, eight.root / "none"):
         (found,) = link_states([gpu(NEAR_0, backend="fake")], root).values()
-        assert found == LinkState(translated_by="a scripted device has no link")
+        assert found == LinkState()
 
 
 @pytest.mark.parametrize(
@@ -82,55 +81,3 @@ def test_a_bridge_with_fewer_lanes_is_named(sketch, lanes, narrow):
     plugged(sketch, "0000:18:00.0", "0000:16:01.0", "0000:17:00.0", **lanes)
     device = gpu("0000:18:00.0", facts={"link_width": 16, "max_link_width": 16})
     assert state(sketch, device).narrow == narrow
-
-
-GPU, OTHER = "0000:09:00.0", "0000:0a:00.0"
-
-
-def grouped(sketch, type_=None, *, number="17"):
-    folder = f"sys/kernel/iommu_groups/{number}"
-    sketch.file("sys/class/iommu/dmar0/name", "dmar0").file(f"{folder}/devices/{GPU}/class", "x")
-    return sketch if type_ is None else sketch.file(f"{folder}/type", type_)
-
-
-@pytest.mark.parametrize(
-    ("type_", "expected"), [("DMA", True), ("DMA-FQ", True), ("identity", False)]
-)
-def test_the_type_of_the_group_decides(sketch, type_, expected):
-    grouped(sketch, type_).file("proc/cmdline", "iommu=pt intel_iommu=on")
-    found = translated(Tree(sketch.root), GPU)
-    assert found == (expected, f"its IOMMU group is of type {type_}")
-    (sketch.root / "proc/cmdline").unlink()  # nor does a group tell of other devices
-    assert [translated(Tree(sketch.root), other)[0] for other in (OTHER, None)] == [None, None]
-
-
-@pytest.mark.parametrize("type_", ["auto", "blocked", "\x1b[2J", ""])
-def test_a_type_that_tells_nothing(sketch, type_):
-    grouped(sketch, type_)
-    value, why = translated(Tree(sketch.root), GPU)
-    assert (value, "\x1b" in why) == (None, False)
-
-
-@pytest.mark.parametrize(("line", "value", "why"), table(__file__)["options"])
-def test_where_no_group_tells_the_options_do(sketch, line, value, why):
-    grouped(sketch).file("proc/cmdline", line)
-    expected = {"yes": True, "no": False, "unknown": None}[value], why
-    assert translated(Tree(sketch.root), GPU) == expected
-
-
-@pytest.mark.parametrize(("folder", "flags", "expected"), [
-    (False, "", (None, "the system does not tell")),  # in a container, or no Linux
-    (True, "", (False, "the system uses none")),  # the folder is there, and empty
-    (True, "fpu hypervisor lahf_lm", (None, "a virtual machine does not see its host's")),
-])  # fmt: skip
-def test_a_system_without_one(sketch, folder, flags, expected):
-    """A host may translate, and the guest's files would say no."""
-    if folder:
-        (sketch.root / "sys/class/iommu").mkdir(parents=True)
-    sketch.file("proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
-    assert translated(Tree(sketch.root), GPU) == expected
-
-
-def test_of_the_kernels_command_line_nothing_else_is_kept(sketch):
-    sketch.file("proc/cmdline", "password=hunter2 iommu=pt xiommu=1 iommu=\x1b[2J root=/dev/sda")
-    assert options(Tree(sketch.root)) == ("iommu=pt",)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -24,16 +23,17 @@ import pyopencl as cl
 from gpumap.backends.base import bytes_of, check_reshape, contiguous, require
 from gpumap.dtypes import Dtype
 from gpumap.kernels import GROUP, text
-from gpumap.machine.process_control import ask_for_large, room_for
+from gpumap.machine.process_control import room_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from gpumap.backends.base import Feature, Product
     from gpumap.kernels import Kernel
 
 
 _NEIGHBOURS = 1 << 20  # bytes, of what a driver keeps beside a buffer
+_CHECKED = 4 << 20  # bytes of a buffer, from which on the host is asked for room
 REGISTERS = (64, 32, 16)  # bytes of the vectors that processors have
 LANES = 16  # numbers of a vector that a kernel works on, where the compiler makes do with it
 _COMPILED_FOR: dict[tuple[str, ...], int] = {}  # to ask a compiler takes as long as a kernel
@@ -62,34 +62,17 @@ def allocate(context: Any, nbytes: int, flags: int = 0) -> Any:
     return cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
 
 
-def allocate_large(context: Any, queue: Any, nbytes: int) -> tuple[Any, list[Any]]:
-    """Return a buffer of a processor in large pages, and the events of what that takes.
+def allocate_on_host(context: Any, nbytes: int) -> Any:
+    """Return a buffer of a processor.
 
     Raises:
         MemoryError: the host has no room. PoCL would end the process at the buffer's first use.
     """
-    room = room_for(nbytes + _NEIGHBOURS)
+    room = nbytes < _CHECKED or room_for(nbytes + _NEIGHBOURS)
     native = allocate(context, nbytes)  # what goes beyond the driver's own bounds, it says
     if not room:
         raise MemoryError(f"the host has no room for {nbytes} bytes")
-    return native, list(_ask_for_large_pages(native, queue))
-
-
-def _ask_for_large_pages(native: Any, queue: Any) -> Iterator[Any]:
-    """Ask for large pages of a processor's buffer; yield the events of what that takes.
-
-    Its memory is the host's, and drivers do not ask. Where it is, only mapping it tells, for which
-    the driver takes it at once. Nothing waits for that, and what is queued finds the buffer as it
-    was.
-    """
-    access = cl.map_flags.WRITE_INVALIDATE_REGION
-    with suppress(cl.Error):  # a wish: whoever uses the buffer hears what is wrong with it
-        array, event = cl.enqueue_map_buffer(
-            queue, native, access, 0, (native.size,), "uint8", is_blocking=False
-        )
-        ask_for_large(int(array.__array_interface__["data"][0]), native.size)
-        yield event
-        yield array.base.release(queue)
+    return native
 
 
 class PyopenclBuffer:

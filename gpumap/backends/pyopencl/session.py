@@ -40,14 +40,13 @@ from gpumap.backends.pyopencl.launch import (
     Kernels,
     PyopenclBuffer,
     allocate,
-    allocate_large,
+    allocate_on_host,
     features,
     launch_of,
     product_of,
 )
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import DeviceError, OutOfMemory, Unsupported
-from gpumap.machine.process_control import worth_asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,9 +176,8 @@ class PyopenclSession(Session):
                 "choose a smaller size, or free the device's memory",
             )
         with third_party_errors(self.device):
-            if self._facts.processor and worth_asking(nbytes):
-                native, events = allocate_large(self.context, self._queue, nbytes)
-                self._events += events
+            if self._facts.processor:
+                native = allocate_on_host(self.context, nbytes)
             else:
                 native = allocate(self.context, nbytes)
         return PyopenclBuffer(self, native, shape, dtype)
