@@ -39,7 +39,6 @@ WORDS = {
     "predict --dtype": "gpumap.training.network:WIDTHS",
     "--algorithm": "gpumap.distributed.algorithms:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
-    "--wire": "gpumap.bench.allreduce:WIRES",
     "predict --network": "gpumap.training.network:PARAMETERS",
     "--preset": "gpumap.training.network:NAMES",
     "--rule": "gpumap.training.worker_groups:RULES",

@@ -202,8 +202,7 @@ _SOURCE = 1 << 22  # bytes of a module
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
 _AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 # ar is a sum in host memory, which MPI does itself; nccl exchanges by itself
-_ALGORITHMS = {"ar": "host", "asa32": "alltoall", "asa16": "alltoall", "copper": "tree",
-               "copper16": "tree"}  # fmt: skip
+_ALGORITHMS = {"ar": "host", **dict.fromkeys(("asa32", "asa16", "copper", "copper16"), "ring")}
 _HALVES = ("nccl16", "asa16", "copper16")
 _NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
 _ITS_OWN = "the session file names the devices: DEVICES"
@@ -337,6 +336,8 @@ def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[D
     strategy = session.strategy or ""
     if strategy in _HALVES:
         yield _note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
+    if _ALGORITHMS.get(strategy) == "ring":
+        yield _note(f"{strategy} is an exchange of Theano-MPI's own: a ring takes its place")
     if mpi and strategy.startswith("nccl"):
         message = f"{strategy} is for devices of one process: MPI's own exchange takes its place"
         yield _note(message, "as it does in Theano-MPI with several hosts")

@@ -16,7 +16,6 @@ from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
     SWEEP,
-    WIRES,
     AllReduce,
     Params,
     check_request,
@@ -214,10 +213,7 @@ class ExchangeOptions:
 
     sizes: str
     algorithm: str | None
-    wire: str
-    tensors: int
     model: bool
-    operation: str
 
 
 def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | None) -> None:
@@ -228,11 +224,9 @@ def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | No
 def _exchanges(options: ExchangeOptions) -> Params:
     named = options.algorithm
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
-    (travels,) = chosen(options.wire, WIRES, "type", "--wire", most=1)
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
     sizes = transfers(options.sizes, NAMED | networks)
-    sweep = SWEEP if options.model and options.tensors == 1 else ()
-    return Params(sizes, names, travels, options.tensors, sweep, options.operation)
+    return Params(sizes, names, SWEEP if options.model else ())
 
 
 class ExchangeBenchmark(WorkersBenchmark):

@@ -96,20 +96,11 @@ class ExchangeKey(SizedKey, frozen=True):
     """Of an exchange between devices."""
 
     comm: str
-    wire: str
-    fused: str = ""
-    buffers: str = ""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return whether its tensors go as one, and whether its buffers are in no cache."""
-        fused = {"yes": ("fused",), "no": ("apart",)}.get(self.fused, ())
-        return (*fused, "cold") if self.buffers == "cold" else fused
 
     @property
     def way(self) -> tuple[str, ...]:
-        """Return the transport, and the type of what is sent."""
-        return self.comm, self.wire
+        """Return the transport."""
+        return (self.comm,)
 
 
 class StepKey(Key, frozen=True):

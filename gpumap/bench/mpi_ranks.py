@@ -14,13 +14,12 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.bench.exchanges import Job, crafted, exact, expected, owned, parts, pooled
+from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
 from gpumap.distributed.transports import mpi_exchange
-from gpumap.dtypes import Array, np
+from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import worse
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
-from gpumap.model import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.distributed import RankInfo
     from gpumap.engine.base import Events
-    from gpumap.model import Binding, Check
+    from gpumap.model import Binding, Check, Reason
 
 
 _END = "end"
@@ -50,52 +49,31 @@ class WorkFactory(Protocol):
 class ExchangeFactory:
     """Factory of exchanges."""
 
-    def __init__(self) -> None:
-        self._pools: dict[int, list[Array]] = {}  # by length
-
     def begin(self) -> None:
-        """Release the pools: all else belongs to an exchange."""
-        self._pools.clear()
+        """Release nothing: all buffers belong to an exchange."""
 
     def make(self, job: Job, comm: Any, session: Session) -> RankExchange:
         """Take memory for an exchange."""
-        if job.cold and job.length not in self._pools:
-            count = pooled(job.nbytes)
-            self._pools[job.length] = [np.ones(job.length, np.float32) for _ in range(count)]
-        return RankExchange(job, comm, session, self._pools[job.length] if job.cold else [])
+        return RankExchange(job, comm, session)
 
 
 class RankExchange:
-    """One rank's part of an exchange: tensors, the buffer that fuses them, and the exchanges."""
+    """One rank's part of an exchange."""
 
-    def __init__(self, job: Job, comm: Any, session: Session, pool: Sequence[Array]) -> None:
-        """Take memory, or the arrays of a pool in turn."""
-        self._job, self._comm, self._session, self._pool = job, comm, session, pool
-        self._tensors = [*pool[:1]] or [np.empty(length, np.float32) for length in job.lengths]
-        self._whole = np.empty(job.length, np.float32) if job.fused else None
+    def __init__(self, job: Job, comm: Any, session: Session) -> None:
+        """Take memory."""
+        self._job, self._comm, self._session = job, comm, session
+        self._array = np.empty(job.length, np.float32)
         on_host = session.device.backend == "numpy"
-        self._buffers = [] if on_host else [session.empty((n,), "float32") for n in job.lengths]
-        exchanged = self._tensors if self._whole is None else [self._whole]
-        wire = None if job.wire == "float32" else job.wire
-        self._exchanges = [
-            mpi_exchange(job.algorithm, comm, array, wire, job.operation) for array in exchanged
-        ]
+        self._buffer = None if on_host else session.empty((job.length,), "float32")
+        self._exchange = mpi_exchange(job.algorithm, comm, self._array)
         # without anything around it an exchange of microseconds is one call, as in any program
-        plain = on_host and self._whole is None and len(self._exchanges) == 1
-        self._iteration = self._exchanges[0].run if plain else self._whole_iteration
-        self._turns = [self._exchanges[0].at(array).run for array in pool]
-        self._turn = 0
-        if pool:
-            self._iteration = self._next
+        self._iteration = self._exchange.run if on_host else self._by_host
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
-        job, comm = self._job, self._comm
-        if self._pool:  # the next exchange is the one that is checked
-            self._tensors = [self._pool[self._turn]]
-        given = crafted(comm.Get_rank(), comm.Get_size(), job.length, job.wire)
-        for tensor, part in zip(self._tensors, parts(job), strict=True):
-            tensor[:] = given[part]
+        comm = self._comm
+        self._array[:] = crafted(comm.Get_rank(), comm.Get_size(), self._job.length)
         self._move("upload")
 
     def run(self, iterations: int) -> None:
@@ -108,38 +86,23 @@ class RankExchange:
     def check(self) -> Check:
         """Return whether this rank has the sum."""
         self._move("download")
-        job, ranks = self._job, self._comm.Get_size()
-        part = owned(job, self._comm.Get_rank(), ranks)
-        expected_sum, actual = expected(job, ranks)[part], np.concatenate(self._tensors)
-        begins = job.algorithm == "native" and job.operation == "reduce-scatter"  # as MPI has it
-        return exact(actual[: expected_sum.size] if begins else actual[part], expected_sum)
+        return exact(self._array, exact_sum(self._comm.Get_size(), self._job.length))
 
-    def _next(self) -> None:
-        turn = self._turns[self._turn]
-        self._turn = (self._turn + 1) % len(self._turns)
-        turn()
-
-    def _whole_iteration(self) -> None:
+    def _by_host(self) -> None:
+        """Exchange a device's array by way of the host."""
         self._move("download")
-        whole, tensors = self._whole, self._tensors
-        places = [] if whole is None else [whole[part] for part in parts(self._job)]
-        for place, tensor in zip(places, tensors, strict=False):
-            place[:] = tensor
-        for one in self._exchanges:
-            one.run()
-        for place, tensor in zip(places, tensors, strict=False):
-            tensor[:] = place
+        self._exchange.run()
         self._move("upload")
 
     def _move(self, way: Literal["upload", "download"]) -> None:
-        """Copy all tensors to the device or back, and wait; a core has no buffers."""
-        for buffer, tensor in zip(self._buffers, self._tensors, strict=False):
-            if way == "upload":
-                self._session.upload(tensor, buffer)
-            else:
-                self._session.download(buffer, tensor)
-        if self._buffers:
-            self._session.synchronize()
+        """Copy the array to the device or back, and wait; a core has no buffer."""
+        if self._buffer is None:
+            return
+        if way == "upload":
+            self._session.upload(self._array, self._buffer)
+        else:
+            self._session.download(self._buffer, self._array)
+        self._session.synchronize()
 
 
 class Member:
@@ -225,7 +188,7 @@ class MpiRanks:
     """Rank 0's view of all ranks."""
 
     comm = "mpi"
-    algorithms = ("native", "host", "ring", "alltoall", "tree")
+    algorithms = ("native", "host", "ring")
 
     def __init__(self, member: Member, table: Sequence[RankInfo], here: Iterable[str]) -> None:
         """Lead all ranks; `table` is the rank table, `here` the names of this node."""
@@ -251,12 +214,9 @@ class MpiRanks:
         """Return the bindings whose memory is on this machine."""
         return [binding for binding in bindings if binding.name in self._here]
 
-    def skip(self, job: Job) -> Reason | None:
-        """Return why a job cannot be done here."""
-        if job.algorithm != "native" or job.wire == "float32":
-            return None
-        what = "all-gather" if job.operation == "all-gather" else "sum"
-        return Reason("unsupported", f"MPI has no {what} of {job.wire}")
+    def skip(self, job: Job) -> Reason | None:  # noqa: ARG002 - the contract's
+        """Return None: MPI carries, and the host sums, whatever the device."""
+        return None
 
     def begin(self) -> None:
         """Release the buffers of every rank."""

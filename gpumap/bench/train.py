@@ -192,7 +192,7 @@ def moved(job: Job, comm: str = "local") -> float:
         return rule.chance * n * nbytes
     name = "ring" if job.params.algorithm == "native" else job.params.algorithm
     steps = schedule(name, n, job.config.network.parameters).steps
-    return float(_ITEM * sum(t.length for step in steps for t in step.transfers))
+    return float(_ITEM * sum(t.length for step in steps for t in step))
 
 
 def _examples(case: Case) -> int:

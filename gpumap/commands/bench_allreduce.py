@@ -14,40 +14,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @setting(
-    "--operation",
-    type=click.Choice(["allreduce", "reduce-scatter", "all-gather"]),
-    default="allreduce",
-    help="Sum over all ranks; the same, of which each rank keeps its slice; or every rank's slice "
-    "to all.",
-)
-@setting(
     "--sizes",
     default="small,large",
     help="Bytes of float32 on each rank: small (400 B), large (400 kB), bucket (25 MiB), 4KiB, "
     "1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, resnet50, "
     "mlp41m, llama2-7b.",
 )
-@setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring, alltoall, tree.")
-@setting("--wire", default="float32", help="What travels, float32 or float16; sums are float32.")
-@setting(
-    "--tensors",
-    type=click.IntRange(1, 10_000),
-    default=1,
-    help="Exchange the bytes in so many tensors, one by one and fused into one buffer.",
-)
+@setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring.")
 @sweep_option
 @comm_option
 @benchmark_options(20.0, "allreduce")
 def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.
 
-    --operation measures its halves instead, reduce-scatter and all-gather.
-
     Each name is a rank: a device of this process, or a process of its own that MPI has started
     (mpirun -n 2 gpumap bench allreduce), the names of a node in the order of its ranks. Every
-    element is verified, bit for bit. Between cores the largest size is measured with cold buffers
-    too, which no cache holds. The model is time = latency + bytes / bandwidth, from sizes of
-    its own.
+    element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes
+    of its own.
     """
     from gpumap.app.worker_runs import ExchangeOptions, measure_exchanges
 

@@ -94,8 +94,7 @@ _STEPS = 10_000_000
 @setting(
     "--algorithm",
     metavar="NAME",
-    help="How bsp exchanges: native, host, ring, alltoall or tree.  [default: ring; native with "
-    "MPI and NCCL]",
+    help="How bsp exchanges: native, host or ring.  [default: ring; native with MPI and NCCL]",
 )
 @setting("--cases", metavar="NAMES", help="Only these: compute, step.")
 @setting(

@@ -108,7 +108,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
     help="strong (default): the devices share that step; weak: each does as much.",
 )
 @setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
-@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, alltoall, tree, host.")
+@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, host.")
 @click.option(
     "--from",
     "table",

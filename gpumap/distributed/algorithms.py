@@ -1,33 +1,19 @@
 """Exchanges as schedules: who sends which slice to whom, in which step.
 
-    allreduce         every rank ends with the sum over all ranks of each element
-    reduce-scatter    rank r ends with that of its slice, the r-th of as many as there are ranks
-    all-gather        rank r begins with its slice, and every rank ends with all of them
+An exchange is an allreduce: every rank ends with the sum over all ranks of each element. Its
+schedule is a value, the same on every rank; any communicator can execute it, one `Turn` of its rank
+after the other:
 
-A schedule is a value, the same on every rank; any communicator can execute it, one `Turn` of its
-rank after the other:
-
-    for each step s, in order, once its first `needs` steps are over:
+    for each step, in order:
         post every receive: what is added goes to scratch, what replaces goes to its place
         post every send: no send reads what a receive of its own step changes before it is over
-        wait for all of them, then add each slice in scratch to its place, in the order of the turn
+        wait for all of them, then add each slice in scratch to its place
 
-`needs` is what makes room for double-buffering: a step reads nothing that steps from `needs` on
-write, so a communicator may have all of those under way at once and add one slice while the next
-one arrives. Most schedules need all steps before; the segmented ring needs only those a whole round
-of segments ago. Every slice is summed at one place, or at two that add the same two numbers: all
-ranks get the same bits, whatever rounding does.
+Every slice is summed at one place: all ranks get the same bits, whatever rounding does.
 
     host       rank 0 takes everything in, one rank after the other, and sends the sum back
     ring       each slice travels around once to be summed, and once more to be known
                (Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009)
-    alltoall   each rank takes in one slice of everyone, sums it, and sends it to everyone
-               (Theano-MPI's asa32: Alltoall, a sum, Allgather)
-    tree       pairs of pairs: log2(N) steps up, where the last pair exchanges, and down again
-               (Theano-MPI's copper, here for any number of ranks)
-
-Of ring and alltoall the first half is a reduce-scatter, the second one an all-gather; tree has no
-such halves.
 
 Their cost, and what it predicts of data-parallel steps on more devices: a message of n bytes takes
 latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994). Each rank has one port, which
@@ -37,8 +23,6 @@ for S bytes and N ranks, and nothing at all where N is 1:
 
     host       N latencies,                 2 (N - 1) S / bandwidth
     ring       2 (N - 1) latencies,         2 (N - 1) / N S / bandwidth
-    alltoall   2 latencies,                 2 (N - 1) / N S / bandwidth
-    tree       2 ceil(log2 N) - 1 of both: latencies, and S / bandwidth
     native     the better of two by which MPI libraries go: recursive doubling,
                ceil(log2 N) of both, and Rabenseifner's, 2 ceil(log2 N) latencies with the bytes of
                the ring (Thakur, Rabenseifner & Gropp, doi 10.1177/1094342005051521); where N is no
@@ -68,12 +52,11 @@ from gpumap import model
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.model import Algorithm, Estimate, Fit, Forecast, LinkCost, Payoff, Prediction
 
 
-OPERATIONS = ("allreduce", "reduce-scatter", "all-gather")
 SPLITS = ("balanced", "weighted", "keras", "drop")
 
 
@@ -135,26 +118,20 @@ class Transfer:
         return self.stop - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Transfers that may all be under way at once, after the first `needs` steps of a schedule."""
-
-    transfers: tuple[Transfer, ...]
-    needs: int
+Step = tuple[Transfer, ...]  # all may be under way at once; each rank adds one of them at most
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Sends and receives of one rank in a step; receives that add do so in this order."""
+    """Sends and receives of one rank in a step."""
 
-    sends: tuple[Transfer, ...]
-    receives: tuple[Transfer, ...]
-    needs: int
+    sends: Step
+    receives: Step
 
     @property
     def scratch(self) -> int:
         """Return the elements of scratch that its receives take."""
-        return sum(transfer.length for transfer in self.receives if transfer.add)
+        return max((each.length for each in self.receives if each.add), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,119 +145,55 @@ class Schedule:
     def turns(self, rank: int) -> Iterator[Turn]:
         """Yield what a rank does in each step, also where that is nothing."""
         for step in self.steps:
-            sends = tuple(t for t in step.transfers if t.sender == rank)
-            receives = tuple(t for t in step.transfers if t.receiver == rank)
-            yield Turn(sends, receives, step.needs)
-
-    def depth(self) -> int:
-        """Return how many steps, at most, may be under way at once."""
-        return max((n - step.needs + 1 for n, step in enumerate(self.steps)), default=0)
+            sends = tuple(transfer for transfer in step if transfer.sender == rank)
+            yield Turn(sends, tuple(transfer for transfer in step if transfer.receiver == rank))
 
 
-def schedule(
-    name: str, ranks: int, length: int, segment: int | None = None, operation: str = "allreduce"
-) -> Schedule:
+def schedule(name: str, ranks: int, length: int) -> Schedule:
     """Return the schedule of one of ALGORITHMS.
 
     Args:
-        name: of the algorithm; tree is an allreduce alone.
+        name: of the algorithm.
         ranks: that take part, 1 or more.
         length: elements that each rank has, 0 or more.
-        segment: elements of a slice that are sent at once by `ring`; None: all of them.
-        operation: one of OPERATIONS.
     """
     if ranks == 1 or length == 0:
         return Schedule(ranks, length, ())
-    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length, segment, operation)))
+    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length)))
 
 
-def _host(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
-    others, parts = range(1, ranks), slices(length, ranks)
-    whole = [(0, length)] * ranks
-    if operation == "all-gather":
-        yield _step((Transfer(rank, 0, *parts[rank], add=False) for rank in others), 0)
-    else:
-        for rank in others:
-            yield Step((Transfer(rank, 0, 0, length, add=True),), 0)  # no other transfer is needed
-    returned = parts if operation == "reduce-scatter" else whole
-    back = (Transfer(0, rank, *returned[rank], add=False) for rank in others)
-    yield _step(back, 1 if operation == "all-gather" else ranks - 1)
+def _host(ranks: int, length: int) -> Iterator[Step]:
+    others = range(1, ranks)
+    for rank in others:
+        yield (Transfer(rank, 0, 0, length, add=True),)
+    yield tuple(Transfer(0, rank, 0, length, add=False) for rank in others)
 
 
-def _ring(ranks: int, length: int, segment: int | None, operation: str) -> Iterator[Step]:
-    """Yield 2 (N - 1) rounds; each sends every slice one rank on, segment by segment.
+def _ring(ranks: int, length: int) -> Iterator[Step]:
+    """Yield 2 (N - 1) rounds; each sends every slice one rank on.
 
     In the round s rank r sends the slice r - 1 - s; what it sent on in the round before is what the
     rank before it sends in this one. After the first half rank r has the sum of the slice r; in the
     second one slices replace.
     """
     parts = slices(length, ranks)
-    size = segment or parts[0][1]
-    count = -(-parts[0][1] // size)  # of the first slice, which is none of the shorter ones
     half = ranks - 1
-    first = half if operation == "all-gather" else 0
-    for round_ in range(first, half if operation == "reduce-scatter" else 2 * half):
-        for number in range(count):
-            moved = (
-                (rank, *_part(parts[(rank - 1 - round_) % ranks], number, size))
-                for rank in range(ranks)
-            )
-            transfers = (
-                Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < half)
-                for rank, start, stop in moved
-            )
-            yield _step(transfers, max((round_ - first - 1) * count + number + 1, 0))
+    for round_ in range(2 * half):
+        moved = ((rank, *parts[(rank - 1 - round_) % ranks]) for rank in range(ranks))
+        yield tuple(
+            Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < half)
+            for rank, start, stop in moved
+            if start < stop
+        )
 
 
-def _alltoall(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
-    parts = slices(length, ranks)
-    others = [(rank, (rank + turn) % ranks) for turn in range(1, ranks) for rank in range(ranks)]
-    if operation != "all-gather":
-        yield _step((Transfer(a, b, *parts[b], add=True) for a, b in others), 0)
-    if operation != "reduce-scatter":
-        spread = (Transfer(a, b, *parts[a], add=False) for a, b in others)
-        yield _step(spread, int(operation == "allreduce"))
-
-
-def _tree(ranks: int, length: int, _: int | None, operation: str) -> Iterator[Step]:
-    assert operation == "allreduce"
-    levels = (ranks - 1).bit_length()
-    distances = (1 << level for level in range(levels))  # of the roots of neighbouring subtrees
-    up = [[(rank, rank + d) for rank in range(0, ranks - d, 2 * d)] for d in distances]
-    number = 0
-    for pairs in up[:-1]:
-        yield Step(tuple(Transfer(b, a, 0, length, add=True) for a, b in pairs), number)
-        number += 1
-    both = [(a, b) for pair in up[-1] for a, b in (pair, pair[::-1])]
-    yield Step(tuple(Transfer(a, b, 0, length, add=True) for a, b in both), number)
-    for pairs in reversed(up[:-1]):
-        number += 1
-        yield Step(tuple(Transfer(a, b, 0, length, add=False) for a, b in pairs), number)
-
-
-ALGORITHMS: dict[str, Callable[[int, int, int | None, str], Iterator[Step]]] = {
-    "host": _host,
-    "ring": _ring,
-    "alltoall": _alltoall,
-    "tree": _tree,
-}
+ALGORITHMS: dict[str, Callable[[int, int], Iterator[Step]]] = {"host": _host, "ring": _ring}
 
 
 def slices(length: int, ranks: int) -> list[tuple[int, int]]:
     """Return where each rank's slice begins and ends, as even as can be, the longest first."""
     stops = list(accumulate(balanced(length, ranks)))
     return list(zip([0, *stops], stops, strict=False))
-
-
-def _step(transfers: Iterable[Transfer], needs: int) -> Step:
-    """Return a step of those transfers that move anything."""
-    return Step(tuple(transfer for transfer in transfers if transfer.length), needs)
-
-
-def _part(whole: tuple[int, int], number: int, size: int) -> tuple[int, int]:
-    """Return the segment of a slice with this number; beyond its end it is empty."""
-    start = min(whole[0] + number * size, whole[1])
-    return start, min(start + size, whole[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,15 +233,13 @@ def _levels(ranks: int) -> int:
 MODELS: dict[str, Callable[[int, float, Link], float]] = {
     "native": lambda n, size, link: min(_levels(n) * link.seconds(size), _halving(n, size, link)),
     "ring": lambda n, size, link: 2 * (n - 1) * link.seconds(size / n),
-    "alltoall": lambda n, size, link: 2 * link.seconds(size / n, n - 1),
-    "tree": lambda n, size, link: (2 * _levels(n) - 1) * link.seconds(size),
     "host": lambda n, size, link: (n - 1) * link.seconds(size) + link.seconds(size, n - 1),
 }
 
 
-def bus_factor(ranks: int, operation: str = "allreduce") -> float:
+def bus_factor(ranks: int) -> float:
     """Return the bytes that a link moves in an exchange, as a multiple of the array's."""
-    return (2 if operation == "allreduce" else 1) * (ranks - 1) / ranks
+    return 2 * (ranks - 1) / ranks
 
 
 def given_link(latency: float, bandwidth: float) -> LinkCost:

@@ -1,12 +1,7 @@
-"""Ranks that are processes, on one node or many: the slices travel by MPI (mpi4py).
+"""What carries an exchange: copies between the sessions of a process, or MPI between processes.
 
-All bytes are moved by MPI: sends and receives are MPI's, and so is `native`, its own Allreduce,
-Reduce_scatter or Allgatherv. A schedule is run ahead as far as it allows and `AHEAD` steps at most,
-so that one segment is added while the next ones are under way.
-
-Where less is to travel, slices are float16 on the wire (Theano-MPI's asa16): each is rounded when
-it is sent, at its sender too, and added to float32. In the end every rank rounds the sum, so that
-all have the same bits: two that add what each has sent the other have added the same two numbers.
+Ranks that are processes, on one node or many: all bytes are moved by MPI (mpi4py). Sends and
+receives are MPI's, and so is `native`, its own Allreduce.
 
 Ranks of one process: the sessions of a map, each with a buffer of its own.
 
@@ -17,22 +12,21 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, destination, has_data, require
-from gpumap.distributed.algorithms import balanced, schedule, slices
+from gpumap.distributed.algorithms import schedule
 from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
 from gpumap.extras import install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Route, Session
-    from gpumap.distributed.algorithms import Schedule, Step, Transfer, Turn
+    from gpumap.distributed.algorithms import Schedule, Transfer, Turn
     from gpumap.dtypes import Dtype
 
     Mark = Any
@@ -72,28 +66,22 @@ class LocalExchange:
         plan: Schedule,
         sessions: Sequence[Session],
         buffers: Sequence[Buffer],
-        scratch: list[Buffer | None] | None = None,
     ) -> None:
-        """Take scratch on each session, if none is given; `buffers` have one axis each.
+        """Take scratch on each session; `buffers` have one axis each.
 
         Raises:
             Unsupported: a session that adds has no kernels.
             OutOfMemory: there is no room for the scratch.
         """
-        self._plan = plan
         self._sessions = tuple(sessions)
         self._buffers = tuple(buffers)
-        adding = {t.receiver for step in plan.steps for t in step.transfers if t.add}
+        adding = {t.receiver for step in plan.steps for t in step if t.add}
         for rank in sorted(adding):
             require(sessions[rank], "kernels", "adding what is exchanged")
-        self._scratch = scratch or [
+        self._scratch = [
             _scratch(plan, rank, session, buffers[rank]) for rank, session in enumerate(sessions)
         ]
-        self._steps = [tuple(self._moves(step)) for step in plan.steps]
-
-    def at(self, buffers: Sequence[Buffer]) -> LocalExchange:
-        """Return the same exchange of other buffers, with the scratch of this one."""
-        return LocalExchange(self._plan, self._sessions, buffers, self._scratch)
+        self._steps = [tuple(map(self._move, step)) for step in plan.steps]
 
     def queue(self) -> frozenset[Route]:
         """Queue the exchange on all sessions; return how its copies go."""
@@ -104,15 +92,7 @@ class LocalExchange:
         for session in self._sessions:
             session.synchronize()
 
-    def _moves(self, step: Step) -> Iterator[_Move]:
-        """Yield the transfers of a step; what one rank adds is contiguous in its scratch."""
-        used = [0] * len(self._sessions)
-        for transfer in step.transfers:
-            start = used[transfer.receiver]
-            used[transfer.receiver] += transfer.length if transfer.add else 0
-            yield self._move(transfer, slice(start, start + transfer.length))
-
-    def _move(self, transfer: Transfer, free: slice) -> _Move:
+    def _move(self, transfer: Transfer) -> _Move:
         elements = slice(transfer.start, transfer.stop)
         source = self._buffers[transfer.sender][elements]
         place = self._buffers[transfer.receiver][elements]
@@ -121,7 +101,7 @@ class LocalExchange:
             return _Move(*ranks, source, place, None, transfer.length)
         scratch = self._scratch[transfer.receiver]
         assert scratch is not None
-        return _Move(*ranks, source, scratch[free], place, transfer.length)
+        return _Move(*ranks, source, scratch[: transfer.length], place, transfer.length)
 
     def _queue(self, moves: Sequence[_Move]) -> Iterator[Route]:
         """Queue a step: every copy first, so that no sum gets ahead of what is sent."""
@@ -142,14 +122,8 @@ class LocalExchange:
 class HostSum:
     """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
 
-    def __init__(
-        self,
-        sessions: Sequence[Session],
-        buffers: Sequence[Buffer],
-        operation: str = "allreduce",
-        room: Sequence[Array] | None = None,
-    ) -> None:
-        """Take host memory for what comes from each session, and for the sum, if none is given.
+    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+        """Take host memory for what comes from each session, and for the sum.
 
         The sum has a place of its own: a session that is ahead may send its next numbers while
         another one has not read the sum yet.
@@ -158,39 +132,21 @@ class HostSum:
             OutOfMemory: there is no room for it.
         """
         self._pairs = list(zip(sessions, buffers, strict=True))
-        self._operation = operation
-        self._parts = [slice(*each) for each in slices(buffers[0].shape[0], len(buffers))]
-        self._room = room or [destination(buffer) for buffer in (*buffers, buffers[0])]
-        *self._staging, self._total = self._room
-
-    def at(self, buffers: Sequence[Buffer]) -> HostSum:
-        """Return the same exchange of other buffers, with the host memory of this one."""
-        sessions = [session for session, _ in self._pairs]
-        return HostSum(sessions, buffers, self._operation, self._room)
+        self._staging = [destination(buffer) for buffer in buffers]
+        self._total = destination(buffers[0])
 
     def queue(self) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
-        gathers, scatters = self._operation == "all-gather", self._operation == "reduce-scatter"
-        staging = [self._total] * len(self._pairs) if gathers else self._staging
-        self._copy(staging, down=True, parted=gathers)
+        for (session, buffer), array in zip(self._pairs, self._staging, strict=True):
+            session.download(buffer, array)
         self.finish()
-        total, *others = staging
+        total, *others = self._staging
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            for other in others if has_data(total) and not gathers else ():
+            for other in others if has_data(total) else ():
                 total = np.add(total, other, out=self._total)
-        self._copy([total] * len(self._pairs), down=False, parted=scatters)
+        for session, buffer in self._pairs:
+            session.upload(total, buffer)
         return frozenset()
-
-    def _copy(self, arrays: Sequence[Array], *, down: bool, parted: bool) -> None:
-        """Queue the copies between each session and its array: of all, or of its slice alone."""
-        for (session, buffer), array, part in zip(self._pairs, arrays, self._parts, strict=True):
-            if parted and part.start == part.stop:
-                continue
-            there, here = (buffer[part], array[part]) if parted else (buffer, array)
-            if down:
-                session.download(there, here)
-            else:
-                session.upload(here, there)
 
     def finish(self) -> None:
         """Wait until every rank has its sum."""
@@ -199,15 +155,12 @@ class HostSum:
 
 
 def exchange(
-    algorithm: str,
-    sessions: Sequence[Session],
-    buffers: Sequence[Buffer],
-    operation: str = "allreduce",
+    algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
 ) -> HostSum | LocalExchange:
     """Return the exchange of one buffer of each session by `host`, or by a schedule."""
     if algorithm == "host":
-        return HostSum(sessions, buffers, operation)
-    plan = schedule(algorithm, len(sessions), buffers[0].shape[0], operation=operation)
+        return HostSum(sessions, buffers)
+    plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
     return LocalExchange(plan, sessions, buffers)
 
 
@@ -234,8 +187,6 @@ def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buf
     return result
 
 
-SEGMENT = 1 << 16  # elements that ring sends at once: they are added while the next ones arrive
-AHEAD = 4  # steps under way at once; two would do if segments arrived at an even pace
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _SHOWN = 200  # characters of the loader's message
 
@@ -259,138 +210,53 @@ def load() -> Any:
 class MpiExchange:
     """One exchange of a rank's array with those of all others, to be run again and again."""
 
-    def __init__(
-        self,
-        plan: Schedule,
-        comm: Any,
-        array: Array,
-        wire: str | None = None,
-        scratch: tuple[list[Array], list[Array]] | None = None,
-    ) -> None:
-        """Take scratch, if none is given.
+    def __init__(self, plan: Schedule, comm: Any, array: Array) -> None:
+        """Take scratch.
 
         Args:
             plan: of the exchange.
             comm: of mpi4py, with as many ranks.
             array: shape (length,), in C order; the sum takes its place.
-            wire: the type that travels, if it is another one.
-            scratch: of an exchange by the same plan.
         """
-        self._plan, self._comm = plan, comm
-        self._array = array
-        self._wire = array.dtype if wire is None else np.dtype(wire)
+        self._comm, self._array = comm, array
         self._turns = list(plan.turns(comm.Get_rank()))
-        self._ahead = max(min(plan.depth(), AHEAD), 1)
-        self._arriving, self._leaving = scratch or (
-            self._room(turn.receives for turn in self._turns),
-            self._room(turn.sends for turn in self._turns) if self._narrow else [],
-        )
-
-    @property
-    def _narrow(self) -> bool:
-        """Return whether what travels is of another type than the array."""
-        return bool(self._wire != self._array.dtype)
-
-    def at(self, array: Array) -> MpiExchange:
-        """Return the same exchange of another array of that shape, with the scratch of this one."""
-        scratch = self._arriving, self._leaving
-        return MpiExchange(self._plan, self._comm, array, self._wire.name, scratch)
+        most = max((turn.scratch for turn in self._turns), default=0)
+        self._scratch = np.empty(most, array.dtype)
 
     def run(self) -> None:
         """Exchange, and return when this rank has the sum and may be overwritten."""
-        under_way: deque[tuple[int, list[Any]]] = deque()
-        over = 0
-        for number, turn in enumerate(self._turns):
-            while over < turn.needs or len(under_way) == self._ahead:
-                self._end(*under_way.popleft())
-                over += 1
-            targets, sent = self._targets(number, turn), self._sent(number, turn)
-            posted = [self._comm.Irecv(_bits(place), t.sender) for t, place in targets]
-            posted += [self._comm.Isend(_bits(each), t.receiver) for t, each in sent]
-            under_way.append((number, posted))
-        while under_way:
-            self._end(*under_way.popleft())
-        if self._narrow and self._turns:
-            self._array[:] = self._array.astype(self._wire)
+        for turn in self._turns:
+            targets = list(self._targets(turn))
+            posted = [self._comm.Irecv(target, t.sender) for t, target in targets]
+            posted += [self._comm.Isend(self._of(t), t.receiver) for t in turn.sends]
+            for request in posted:
+                request.Wait()
+            for transfer, received in targets:
+                if transfer.add:
+                    place = self._of(transfer)
+                    np.add(place, received, out=place)
 
-    def _end(self, number: int, requests: list[Any]) -> None:
-        """Wait for a step, and add or put what came to its place, in the order of its turn."""
-        for request in requests:
-            request.Wait()
-        for transfer, received in self._targets(number, self._turns[number]):
-            place = self._of(transfer)
-            if transfer.add:
-                np.add(place, received, out=place)
-            elif self._narrow:
-                place[:] = received
-
-    def _targets(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
+    def _targets(self, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
         """Yield the destination of each receive of a step: its place, or a part of scratch."""
-        free, used = self._arriving[number % self._ahead], 0
         for transfer in turn.receives:
-            if transfer.add or self._narrow:
-                yield transfer, free[used : used + transfer.length]
-                used += transfer.length
-            else:
-                yield transfer, self._of(transfer)
-
-    def _sent(self, number: int, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
-        """Yield what each send of a step sends: its slice, or that in the type that travels."""
-        used = 0
-        for transfer in turn.sends:
-            if not self._narrow:
-                yield transfer, self._of(transfer)
-                continue
-            narrow = self._leaving[number % self._ahead][used : used + transfer.length]
-            narrow[:] = self._of(transfer)
-            self._of(transfer)[:] = narrow
-            used += transfer.length
-            yield transfer, narrow
+            place = self._of(transfer)
+            yield transfer, self._scratch[: transfer.length] if transfer.add else place
 
     def _of(self, transfer: Transfer) -> Array:
         result: Array = self._array[transfer.start : transfer.stop]
         return result
 
-    def _room(self, steps: Iterable[Sequence[Transfer]]) -> list[Array]:
-        """Return scratch for each step that is under way at once, as large as any of them needs."""
-        most = max(
-            (sum(t.length for t in step if t.add or self._narrow) for step in steps), default=0
-        )
-        return [np.empty(most, self._wire) for _ in range(self._ahead)]
-
 
 class NativeExchange:
     """MPI's own exchange, in place: the baseline of every schedule."""
 
-    def __init__(self, comm: Any, array: Array, operation: str = "allreduce") -> None:
-        """Exchange `array`, in C order; `run` returns when this rank has what it is to have.
-
-        A reduce-scatter leaves this rank's slice at the beginning of the array.
-        """
-        self._comm, self._operation = comm, operation
-        counts, place = list(balanced(len(array), comm.Get_size())), load().IN_PLACE
-        self.run: Callable[[], None] = {
-            "allreduce": partial(comm.Allreduce, place, array),
-            "reduce-scatter": partial(comm.Reduce_scatter, place, array, counts),
-            "all-gather": partial(comm.Allgatherv, place, (array, counts)),
-        }[operation]
-
-    def at(self, array: Array) -> NativeExchange:
-        """Return the same exchange of another array."""
-        return NativeExchange(self._comm, array, self._operation)
+    def __init__(self, comm: Any, array: Array) -> None:
+        """Exchange `array`, in C order; `run` returns when this rank has the sum."""
+        self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
 
 
-def mpi_exchange(
-    algorithm: str, comm: Any, array: Array, wire: str | None = None, operation: str = "allreduce"
-) -> MpiExchange | NativeExchange:
+def mpi_exchange(algorithm: str, comm: Any, array: Array) -> MpiExchange | NativeExchange:
     """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
     if algorithm == "native":
-        return NativeExchange(comm, array, operation)
-    segment = SEGMENT if algorithm == "ring" else None
-    plan = schedule(algorithm, comm.Get_size(), len(array), segment, operation)
-    return MpiExchange(plan, comm, array, wire)
-
-
-def _bits(array: Array) -> Array:
-    """Return an array as MPI can send it: it has no type of 16-bit floats."""
-    return array.view("u2") if array.dtype == "f2" else array
+        return NativeExchange(comm, array)
+    return MpiExchange(schedule(algorithm, comm.Get_size(), len(array)), comm, array)

@@ -6,8 +6,8 @@ are not given may have any value. In addition to those of the id there are
     name=dev0         rows that run on this name only, written as in the map
     size_name=small   another word for the bytes
 
-The size sweep of a model is selected by ``pattern=ladder`` only, exchanges of cold buffers by
-``buffers=cold`` only. A metric of the model selects models, such as ``transfer.h2d.latency``.
+The size sweep of a model is selected by ``pattern=ladder`` only. A metric of the model selects
+models, such as ``transfer.h2d.latency``.
 
 The interval of a figure decides, whatever flags the row has:
 
@@ -43,7 +43,7 @@ Outcome = Literal["pass", "fail", "inconclusive"]
 MODEL = ".fit"  # behind the case in the ids of models
 _QUOTED = re.compile(r"%(25|2b|2c|3d|5b|5d|3e)")  # as ids write what would end a name
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
-_NAMED = (("pattern", "ladder"), ("buffers", "cold"))  # keys of rows that a selector has to give
+_PATTERN, _SWEEP = "pattern", "ladder"  # a key that a selector of such rows has to give
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Selector:
         if head != self.head:
             return False
         keys |= extra_keys or {}
-        if any(keys.get(key) == value and key not in self.keys for key, value in _NAMED):
+        if keys.get(_PATTERN) == _SWEEP and _PATTERN not in self.keys:
             return False
         return all(_has_key(key, value, keys) for key, value in self.keys.items())
 

@@ -212,13 +212,6 @@ def model(tree: Tree) -> str | None:
     return next(filter(None, named), None) or (arm if maker and part else None)
 
 
-def largest_cache(tree: Tree) -> int | None:
-    """Return the bytes of the first processor's largest cache, its last level; None: not known."""
-    folder = f"{_CPU}/cpu0/cache"
-    texts = [tree.text(f"{folder}/{name}/size") or "" for name in tree.names(folder)]
-    return max((number(text.removesuffix("K")) or 0 for text in texts), default=0) * 1024 or None
-
-
 def clocks(tree: Tree) -> dict[int, float]:
     """Return the clock of each processor that has one, in hertz."""
     rates = ((index, positive(record.get("cpu MHz"))) for index, record in _numbered(tree))

@@ -244,7 +244,7 @@ class Acceptance(Struct, frozen=True):
     new_started: Moment
 
 
-Algorithm = Literal["native", "ring", "alltoall", "tree", "host"]
+Algorithm = Literal["native", "ring", "host"]
 
 
 class Forecast(Struct, frozen=True):

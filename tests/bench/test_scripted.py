@@ -84,7 +84,7 @@ def chain(here):
 
 
 def allreduce(here):
-    params = AllReduceParams((Size(100_000),), tensors=3, sweep=(64, 80_000))
+    params = AllReduceParams((Size(100_000),), sweep=(64, 80_000))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 

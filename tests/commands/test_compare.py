@@ -282,10 +282,10 @@ def test_every_option_that_judges_or_writes_is_left_away():
     assert named >= again.LEFT_AWAY
     assert named - again.LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
-        "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm", "wire",
-        "tensors", "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
+        "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm",
+        "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
         "network", "optimizer", "preset", "rate", "rule", "split", "start", "sweep", "tau",
-        "warmup", "operation",
+        "warmup",
     }  # fmt: skip
 
 

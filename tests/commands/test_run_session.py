@@ -37,9 +37,9 @@ def session(gpumap):
     return run
 
 
-@pytest.mark.parametrize(("line", "local", "mpi", "half"), TABLE["how_bsp_exchanges"])
-def test_how_bsp_exchanges(gpumap, session, line, local, mpi, half):
-    """Each of Theano-MPI's ways has its option; where float16 would be sent, that is said."""
+@pytest.mark.parametrize(("line", "local", "mpi", "noted"), TABLE["how_bsp_exchanges"])
+def test_how_bsp_exchanges(gpumap, session, line, local, mpi, noted):
+    """Each of Theano-MPI's ways has its option; what is not as there is said."""
     mpirun(gpumap)
     text = EXAMPLE + line
     network = "--network models.modelfile:ModelClass"
@@ -48,7 +48,9 @@ def test_how_bsp_exchanges(gpumap, session, line, local, mpi, half):
     comm = "nccl" if "nccl" in line else "local"
     assert here.out.endswith(f"{f'--comm {comm} --rule bsp {network} {local}'.strip()}\n")
     assert over.out.endswith(f" --comm mpi --rule bsp {network} {mpi}\n")
-    assert (here.err != "", over.err != "") == (half, half or "nccl" in line)
+    assert (here.err != "", over.err != "") == (noted, noted or "nccl" in line)
+    assert ("a ring takes its place" in here.err) == ("ring" in local)
+    assert ("float32 is sent" in here.err) == line.endswith("16")
 
 
 OPEN_MPI, HYDRA = "mpirun (Open MPI) 4.1.4", "HYDRA build details:"
@@ -137,7 +139,7 @@ def test_variables_are_for_whom_they_concern(gpumap, session):
 
 @two_cores
 @pytest.mark.parametrize(("text", "words", "shown"), [
-    ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters tree "),
+    ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters ring "),
     pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  step bsp native ",
                  marks=needs_mpi),
 ])  # fmt: skip

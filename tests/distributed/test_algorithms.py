@@ -7,18 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule, slices
+from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
 
-HALVED = st.sampled_from([name for name in ALGORITHMS if name != "tree"])
 EVERY = st.sampled_from(list(ALGORITHMS))
 RANKS = st.integers(1, 8)
 LENGTHS = st.integers(0, 40)
-SEGMENTS = st.none() | st.integers(1, 7)
 
 
 def execute(plan, ranks):
     for step in plan.steps:
-        moved = [(t, ranks[t.sender][t.start : t.stop]) for t in step.transfers]
+        moved = [(t, ranks[t.sender][t.start : t.stop]) for t in step]
         for transfer, values in moved:
             put(ranks[transfer.receiver], transfer, values)
     return ranks
@@ -31,7 +29,7 @@ def put(target, transfer, values):
 
 
 class Racing:
-    """Ranks that run ahead as far as `needs` allows, with transfers that end in a drawn order."""
+    """Ranks whose steps begin, and whose transfers end, in a drawn order."""
 
     def __init__(self, plan, ranks, draw):
         self.plan, self.ranks, self.draw = plan, ranks, draw
@@ -52,13 +50,13 @@ class Racing:
     def posts(self):
         """Yield each rank whose next step may begin."""
         for rank, number in enumerate(self.posted):
-            if number < len(self.plan.steps) and self.turns[rank][number].needs <= self.over[rank]:
+            if number < len(self.plan.steps) and number == self.over[rank]:
                 yield self.post, rank
 
     def moves(self):
         """Yield each transfer that both ends have posted: it may happen now, or later."""
         for number, step in enumerate(self.plan.steps):
-            for transfer in step.transfers:
+            for transfer in step:
                 ends = transfer.sender, transfer.receiver
                 begun = all(self.posted[end] > number for end in ends)
                 if begun and (number, transfer) not in self.moved:
@@ -99,56 +97,43 @@ def summed(ranks):
     return [[sum(column) for column in zip(*ranks, strict=True)] for _ in ranks]
 
 
-@given(EVERY, RANKS, LENGTHS, SEGMENTS)
-def test_every_rank_has_the_exact_sum(name, ranks, length, segment):
+@given(EVERY, RANKS, LENGTHS)
+def test_every_rank_has_the_exact_sum(name, ranks, length):
     values = crafted(ranks, length)
     expected = summed(values)
-    assert execute(schedule(name, ranks, length, segment), values) == expected
+    assert execute(schedule(name, ranks, length), values) == expected
 
 
 @settings(max_examples=60)
-@given(EVERY, st.integers(2, 5), st.integers(0, 9), SEGMENTS, st.data())
-def test_no_order_of_events_changes_the_sum(name, ranks, length, segment, data):
-    """What `needs` allows to be under way at once does no harm, and nothing waits for ever."""
+@given(EVERY, st.integers(2, 5), st.integers(0, 9), st.data())
+def test_no_order_of_events_changes_the_sum(name, ranks, length, data):
+    """What is under way at once does no harm, and nothing waits for ever."""
     values = crafted(ranks, length)
     expected = summed(values)
-    assert Racing(schedule(name, ranks, length, segment), values, data.draw).run() == expected
+    assert Racing(schedule(name, ranks, length), values, data.draw).run() == expected
 
 
-@settings(max_examples=80)
-@given(HALVED, RANKS, LENGTHS, SEGMENTS, st.data())
-def test_halves_of_an_allreduce_in_any_order(name, ranks, length, segment, data):
-    """A reduce-scatter leaves each rank the sum of its slice; an all-gather needs no more."""
-    values, parts = crafted(ranks, length), slices(length, ranks)
-    expected = summed(values)
-    plan = schedule(name, ranks, length, segment, "reduce-scatter")
-    found = Racing(plan, values, data.draw).run()
-    own = [[None] * length for _ in range(ranks)]
-    for rank, (start, stop) in enumerate(parts):
-        assert found[rank][start:stop] == expected[rank][start:stop]
-        own[rank][start:stop] = expected[rank][start:stop]
-    plan = schedule(name, ranks, length, segment, "all-gather")
-    assert Racing(plan, own, data.draw).run() == expected
-    assert not any(t.add for step in plan.steps for t in step.transfers)
-
-
-@given(EVERY, st.integers(2, 8), SEGMENTS, st.data())
-def test_rounding_is_the_same_on_every_rank(name, ranks, segment, data):
-    """Floats of any size: each slice is summed at one place, or two add the same two numbers."""
+@given(EVERY, st.integers(2, 8), st.data())
+def test_rounding_is_the_same_on_every_rank(name, ranks, data):
+    """Floats of any size: each slice is summed at one place."""
     floats = st.floats(-1e6, 1e6)
     row = st.lists(floats, min_size=11, max_size=11)
     values = [data.draw(row) for _ in range(ranks)]
-    first, *others = execute(schedule(name, ranks, 11, segment), values)
+    first, *others = execute(schedule(name, ranks, 11), values)
     assert all(other == first for other in others)
 
 
-def test_a_segmented_ring_can_be_double_buffered():
-    """With segments a step needs those of a whole round ago; without, the one before."""
-    whole, segmented = schedule("ring", 4, 64), schedule("ring", 4, 64, 4)
-    assert (whole.depth(), segmented.depth()) == (1, 4)
-    assert [step.needs for step in segmented.steps[:6]] == [0, 0, 0, 0, 1, 2]
-    assert {turn.scratch for turn in whole.turns(0)} == {16, 0}
-    assert {turn.scratch for turn in segmented.turns(0)} == {4, 0}
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_rank_adds_one_slice_a_step_at_most(name):
+    """So scratch has room for one."""
+    plan = schedule(name, 5, 23)
+    adding = [[t.receiver for t in step if t.add] for step in plan.steps]
+    assert all(len(ranks) == len({*ranks}) for ranks in adding)
+
+
+def test_a_ring_takes_room_for_one_slice():
+    """And nothing once its sums are known, when slices replace."""
+    assert [turn.scratch for turn in schedule("ring", 4, 64).turns(0)] == [16] * 3 + [0] * 3
 
 
 @given(st.integers(0, 10**6), st.integers(1, 1000))

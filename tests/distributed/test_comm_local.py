@@ -31,7 +31,7 @@ def test_every_rank_has_the_exact_sum(sessions, name, ranks, length):
     if "kernels" not in sessions[0].features:
         pytest.skip("it has no kernels to add with")
     values = [(2.0**rank * (1 + np.arange(length) % 1000)).astype("f4") for rank in range(ranks)]
-    plan = schedule(name, ranks, length, 1000)
+    plan = schedule(name, ranks, length)
     for times in (1, 3):
         found, routes = exchanged(plan, sessions[:ranks], values, times)
         for array in found:

@@ -22,7 +22,7 @@ def of_schedule(plan):
     total = 0.0
     for step in plan.steps:
         ports = {}
-        for transfer in step.transfers:
+        for transfer in step:
             for port in (("out", transfer.sender), ("in", transfer.receiver)):
                 ports[port] = ports.get(port, 0) + transfer.length
         total += 2.0**-10 + max(ports.values()) / 2.0**20
@@ -40,9 +40,9 @@ def test_a_model_is_what_the_schedule_costs(name, ranks, part):
 def test_one_device_exchanges_for_nothing(name):
     assert seconds(name, 1, 2**30, LINK) == 0.0
     assert seconds("ring", 8, 2**20, LINK) == 14 * 2.0**-10 + 14 / 8
-    # of two lines small messages go another way: the ring's are smaller than the tree's
+    # of two lines small messages go another way: the ring's are smaller than the host's
     link = Link((Line(1.0, 0.0), Line(0.0, 1.0, 100.0)))
-    assert (seconds("ring", 4, 200, link), seconds("tree", 4, 200, link)) == (6.0, 600.0)
+    assert (seconds("ring", 4, 200, link), seconds("host", 4, 200, link)) == (6.0, 1200.0)
 
 
 @pytest.mark.parametrize(("ranks", "nbytes", "latencies", "share"), [

@@ -41,9 +41,7 @@ def test_a_selector_is_bench_case_keys_and_metric(text, canonical):
 MANY, SMALL = row(), row("transfer", "h2d", "a", **COPY)
 LADDER = row("transfer", "h2d", "a", **{**COPY, "pattern": "ladder"})
 AFFINE = [row("transfer", "affine", "a", resident=resident) for resident in (True, "true")]
-COLD = row("allreduce", "ring", "a", "b", bytes=400, buffers="cold", pattern="alone")
-OF = {"many": [MANY], "small": [SMALL], "ladder": [LADDER], "fit": [fit()], "affine": AFFINE,
-      "cold": [COLD]}  # fmt: skip
+OF = {"many": [MANY], "small": [SMALL], "ladder": [LADDER], "fit": [fit()], "affine": AFFINE}
 
 
 @pytest.mark.parametrize(("of", "text", "meant"), TABLE["matched"])

@@ -13,7 +13,6 @@ from gpumap.machine.topology import (
     Tree,
     _online,
     clocks,
-    largest_cache,
     memory_limits,
     model,
     quota,
@@ -98,14 +97,6 @@ GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\
 ])  # fmt: skip
 def test_model(sketch, text, expected):
     assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
-
-
-def test_the_largest_cache(sketch):
-    """That of the first processor; a file that is no size says nothing."""
-    assert largest_cache(Tree(sketch.root)) is None
-    for index, size in enumerate(("32K", "", "-1", "32768K", "512K", "big")):
-        sketch.file(f"{CPU}/cpu0/cache/index{index}/size", size)
-    assert largest_cache(Tree(sketch.root)) == 32 << 20
 
 
 def test_numbers_and_clocks(sketch):
