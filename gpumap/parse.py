@@ -3,10 +3,11 @@
     map    = entry { ";" entry }
     entry  = name "->" device              blanks (space, tab, newline) on either side are dropped
     name   = printable { printable }       no "->", no ";"; not a device: not "cuda..." nor
-                                           "opencl...", not "cpu" nor "cpu" + digits
+                                           "opencl...", not "cpu" + digits, and no other device
     device = "cuda" [ index | "@" identity ]
+           | ( "rocm" | "xpu" | "tpu" ) [ index ] | "mps"
            | "opencl" index ":" index [ "." index ]
-           | "cpu" [ index ]
+           | "cpu" [ index ]               the words and their forms: `gpumap.kinds`
     index  = "0" | nonzero { digit }       ASCII digits, at most 65535
     identity = PCI bus id | UUID           0000:09:00.0, GPU-8-4-4-4-12 or MIG-... in hexadecimal
 
@@ -19,7 +20,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.kinds import KINDS, Kind
+from gpumap.model import ContextMap, DeviceRef, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,33 +32,23 @@ _SHOWN = 60  # characters of the user's text inside a message; the caret line sh
 
 _INDEX = "(?:0|[1-9][0-9]*)"
 _DEVICE = re.compile(
-    rf"(?P<kind>cuda|cpu)(?P<index>{_INDEX})?"
-    rf"|cuda@(?P<identity>.*)"
-    rf"|opencl(?P<platform>{_INDEX}):(?P<device>{_INDEX})(?:\.(?P<part>{_INDEX}))?",
+    rf"(?P<kind>{'|'.join(KINDS)})(?:"
+    rf"(?P<platform>{_INDEX}):(?P<device>{_INDEX})(?:\.(?P<part>{_INDEX}))?"
+    rf"|(?P<index>{_INDEX})|@(?P<identity>.*))?",
     re.DOTALL,
 )
 _HEX = "[0-9a-fA-F]"
 _PCI = rf"(?:({_HEX}{{4,8}}):)?({_HEX}{{2}}:{_HEX}{{2}}\.[0-7])"  # compiled when one is there
 _UUID_BODY = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
 _UUID = rf"(GPU-|MIG-(?:GPU-)?)({_UUID_BODY})((?:/[0-9]+/[0-9]+)?)"
-_RESERVED = re.compile(r"(cuda|opencl).*|cpu[0-9]*", re.DOTALL)
-
-# Other programs' spellings of a device: what it looks like, what to write, where it comes from.
-_SPELLINGS = (
-    (r"gpu([0-9]+)", "cuda{}", "gpu0 is the name in Theano's old back-end"),
-    (r"cuda0+([0-9]+)", "cuda{}", "an index has no leading zeros"),
-    (r"cuda\s*[:_ +-]?\s*([0-9]+)", "cuda{}", "lower case, no separator"),
-    (r"/?(?:device:)?(?:xla_)?gpu:([0-9]+)", "cuda{}", "gpu:0 is TensorFlow's spelling"),
-    (r"gpu|nvidia|/gpu", "cuda0", "an NVIDIA GPU is cuda and its index"),
-    (r"(?:opencl|ocl|cl)[: ]?([0-9]+)[:,. ]([0-9]+)", "opencl{}:{}", "platform:device"),
-    (r"(?:opencl|ocl|cl):?([0-9]+)", "opencl{}:0", "OpenCL needs platform:device"),
-    (r"opencl|ocl|cl", "opencl0:0", "OpenCL needs platform:device"),
-    (r"/?(?:device:)?cpu\s*[:_ ]\s*([0-9]+)", "cpu{}", "lower case, no separator"),
-    (r"cpu0+([0-9]+)", "cpu{}", "an index has no leading zeros"),
-    (r"cpu([0-9]*)", "cpu{}", "lower case"),
-    (r"(?:hip|rocm|amd|xpu|sycl|mps|metal)[: ]?([0-9]+)", "opencl0:{}", "through OpenCL"),
-    (r"([0-9]+)", "cuda{}", "a bare number names no kind"),
-)  # fmt: skip
+_FORMS = ("platform", "index", "identity")
+_RESERVED = re.compile("|".join(kind + row.taken for kind, row in KINDS.items()), re.DOTALL)
+# Spellings that every kind with an index has in other programs, behind those of its own row.
+_EVERY = (
+    ("{}0+([0-9]+)", "an index has no leading zeros"),
+    ("/?(?:device:)?{}\\s*[:_ +-]?\\s*([0-9]+)", "lower case, no separator"),
+    ("{}()", "lower case"),
+)
 _ARROWS = ("=>", "→", "⇒", "- >", "=", ">", ":")
 
 
@@ -161,27 +153,33 @@ def _name_problem(text: str, span: Span, number: int) -> Diagnostic | None:
 def _device(text: str, span: Span, number: int) -> DeviceRef | Diagnostic:
     """Rule: device = "cuda" ... | "opencl" ... | "cpu" ...; see the module's grammar."""
     device = text[span.start : span.stop]
-    match = _DEVICE.fullmatch(device)
-    if match is None:
+    if (group := _parts_of(device)) is None:
         return _unknown_device(device, span, number)
-    group = match.groupdict()
+    kind = Kind(group["kind"] or "")
     if group["identity"] is not None:
-        return _identified(group["identity"], span, number)
+        return _identified(kind, group["identity"], span, number)
     numbers = [group[key] for key in ("platform", "device", "index", "part")]
     if _has_high_index(numbers):
         message = f'an index in "{_shown(device)}" is above {INDEX_MAX}'
         hint = "`gpumap devices` lists the devices that are there"
         return Diagnostic("index-range", message, number, span, hint)
     platform, cl_device, index, part = (None if n is None else int(n) for n in numbers)
-    if platform is not None:
-        return DeviceRef(Kind.OPENCL, cl_device, platform, part)
-    return DeviceRef(Kind(group["kind"]), index)
+    return DeviceRef(kind, index if platform is None else cl_device, platform, part)
 
 
-def _identified(identity: str, span: Span, number: int) -> DeviceRef | Diagnostic:
+def _parts_of(device: str) -> dict[str, str | None] | None:
+    """Return the parts of a device as the grammar has it; None if it is none."""
+    if (match := _DEVICE.fullmatch(device)) is None:
+        return None
+    group = match.groupdict()
+    form = next((form for form in _FORMS if group[form] is not None), "")
+    return group if form in Kind(match["kind"]).row.forms else None
+
+
+def _identified(kind: Kind, identity: str, span: Span, number: int) -> DeviceRef | Diagnostic:
     """Rule: identity = PCI bus id | UUID, brought to the one spelling that CUDA prints."""
     if canonical := canonical_identity(identity):
-        return DeviceRef(Kind.CUDA, identity=canonical)
+        return DeviceRef(kind, identity=canonical)
     message = f'"{_shown(identity)}" is neither a PCI bus id nor a UUID'
     hint = "write it as the driver prints it: cuda@0000:09:00.0 or cuda@GPU-... (nvidia-smi -L)"
     return Diagnostic("bad-identity", message, number, span, hint)
@@ -202,7 +200,7 @@ def canonical_identity(text: str) -> str | None:
 
 def _unknown_device(device: str, span: Span, number: int) -> Diagnostic:
     if not device:
-        hint = "write one: cuda0, opencl0:0 or cpu0"
+        hint = f"write one: {_examples()}"
         return Diagnostic("empty-device", 'no device after "->"', number, span, hint)
     message = f'"{_shown(device)}" is not a device'
     return Diagnostic("unknown-device", message, number, span, _device_hint(device))
@@ -215,18 +213,31 @@ def _device_hint(device: str) -> str:
         return 'entries are separated by ";", not ","'
     if (respelled := _respelled(device)) is not None:
         return f"{respelled[1]}: write {respelled[0]}"
-    return "write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0"
+    return f"write {_examples()}"
+
+
+def _examples() -> str:
+    *most, last = (row.example for row in KINDS.values())
+    return f"{', '.join(most)} or {last}"
 
 
 def _respelled(device: str) -> tuple[str, str] | None:
     """Return another program's device as a map writes it, and why; None if it is no device."""
-    for pattern, fixed, origin in _SPELLINGS if len(device) <= _SHOWN else ():
+    for pattern, fixed, origin in _spellings() if len(device) <= _SHOWN else ():
         match = re.fullmatch(pattern, device, re.IGNORECASE)
         if match and match[0].isascii():
             numbers = [n.lstrip("0") or n[:1] for n in match.groups()]
             written = fixed.format(*numbers)
             return None if _has_high_index(numbers) else (written, origin)
     return None
+
+
+def _spellings() -> Iterator[tuple[str, str, str]]:
+    """Yield how other programs write a device: the pattern, how a map does, and whose it is."""
+    for kind, row in KINDS.items():
+        yield from row.spellings
+        for pattern, origin in _EVERY if "index" in row.forms else ():
+            yield pattern.format(kind), f"{kind}{{}}", origin
 
 
 def _has_high_index(numbers: Iterable[str | None]) -> bool:
@@ -267,7 +278,7 @@ def _arrow_hint(entry: str, number: int) -> str:
 
 def _as_device(text: str) -> str | None:
     """Return a device, however it is spelled, as a map writes it; None if it is none."""
-    if _DEVICE.fullmatch(text) and "@" not in text:
+    if "@" not in text and _parts_of(text):
         return _shown(text)
     if identity := canonical_identity(text.removeprefix("cuda@")):
         return f"cuda@{identity}"

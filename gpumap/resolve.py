@@ -132,7 +132,7 @@ def resolve(
     absent: list[tuple[int, Entry, Sequence[Probe]]] = []
     for number, entry in enumerate(context_map.entries, 1):
         probes = inventory.of(entry.ref.kind)
-        if not probes:
+        if not probes and inventory.requested is not None:
             raise _wrong_backend(entry, number, inventory)
         device = next((d for p in probes if (d := _find(entry.ref, p.devices))), None)
         if device is not None:
@@ -291,7 +291,7 @@ def _absent(
         hint: str | None = _there(entry.ref, found, taken)
     else:
         reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
-        message = f"no backend can drive {entry.ref}: {reasons}"
+        message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
         hint = next((p.fix for p in probes if p.fix), None)  # of the preferred one
     text = f"{entry.name}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)

@@ -13,7 +13,8 @@ from gpumap.parse import BLANKS, INDEX_MAX, canonical_identity, parse_map
 
 TABLE = table(__file__)
 CUDA, OPENCL, CPU = Kind.CUDA, Kind.OPENCL, Kind.CPU
-RESERVED = ("cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00")
+RESERVED = ("cuda", "cuda0", "cudax", "cuda@x", "opencl", "opencl0:0", "openclub", "cpu", "cpu00",
+            "rocm", "rocm0", "xpu", "xpu12", "mps", "tpu", "tpu0")  # fmt: skip
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 
 
@@ -36,7 +37,9 @@ def problem(text):
     ("opencl2:1", DeviceRef(OPENCL, 1, 2)),
     ("opencl65535:65535.65535", DeviceRef(OPENCL, 65535, 65535, 65535)),
     ("opencl0:1.2", DeviceRef(OPENCL, 1, 0, 2)), ("cpu", DeviceRef(CPU)),
-    ("cpu0", DeviceRef(CPU, 0)),
+    ("cpu0", DeviceRef(CPU, 0)), ("rocm", DeviceRef(Kind.ROCM)), ("rocm1", DeviceRef(Kind.ROCM, 1)),
+    ("xpu", DeviceRef(Kind.XPU)), ("xpu65535", DeviceRef(Kind.XPU, 65535)),
+    ("mps", DeviceRef(Kind.MPS)), ("tpu", DeviceRef(Kind.TPU)), ("tpu7", DeviceRef(Kind.TPU, 7)),
 ])  # fmt: skip
 def test_each_form_of_a_device(device, ref):
     """A device of the grammar becomes its reference, and is written back as it was."""
@@ -46,7 +49,8 @@ def test_each_form_of_a_device(device, ref):
 
 @pytest.mark.parametrize("name", [
     "dev0", "a", "é", "名前", "[bold]", "a=b", "-", "a-", ">", ">a", "a>b", "cud", "Cuda0", "CPU0",
-    "cpus", "cpu-0", "cpu²", "openc", "gpu0", '"dev0"', "%s", "{}", "🦊", "e\u0301", "-o",
+    "cpus", "cpu-0", "cpu²", "openc", "gpu0", "rocm-node", "rocm00", "xpus",
+    "mps0", "tpus", "tpu:0", '"dev0"', "%s", "{}", "🦊", "e\u0301", "-o",
 ])  # fmt: skip
 def test_a_name_is_any_printable_text_that_is_no_device(name):
     """Neither markup nor punctuation nor other scripts mean anything in a name."""
@@ -88,7 +92,8 @@ def test_identities_have_one_spelling(written, canonical):
 
 @pytest.mark.parametrize("device", [
     "cuda65536", "cuda99999", "cuda100000", "opencl65536:0", "opencl0:65536", "opencl0:0.65536",
-    "cpu65536", "cuda1" + "9" * 5000, "cuda1" + "0" * 5000,
+    "cpu65536", "rocm65536", "xpu65536", "tpu65536",
+    "cuda1" + "9" * 5000, "cuda1" + "0" * 5000,
 ])  # fmt: skip
 def test_an_index_ends_at_65535(device):
     """One more is an error of its own; Python refuses to convert 5000 digits: all are not shown."""
@@ -162,7 +167,7 @@ def test_a_message_has_60_characters_of_what_was_written(length, shown):
 
 def test_every_problem_is_reported_in_the_order_of_the_entries():
     """One run reports everything to fix, also two problems of one entry."""
-    found = problems("cuda0->gpu0;b;;a->cpu0;a->tpu;->cpu;->cpu")
+    found = problems("cuda0->gpu0;b;;a->cpu0;a->tpux;->cpu;->cpu")
     assert [(p.entry, p.code) for p in found] == [
         (1, "reserved-name"), (1, "unknown-device"), (2, "no-arrow"), (3, "empty-entry"),
         (4, "duplicate-name"), (5, "unknown-device"), (5, "duplicate-name"),
@@ -181,7 +186,8 @@ def test_a_name_twice_points_at_both():
 
 PIECES = st.sampled_from(
     ["->", "-", ">", ";", ";;", " ", "\t", "\n", "=", "=>", "→", ",", ":", ".", "@", "dev0", "a",
-     "cuda", "opencl", "cpu", "gpu", "0", "1", "01", "65535", "65536", "9" * 70, "/gpu:", "CUDA",
+     "cuda", "opencl", "cpu", "gpu", "rocm", "mps", "0", "1", "01", "65535", "65536", "9" * 70,
+     "/gpu:", "CUDA",
      "cuda@0000:09:00.0", "00000000:0A:00.0", f"GPU-{UUID}", "[bold]", "\x1b[1m", "\u202e",
      "\u200f", "\ud800", "\0", "名", "\u0301"]
 )  # fmt: skip
@@ -217,10 +223,14 @@ REFS = (
     | st.builds(partial(DeviceRef), st.just(CUDA), identity=PCI | UUIDS)
     | st.builds(partial(DeviceRef), st.just(CPU), st.none() | INDEX)
     | st.builds(partial(DeviceRef), st.just(OPENCL), INDEX, INDEX, st.none() | INDEX)
+    | st.builds(
+        partial(DeviceRef), st.sampled_from((Kind.ROCM, Kind.XPU, Kind.TPU)), st.none() | INDEX
+    )
+    | st.just(DeviceRef(Kind.MPS))
 )
 NAMES = st.text(min_size=1).filter(
     lambda name: name.isprintable() and name == name.strip(" ") and "->" not in name
-    and ";" not in name and not name.startswith(("cuda", "opencl", "cpu"))
+    and ";" not in name and not name.startswith(tuple(Kind))
 )  # fmt: skip
 ENTRIES = st.lists(st.builds(partial(Entry), NAMES, REFS), min_size=1, unique_by=lambda e: e.name)
 BLANK = st.text(BLANKS, max_size=3)

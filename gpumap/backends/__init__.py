@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.extras import install
 from gpumap.files import cache_folder, others, read_text
-from gpumap.model import Kind
+from gpumap.kinds import KINDS, Kind
 from gpumap.text import fix
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ REGISTRY = {
 
 # What drives a kind unless --backend says otherwise: the first that is usable.
 DEFAULTS: dict[Kind, tuple[str, ...]] = {
-    Kind.CUDA: ("cupy", "pygpu"),
-    Kind.OPENCL: ("pyopencl", "pygpu"),
-    Kind.CPU: ("numpy",),
+    kind: tuple(name for name in row.backends if name in REGISTRY) for kind, row in KINDS.items()
 }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from gpumap.errors import Diagnostic, Span
+from gpumap.kinds import Kind as Kind  # noqa: PLC0414, TC001 - a noun as the others are
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -15,14 +15,6 @@ Origin = Literal[
     "argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml",
     "THEANO_FLAGS", ".theanorc", "default",
 ]  # fmt: skip
-
-
-class Kind(StrEnum):
-    """The family of a device."""
-
-    CUDA = "cuda"
-    OPENCL = "opencl"
-    CPU = "cpu"
 
 
 class Compact:
@@ -50,7 +42,7 @@ class Compact:
 class DeviceRef(Compact):
     """A device as the map asks for it, before anything looked for it.
 
-    An index of None is the kind's default device, or all cores. A platform and a part, the
+    An index of None is the kind's default or only device, or all cores. A platform and a part, the
     sub-device of one compute unit, are of OpenCL; an identity, a PCI bus id or a UUID, of CUDA.
     """
 

@@ -21,11 +21,11 @@ def test_wide_characters_move_the_caret():
         error in entry 1: "名" is not a device
           名前->名;e\u0301->x
                 ^~
-          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+          fix: write cuda0, rocm0, xpu0, mps, tpu0, opencl0:0 or cpu0
         error in entry 2: "x" is not a device
           名前->名;e\u0301->x
                       ^
-          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+          fix: write cuda0, rocm0, xpu0, mps, tpu0, opencl0:0 or cpu0
         """)
 
 
@@ -38,7 +38,7 @@ def test_escapes_are_shown_and_counted():
         error in entry 1: "\u202ecuda0" is not a device
           a\x1b[1m\n->\u202ecuda0
                       ^~~~~~~~~~~
-          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+          fix: write cuda0, rocm0, xpu0, mps, tpu0, opencl0:0 or cpu0
         """).lstrip("\n")
 
 
@@ -48,7 +48,7 @@ def test_a_long_map_is_elided_around_the_place():
         error in entry 11: "x" is not a device
           …;dev8->cuda8;dev9->cuda9;dev10->x;dev11->cuda11;dev12->cuda12;dev…
                                            ^
-          fix: write cuda0, cuda@0000:09:00.0, opencl0:0, opencl0:0.1 or cpu0
+          fix: write cuda0, rocm0, xpu0, mps, tpu0, opencl0:0 or cpu0
         """)
     lines = said("a->" + "x" * 1000 + ";b->cpu").splitlines()
     assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]  # nor is a long place

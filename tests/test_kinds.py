@@ -1,0 +1,48 @@
+"""The table of kinds: each row is whole, and what it says of a device is true of the parser."""
+
+import re
+
+import pytest
+from test_budget import code_lines
+from written import ROOT
+
+from gpumap.backends import DEFAULTS, REGISTRY
+from gpumap.kinds import KINDS, Kind
+from gpumap.machine.fingerprint import VARIABLES
+from gpumap.parse import parse_map
+
+DRIVERS = {"cupy", "torch", "jax", "pyopencl", "pygpu", "numpy"}
+
+
+def test_the_table_is_small_and_imports_nothing_of_gpumap():
+    """`gpumap check --syntax-only` reads it: a start must not grow with the number of kinds."""
+    text = (ROOT / "gpumap" / "kinds.py").read_text()
+    assert code_lines(text) <= 80
+    assert "gpumap." not in "".join(re.findall(r"^ *(?:import|from) .*", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_row_is_whole(kind):
+    """Its example is a device of it; what hides its devices is in every report's variables."""
+    row = KINDS[kind]
+    assert kind.row is row
+    assert parse_map(f"a->{row.example}").entries[0].ref.kind is kind
+    assert set(row.backends) <= DRIVERS
+    assert set(row.pip) <= set(row.backends)
+    assert {*row.hides, *row.reads, *(name for name, _ in row.alone)} <= set(VARIABLES)
+    assert row.cores == (kind is Kind.CPU)
+
+
+def test_a_backend_that_is_not_registered_drives_nothing():
+    """The table may name one before there is one: the others keep their order."""
+    for kind, row in KINDS.items():
+        assert DEFAULTS[kind] == tuple(name for name in row.backends if name in REGISTRY)
+    assert DEFAULTS[Kind.CUDA][0] == "cupy"
+    assert DEFAULTS[Kind.OPENCL] == ("pyopencl", "pygpu")
+
+
+@pytest.mark.parametrize(("pattern", "written"), [
+    (pattern, written) for row in KINDS.values() for pattern, written, _ in row.spellings
+])  # fmt: skip
+def test_a_spelling_has_as_many_numbers_as_what_it_becomes(pattern, written):
+    assert re.compile(pattern).groups == written.count("{}")
