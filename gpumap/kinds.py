@@ -35,7 +35,8 @@ class Row(NamedTuple):
     """What one kind is.
 
     Attributes:
-        title: What people call a device of it.
+        maker: Who makes its devices; empty where anybody may.
+        noun: What people call one of them.
         example: A device of it, as a map writes it.
         forms: What may follow its word: nothing, index, identity, platform (and device and part).
         taken: What may follow its word where no name may read so, as a regular expression.
@@ -53,7 +54,8 @@ class Row(NamedTuple):
         alias: What PyTorch calls it.
     """
 
-    title: str
+    maker: str
+    noun: str
     example: str
     forms: tuple[str, ...]
     taken: str
@@ -73,6 +75,11 @@ class Row(NamedTuple):
         """Return whether its devices are the host's own cores."""
         return self.seen == "cpu"
 
+    @property
+    def accelerators(self) -> bool:
+        """Return whether all its devices are accelerators; a driver of OpenCL has others too."""
+        return bool(self.maker)
+
 
 _TORCH = "torch --index-url https://download.pytorch.org/whl/"
 _CUDA = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -80,45 +87,46 @@ _INDEX = "(?:0|[1-9][0-9]*)?"
 
 KINDS: dict[Kind, Row] = {
     Kind.CUDA: Row(
-        "a GPU of NVIDIA", "cuda0", ("", "index", "identity"), ".*",
+        "NVIDIA", "GPU", "cuda0", ("", "index", "identity"), ".*",
         ((r"gpu([0-9]+)", "cuda{}", "gpu0 is the name in Theano's old back-end"),
          (r"/?(?:device:)?(?:xla_)?gpu:([0-9]+)", "cuda{}", "gpu:0 is TensorFlow's spelling"),
          (r"gpu|nvidia|/gpu", "cuda0", "an NVIDIA GPU is cuda and its index"),
          (r"([0-9]+)", "cuda{}", "a bare number names no kind")),
         ("cupy", "torch", "jax", "pygpu"), {"torch": f"{_TORCH}cu130", "jax": "jax[cuda13]"},
-        "nvml", 0, hides=_CUDA[:1], reads=_CUDA[1:], vendor=0x10DE, alias="cuda",
+        "nvml", 0, hides=_CUDA[:1], reads=(*_CUDA[1:], "CUDA_LAUNCH_BLOCKING"),
+        vendor=0x10DE, alias="cuda",
     ),
     Kind.ROCM: Row(
-        "a GPU of AMD", "rocm0", ("", "index"), _INDEX,
+        "AMD", "GPU", "rocm0", ("", "index"), _INDEX,
         ((r"(?:hip|amd|amdgpu|radeon)[: ]?([0-9]*)", "rocm{}", "a GPU of AMD is rocm"),),
         ("torch", "jax"), {"torch": f"{_TORCH}rocm7.2", "jax": "jax[rocm7-local]"},
         "drm", 1, hides=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), reads=_CUDA[:1],
         vendor=0x1002, alias="cuda",
     ),
     Kind.XPU: Row(
-        "a GPU of Intel", "xpu0", ("", "index"), _INDEX,
+        "Intel", "GPU", "xpu0", ("", "index"), _INDEX,
         ((r"(?:sycl|intel|(?:ze|level_zero):(?:gpu:)?)[: ]?([0-9]*)", "xpu{}",
           "a GPU of Intel is xpu"),),
         ("torch",), {"torch": f"{_TORCH}xpu"}, "drm", 1, hides=("ZE_AFFINITY_MASK",),
         vendor=0x8086, alias="xpu",
     ),
     Kind.MPS: Row(
-        "Apple's GPU", "mps", ("",), "",
+        "Apple", "GPU", "mps", ("",), "",
         ((r"(?:mps|metal|apple)[: ]?[0-9]*", "mps", "a Mac has one GPU, without index"),),
         ("torch",), {"torch": "torch"}, "", 1, alias="mps",
     ),
     Kind.TPU: Row(
-        "a TPU of Google", "tpu0", ("", "index"), _INDEX,
+        "Google", "TPU", "tpu0", ("", "index"), _INDEX,
         ((r"xla:([0-9]+)", "tpu{}", "xla:0 is PyTorch/XLA's spelling"),),
         ("jax",), {"jax": "jax[tpu]"}, "", 1, hides=("TPU_VISIBLE_CHIPS",),
         alone=(("TPU_CHIPS_PER_PROCESS_BOUNDS", "1,1,1"), ("TPU_PROCESS_BOUNDS", "1,1,1")),
     ),
     Kind.OPENCL: Row(
-        "any device of OpenCL", "opencl0:0", ("platform",), ".*",
+        "", "OpenCL device", "opencl0:0", ("platform",), ".*",
         ((r"(?:opencl|ocl|cl)[: ]?([0-9]+)[:,. ]([0-9]+)", "opencl{}:{}", "platform:device"),
          (r"(?:opencl|ocl|cl):?([0-9]+)", "opencl{}:0", "OpenCL needs platform:device"),
          (r"opencl|ocl|cl", "opencl0:0", "OpenCL needs platform:device")),
         ("pyopencl", "pygpu"), {}, "drm", 2, reads=(*_CUDA, "POCL_AFFINITY"),
     ),
-    Kind.CPU: Row("a core, or all", "cpu0", ("", "index"), "[0-9]*", (), ("numpy",), {}, "cpu", 3),
+    Kind.CPU: Row("", "core", "cpu0", ("", "index"), "[0-9]*", (), ("numpy",), {}, "cpu", 3),
 }  # fmt: skip

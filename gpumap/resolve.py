@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
+from gpumap.kinds import KINDS, Kind
 from gpumap.machine.process_control import keep_orphans
-from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Kind, Resolution, replace
+from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -200,17 +201,18 @@ def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
 def default_map(inventory: Inventory) -> ContextMap:
     """Return the map of who gave none.
 
-    Every CUDA device; else every OpenCL GPU; else one name for each physical core, at most two;
-    and where a backend was requested that drives no cores, every whole device that it has. Never a
-    driver that simulates a device.
+    Every CUDA device; else every device of the other kinds that are accelerators; else every
+    OpenCL GPU; else one name for each physical core, at most two; and where a backend was requested
+    that drives no cores, every whole device that it has. Never a driver that simulates a device.
 
     Raises:
         AbsentError: the backend that was requested has no device.
     """
-    refs = [d.ref for d in _devices_of(Kind.CUDA, inventory)]
-    refs = refs or [d.ref for d in _hardware(inventory) if d.facts.get("type") == "gpu"]
-    refs = refs or (_default_cores(inventory.host.topology) if inventory.of(Kind.CPU) else [])
-    refs = refs or [d.ref for d in _hardware(inventory) if d.ref.part is None]
+    refs: list[DeviceRef] = []
+    for turn in sorted({row.default for row in KINDS.values()}):
+        kinds = [kind for kind, row in KINDS.items() if row.default == turn]
+        refs = refs or [ref for kind in kinds for ref in _by_default(kind, inventory)]
+    refs = refs or [d.ref for k in KINDS for d in _hardware(k, inventory) if d.ref.part is None]
     if not refs:
         raise _nothing(inventory.probes[0])
     entries = tuple(Entry(f"dev{n}", ref) for n, ref in enumerate(refs))
@@ -221,9 +223,18 @@ def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
     return [device for probe in inventory.of(kind) for device in _of_kind(kind, probe)]
 
 
-def _hardware(inventory: Inventory) -> list[Device]:
-    """Return the OpenCL devices that are no simulators, unless a script was requested."""
-    found = _devices_of(Kind.OPENCL, inventory)
+def _by_default(kind: Kind, inventory: Inventory) -> list[DeviceRef]:
+    """Return the devices of a kind that a default map has, if it has some of that kind."""
+    if kind.row.cores:
+        return _default_cores(kind, inventory.host.topology) if inventory.of(kind) else []
+    if kind.row.accelerators:
+        return [device.ref for device in _devices_of(kind, inventory)]
+    return [device.ref for device in _hardware(kind, inventory) if device.accelerator]
+
+
+def _hardware(kind: Kind, inventory: Inventory) -> list[Device]:
+    """Return the devices that are no simulators, unless a script was requested."""
+    found = _devices_of(kind, inventory)
     return [device for device in found if device.backend == "fake" or not device.simulated]
 
 
@@ -237,10 +248,10 @@ def _nothing(probe: Probe) -> AbsentError:
     return AbsentError(f"{probe.name}: {reason}", probe.fix)
 
 
-def _default_cores(topology: Topology) -> list[DeviceRef]:
+def _default_cores(kind: Kind, topology: Topology) -> list[DeviceRef]:
     physical = {cpu.index for cpu in topology.physical}
     places = [n for n, cpu in enumerate(topology.cpus) if cpu.index in physical]
-    return [DeviceRef(Kind.CPU, n) for n in places[:_DEFAULT_CORES]]
+    return [DeviceRef(kind, n) for n in places[:_DEFAULT_CORES]]
 
 
 def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
@@ -250,7 +261,7 @@ def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
         if ref.identity is not None:
             if ref.identity in (device.pci, device.uuid):
                 return device
-        elif device.ref == ref or (ref.kind is Kind.CUDA and ref.index is None):
+        elif device.ref == ref or (ref.index is None and ref.kind.row.accelerators):
             return device
     return None
 
@@ -332,7 +343,7 @@ def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
         return f"there {_are(known)}" if known else "no device here has an identity"
     if ref.part is not None and any(d.ref.part is not None for d in found):
         found = [d for d in found if d.ref.part is not None]
-    elif ref.kind is Kind.OPENCL:
+    else:
         found = [d for d in found if d.ref.part is None]
     if not found:
         return f"there is no {ref.kind} device"
@@ -346,7 +357,7 @@ def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
 
 
 def _word(ref: DeviceRef) -> str:
-    return "cpu (all cores)" if ref.kind is Kind.CPU and ref.index is None else str(ref)
+    return "cpu (all cores)" if ref.kind.row.cores and ref.index is None else str(ref)
 
 
 def _are(things: Sequence[str]) -> str:
@@ -386,7 +397,7 @@ def _shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
 
 
 def _quota(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagnostic]:
-    cores = {c for b in bindings if b.device.kind is Kind.CPU for c in b.device.hardware}
+    cores = {c for b in bindings if b.device.kind.row.cores for c in b.device.hardware}
     if topology.quota is not None and topology.quota < len(cores):
         message = (
             f"a cgroup quota of {topology.quota:g} cores is below the {len(cores)} that the map "
@@ -397,7 +408,7 @@ def _quota(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagno
 
 
 def _unpinned(bindings: tuple[Binding, ...], topology: Topology) -> Iterable[Diagnostic]:
-    if not topology.pinnable and any(b.device.kind is Kind.CPU for b in bindings):
+    if not topology.pinnable and any(b.device.kind.row.cores for b in bindings):
         message = "this system cannot bind a thread to a core: cpu names may share one"
         yield Diagnostic("not-pinned", message, hint="Linux can", severity="note")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -207,8 +208,21 @@ def test_what_measures_and_what_judges_know_no_benchmark():
     """The engine and judge are told by a case, or by who calls, what a benchmark says of it."""
     assert {there for here, there in folded() if here == "engine"}.isdisjoint({"bench", "judge"})
     assert {there for here, there in folded() if here == "judge"} <= {
-        "engine", "model", "errors", "text", "units",
+        "engine", "model", "errors", "kinds", "text", "units",
     }  # fmt: skip
+
+
+def test_what_differs_between_kinds_is_asked_of_their_table():
+    """Whoever names a kind would have to be found when there is another one."""
+    own = ("parse", "kinds", "backends")
+    lines = [
+        f"{name}: {line.strip()}"
+        for name, file in MODULES.items()
+        if not inside(name, own)
+        for line in file.read_text().splitlines()
+        if re.search(r"\bKind\.[A-Z]", line)
+    ]
+    assert len(lines) <= 10, lines
 
 
 def test_every_file_of_the_tests_has_a_name_of_its_own():

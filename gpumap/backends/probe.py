@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
 from gpumap.machine import process_control
-from gpumap.model import Device, Kind, Probe, replace
+from gpumap.model import Device, Probe, replace
 from gpumap.model.io import plain, typed
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
         names = {str(device.ref), f"{kind}@{device.pci}", f"{kind}@{device.uuid}"}
         if first[kind] == device.id:
             names.add(kind)
-        if kind is Kind.CUDA or device.facts.get("type") == "gpu":
+        if device.accelerator:
             names.add("*")
         if not names.isdisjoint(words):
             found.append(device)

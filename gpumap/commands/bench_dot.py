@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def dot(request: Request, **options: Any) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
 
-    Every product is verified. Without a map: every CUDA device, else every OpenCL GPU, else one
-    name for each of two cores.
+    Every product is verified. Without a map: every CUDA device, else every other accelerator, else
+    every OpenCL GPU, else one name for each of two cores.
     """
     from gpumap.app.benchmark import measure
 

@@ -155,7 +155,7 @@ def only_default_cores(known: Evidence, every: Iterable[Diagnosis]) -> bool:
         return False
     codes = [finding.code for one in every for finding in one.findings]
     slow = all(RULES[code].exit is Exit.NO and code.startswith(_OF_WORK) for code in codes)
-    return slow and all(named.kind is Kind.CPU for named in known.names)
+    return slow and all(named.kind.row.cores for named in known.names)
 
 
 def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:

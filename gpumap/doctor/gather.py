@@ -97,7 +97,7 @@ def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
 
     refs = [DeviceRef(Kind.CUDA, gpu.index) for gpu in known]
     devices = [
-        Device(str(ref), Kind.CUDA, ref, "", "nvml", gpu.pci, gpu.uuid)
+        Device(str(ref), ref.kind, ref, "", "nvml", gpu.pci, gpu.uuid)
         for gpu, ref in zip(known, refs, strict=True)
     ]
     with Gpus(devices) as opened:

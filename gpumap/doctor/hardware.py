@@ -48,11 +48,16 @@ def _cuda_without(known: Evidence, named: MapName) -> bool:
     """Return whether a CUDA name has no device because CUDA shows none."""
     driver = known.nvidia.driver
     shows = driver is not None and not driver.status and driver.devices
-    return named.absent is not None and named.kind is Kind.CUDA and not shows
+    return named.absent is not None and _is_cuda(named) and not shows
+
+
+def _is_cuda(named: MapName) -> bool:
+    """Return whether a name is of the kind that NVIDIA's driver and NVML are asked of."""
+    return named.kind is Kind.CUDA
 
 
 def _no_permission(known: Evidence, named: MapName) -> Sign | None:
-    without = named.absent is not None and named.kind is Kind.OPENCL
+    without = named.absent is not None and named.kind.row.seen == "drm"
     if without or _cuda_without(known, named):
         if known.denied:
             return Sign({"what": ", ".join(known.denied[:3])})
@@ -63,7 +68,7 @@ def _no_permission(known: Evidence, named: MapName) -> Sign | None:
 
 def _hangs(known: Evidence, named: MapName) -> Sign | None:
     nvidia = known.nvidia
-    if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
+    if named.absent is not None and _is_cuda(named) and nvidia.hangs:
         return Sign({"what": f"NVIDIA's driver: {nvidia.silent}"})
     return _ended(known, named, "hangs", "no-answer")
 
@@ -83,7 +88,7 @@ def _about(probe: Probe) -> str:
 
 def _hidden(known: Evidence, named: MapName) -> Sign | None:
     text = known.variables.get(VARIABLE)
-    if named.kind is not Kind.CUDA or named.absent is None or text is None or known.fake():
+    if not _is_cuda(named) or named.absent is None or text is None or known.fake():
         return None
     gpus, driver = known.nvidia.gpus, known.nvidia.driver
     if driver is None:
@@ -100,7 +105,7 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
 
 
 def _no_driver(known: Evidence, named: MapName) -> Sign | None:
-    if named.kind is Kind.OPENCL and (probe := _failed(known, named, "no-driver")):
+    if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
         return Sign({"what": probe.reason or "", "fix": probe.fix or "install one"})
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
@@ -112,7 +117,7 @@ def _no_driver(known: Evidence, named: MapName) -> Sign | None:
 
 def _driver_old(known: Evidence, named: MapName) -> Sign | None:
     driver = known.nvidia.driver
-    if named.kind is not Kind.CUDA or named.absent is None or driver is None:
+    if not _is_cuda(named) or named.absent is None or driver is None:
         return None
     if 0 < driver.version < _OLDEST:
         from gpumap.machine.cuda import version_text
@@ -128,7 +133,7 @@ def _driver_fails(known: Evidence, named: MapName) -> Sign | None:
     driver, nvml = known.nvidia.driver, known.nvidia.nvml
     if not _cuda_without(known, named) or driver is None:
         return None
-    probe = next((p for p in _driving(known, Kind.CUDA) if p.reason and p.fix), None)
+    probe = next((p for p in _driving(known, named.kind) if p.reason and p.fix), None)
     answer = (
         f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
     )
@@ -172,15 +177,15 @@ def _library(probe: Probe | None) -> Sign | None:
 
 
 def _mig(known: Evidence, named: MapName) -> Sign | None:
-    if named.absent is None or named.kind is not Kind.CUDA or not named.index:
+    if named.absent is None or not _is_cuda(named) or not named.index:
         return None
     split = [gpu for gpu in known.nvidia.gpus or () if gpu.mig]
-    instances = [d for d in known.of_kind(Kind.CUDA) if d.facts.get("mig")]
+    instances = [d for d in known.of_kind(named.kind) if d.facts.get("mig")]
     return Sign() if split or instances else None
 
 
 def _not_there(known: Evidence, named: MapName) -> Sign | None:
-    masked = named.kind is Kind.CPU and (named.index or 0) < known.topology.online
+    masked = named.kind.row.cores and (named.index or 0) < known.topology.online
     if named.absent is None or (masked and not known.fake()):
         return None  # a processor that is on, and not for this process
     return Sign.of(named.absent, "`gpumap devices`")
@@ -207,7 +212,7 @@ def _memory_full(_: Evidence, named: MapName) -> Sign | None:
 
 def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
-    if device is None or named.kind is not Kind.CUDA or known.fake():
+    if device is None or not _is_cuda(named) or known.fake():
         return None
     every = known.nvidia.gpus or ()
     gpu = next((g for g in every if g.pci and g.pci == device.pci), None)
@@ -221,10 +226,10 @@ def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
 def _order(known: Evidence, named: MapName) -> Sign | None:
     """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
-    if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
+    if device is None or device.pci is None or named.index is None or not _is_cuda(named):
         return None
     every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
-    every |= {d.pci for d in known.of_kind(Kind.CUDA) if d.pci}
+    every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
     every |= {each.device.pci for each in known.names if each.device and each.device.pci}
     place = sorted(every).index(device.pci)
     if place == named.index or known.variables.get(VARIABLE, "").strip():
@@ -243,10 +248,11 @@ def _order(known: Evidence, named: MapName) -> Sign | None:
 
 def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
-    if device is None or named.kind is not Kind.OPENCL or device.facts.get("type") != "other":
+    if device is None or device.facts.get("type") != "other":
         return None
-    gpus = [d for d in known.of_kind(Kind.OPENCL) if d.facts.get("type") == "gpu"]
-    better = next((str(d.ref) for d in (*gpus, *known.of_kind(Kind.CUDA))), None)
+    others = [d for probe in known.probes for d in probe.devices if d.accelerator]
+    others.sort(key=lambda d: d.kind is not named.kind)  # those that are named alike first
+    better = next((str(d.ref) for d in others), None)
     if better is None:
         return None
     texts = {"device": named.requested, "what": device.name, "better": better}
@@ -285,7 +291,7 @@ DEVICES = {
 
 def _affinity(known: Evidence, named: MapName) -> Sign | None:
     allowed, online = len(known.topology.cpus), known.topology.online
-    if named.absent is None or named.kind is not Kind.CPU or named.index is None:
+    if named.absent is None or not named.kind.row.cores or named.index is None:
         return None
     if not allowed <= named.index < online:
         return None

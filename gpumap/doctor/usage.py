@@ -17,7 +17,7 @@ from gpumap.config import lost_names, refused_device, renamed
 from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
 from gpumap.doctor.facts import tables
 from gpumap.errors import Diagnostic, Exit
-from gpumap.model import Kind
+from gpumap.kinds import KINDS
 from gpumap.text import nearest
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpumap.config import TheanoOptions
     from gpumap.doctor.evidence import Evidence, Late, MapName, Measured
-    from gpumap.model import Estimate
+    from gpumap.model import Estimate, Kind
 
 # Notes on a map's source of which Theano loses a part.
 _LOSING = (
@@ -35,12 +35,6 @@ _LOSING = (
 _EXPLICIT = ("argument", "--map", "--map-file")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80
-_GPUS = (Kind.CUDA, Kind.OPENCL)  # CUDA's variables filter NVIDIA's OpenCL, too
-_READERS = {  # the kinds of device that a variable is for; others are for all
-    "CUDA_VISIBLE_DEVICES": _GPUS,
-    "CUDA_DEVICE_ORDER": _GPUS,
-    "POCL_AFFINITY": (Kind.OPENCL,),
-}
 _LONG = 400  # characters: a longer map is no line to paste
 LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
@@ -67,7 +61,7 @@ def _no_configuration(known: Evidence, named: MapName) -> Sign | None:
     if setting is not None and setting.value.strip() != "cpu":
         return None  # it names a device, or Theano refuses it
     what = f"device=cpu ({_shortened(setting.origin)}) is no map" if setting else "there is no map"
-    gpu = next((one.requested for one in known.names if one.kind is not Kind.CPU), None)
+    gpu = next((one.requested for one in known.names if not one.kind.row.cores), None)
     where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
     return Sign({"what": what, "map": _map_text(known.names, named), "theano": where})
 
@@ -79,9 +73,8 @@ def _map_text(names: Iterable[MapName], named: MapName) -> str:
 
 
 def has_gpu(known: Evidence) -> bool:
-    """Return whether a backend has found a GPU."""
-    opencl = known.of_kind(Kind.OPENCL)
-    return bool(known.of_kind(Kind.CUDA)) or any(d.facts.get("type") == "gpu" for d in opencl)
+    """Return whether a backend has found a GPU or another accelerator."""
+    return any(device.accelerator for probe in known.probes for device in probe.devices)
 
 
 def _truncated_map(known: Evidence, _: MapName) -> Sign | None:
@@ -95,9 +88,9 @@ def _cpu_fallback(known: Evidence, named: MapName) -> Sign | None:
     contexts = known.theano.get("contexts")
     if setting is None or setting.value.strip() != "cpu" or (contexts and contexts.value.strip()):
         return None
-    if named.kind is Kind.CPU:
+    if named.kind.row.cores:
         return None
-    text = _map_text((one for one in known.names if one.kind is not Kind.CPU), named)
+    text = _map_text((one for one in known.names if not one.kind.row.cores), named)
     if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
         text = "MAP"
     return Sign({"origin": _shortened(setting.origin), "map": text, "device": named.requested})
@@ -137,8 +130,14 @@ def _option_late(known: Evidence, _: MapName) -> Sign | None:
 
 def _variable_late(known: Evidence, named: MapName) -> Sign | None:
     every = known.script.variables if known.script else ()
-    late = next((one for one in every if named.kind in _READERS.get(one.name, Kind)), None)
+    late = next((one for one in every if _reads(named.kind, one.name)), None)
     return _late(known, late) if late else None
+
+
+def _reads(kind: Kind, variable: str) -> bool:
+    """Return whether a variable is for a kind; one that is in no row is for all."""
+    readers = [each for each, row in KINDS.items() if variable in (*row.hides, *row.reads)]
+    return kind in readers or not readers
 
 
 def _late(known: Evidence, late: Late) -> Sign:
@@ -172,12 +171,12 @@ def _other_map(known: Evidence, _: MapName) -> Sign | None:
 
 def _child(known: Evidence, named: MapName) -> Sign | None:
     value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
-    return Sign() if value == "Yes" and named.kind is not Kind.CPU else None
+    return Sign() if value == "Yes" and not named.kind.row.cores else None
 
 
 def _blocking(known: Evidence, named: MapName) -> Sign | None:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
-    if named.kind is not Kind.CUDA or value.strip() in ("", "0"):
+    if "CUDA_LAUNCH_BLOCKING" not in named.kind.row.reads or value.strip() in ("", "0"):
         return None
     return Sign({"value": _shortened(value)})
 
@@ -261,7 +260,7 @@ def _exported(name: str, value: str) -> str:
 def _float64(known: Evidence, named: MapName) -> Sign | None:
     chosen = known.theano.get("floatX")
     theanos = "device" in known.theano or "contexts" in known.theano
-    if named.kind is Kind.CPU or named.device is None:
+    if named.kind.row.cores or named.device is None:
         return None
     if chosen is None and not theanos:
         return None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.errors import Diagnostic, QuestionError, Unsupported
-from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +54,7 @@ def _short_devices(plan: Plan, devices: Iterable[Device]) -> Iterable[Diagnostic
         needed = plan.memory.get(device.id, 0)
         free = device.memory_total if device.memory_free is None else device.memory_free
         largest = device.facts.get("largest_buffer")
-        if device.kind is Kind.CPU and _on_host(device):
+        if device.kind.row.cores and _on_host(device):
             continue  # its memory is the host's, and counted there
         if free is not None and needed > _KEPT * free:
             yield _short(str(device.ref), needed, free)

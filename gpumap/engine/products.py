@@ -18,7 +18,6 @@ from gpumap.engine.verify import (
     prove,
     worse,
 )
-from gpumap.model import Kind
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
@@ -111,8 +110,8 @@ class Products(Iteration):
         self._threads = threads
         self._fetched = fetched
         self._sessions = {product.name: product.session for product in products}
-        cuda = all(session.device.kind is Kind.CUDA for session in self._sessions.values())
-        self.launched = cuda and not fetched
+        devices = [session.device for session in self._sessions.values()]
+        self.launched = not fetched and all(device.kind.row.accelerators for device in devices)
 
     def poison(self) -> None:
         """Make every result wrong, on the devices and on the host."""

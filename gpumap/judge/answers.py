@@ -22,7 +22,7 @@ from gpumap.judge.phrases import (
     value,
     verb,
 )
-from gpumap.model import Kind
+from gpumap.kinds import KINDS
 from gpumap.text import middle
 from gpumap.units import counted
 
@@ -142,21 +142,26 @@ def devices(report: Report, _: Listed) -> Headline:
         probe = unanswered[0]
         text = f"Cannot tell whether {probe.name} has devices: {sentence(probe.reason or '-')}"
         return answer(report, "untrusted", (text,))
-    gpus = _distinct(d for d in report.devices if not d.in_host_memory)
-    others = _distinct(d for d in report.devices if d.in_host_memory and d.kind is not Kind.CPU)
-    cores = _distinct(d for d in report.devices if d.kind is Kind.CPU)
-    counts = ((gpus, "GPU"), (others, "OpenCL device"), (cores, "core"))
-    usable = " and ".join(counted(count, noun) for count, noun in counts if count)
+    nouns = dict.fromkeys(row.noun for row in KINDS.values())
+    counts = {n: _distinct(d for d in report.devices if _noun(d) == n) for n in nouns}
+    cores = _distinct(d for d in report.devices if d.kind.row.cores)
+    usable = " and ".join(counted(count, noun) for noun, count in counts.items() if count)
     text = report.source.text if report.source else ""
     scripted = " --backend fake" if any(d.backend == "fake" for d in report.devices) else ""
     how = f'Map them with: gpumap check "{text}"{scripted}'
-    if gpus or others:
-        one = gpus + others + cores == 1
+    if sum(counts.values()) > cores:
+        one = sum(counts.values()) == 1
         return answer(report, "good", (f"{usable} {'is' if one else 'are'} usable.", how))
     fixes = [p.fix for p in report.backends if p.fix and not p.usable]
     more = f"Add one: {fixes[0]}" if fixes else how
     first = f"No GPU or OpenCL device is usable; {usable} {'is' if cores == 1 else 'are'}."
     return answer(report, "below", (first, more))
+
+
+def _noun(device: Device) -> str:
+    """Return what people call a device; one of OpenCL with memory of its own is a GPU to them."""
+    own_memory = not device.kind.row.accelerators and not device.in_host_memory
+    return "GPU" if own_memory else device.kind.row.noun
 
 
 def _distinct(candidates: Iterable[Device]) -> int:

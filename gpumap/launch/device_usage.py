@@ -342,7 +342,7 @@ class Devices:
     def __init__(self, devices: Iterable[Device], root: str, library: object = None) -> None:
         every = {device.id: device for device in devices}.values()
         self._root = root
-        self._devices = [d for d in every if not (d.kind is Kind.CPU and d.cores)]
+        self._devices = [d for d in every if not (d.kind.row.cores and d.cores)]
         self.hidden = all(device.in_host_memory for device in self._devices)  # nothing to read
         self._gauges = {
             d.id: gauges

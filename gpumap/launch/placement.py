@@ -13,13 +13,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpumap.launch.visibility import visible
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device, Kind
+from gpumap.model import Device
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from gpumap.launch.visibility import Visible
     from gpumap.machine.topology import Topology
     from gpumap.model import Binding
 
@@ -88,11 +90,11 @@ def places(
     if not topology.pinnable:
         why = "not bound: this system cannot bind a process to cores"
         return tuple(_unbound(b, None, rest, why) for b in bindings)
-    near = {b.name: _near(b.device, topology) for b in bindings if b.device.kind is not Kind.CPU}
+    near = {b.name: _near(b.device, topology) for b in bindings if not b.device.kind.row.cores}
     shares = _shares(bindings, near, topology)
     found: list[Place] = []
     for binding in bindings:
-        if binding.device.kind is Kind.CPU:
+        if binding.device.kind.row.cores:
             found.append(_on_cores(binding, topology, rest))
             continue
         node, why = near[binding.name]
@@ -144,9 +146,7 @@ def _shares(
     bindings: Iterable[Binding], near: Mapping[str, _Near], topology: Topology
 ) -> dict[str, tuple[list[Core], str]]:
     """Return the physical cores of each name that has a node with some, and what to say of them."""
-    of_cpu_names = {
-        core for b in bindings if b.device.kind is Kind.CPU for core in b.device.hardware
-    }
+    of_cpu_names = {core for b in bindings if b.device.kind.row.cores for core in b.device.hardware}
     names: defaultdict[int, list[str]] = defaultdict(list)
     for name, (node_of, _) in near.items():
         if node_of is not None:
@@ -208,55 +208,43 @@ def environments(
 
 def identity(device: Device) -> str:
     """Return a device as a map may name it, by what stays the same whatever is visible."""
-    if device.kind is Kind.CUDA and (known := device.uuid or device.pci):
-        return f"{Kind.CUDA}@{known}"
+    if "identity" in device.kind.row.forms and (known := device.uuid or device.pci):
+        return f"{device.kind}@{known}"
     return str(device.ref)
 
 
-def inside(place: Place, cores: tuple[int, ...]) -> str:
+def inside(place: Place, cores: tuple[int, ...], seen: Visible) -> str:
     """Return the device of a place as it is named in a process that may run on these cores alone.
 
-    None: in one that is not bound.
+    None: in one that is not bound. `seen` is what the process may see.
     """
-    one_core = place.device.kind is Kind.CPU and place.device.ref.index is not None
-    if one_core and place.cores and cores:
-        return f"{Kind.CPU}{cores.index(place.cores[0])}"
-    return identity(place.device)
-
-
-def visible(device: Device) -> str | None:
-    """Return what CUDA_VISIBLE_DEVICES must be for just this device; None: it is left alone.
-
-    OpenCL drivers of NVIDIA read it too, so that it must not hide what OpenCL is to drive.
-    """
-    if device.kind is Kind.CUDA:
-        return device.uuid
-    return "" if device.in_host_memory else None
+    device = place.device
+    if device.kind.row.cores and device.ref.index is not None and place.cores and cores:
+        return f"{device.kind}{cores.index(place.cores[0])}"
+    return seen.numbered.get(device.id) or identity(device)
 
 
 def environment_of_all(
     places: Sequence[Place], shared: Shared, given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of one process that has several names; it is no rank of a job."""
-    whole, devices = joined(places), [visible(place.device) for place in places]
+    whole, seen = joined(places), visible([place.device for place in places], given)
     world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
     own = _environment(whole, 0, 1, world, shared, given)
     found = {key: value for key, value in own.items() if key in _OF_ALL}
     found["GPUMAP_COUNT"] = str(len(places))
-    found["GPUMAP_CONTEXTS"] = ";".join(f"{p.name}->{inside(p, whole.cores)}" for p in places)
-    if None not in devices:
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(filter(None, devices))
-    return found
+    own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
+    return found | {"GPUMAP_CONTEXTS": ";".join(own_map), **seen.variables}
 
 
 def _environment(
     place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
 ) -> dict[str, str]:
-    outer = given.get(TOKEN)
+    outer, seen = given.get(TOKEN), visible([place.device], given)
     found = {
         "GPUMAP_NAME": place.name,
         "GPUMAP_DEVICE": identity(place.device),
-        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores)}",
+        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
         "GPUMAP_WORLD": world,
         TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
         "RANK": str(rank),
@@ -268,8 +256,7 @@ def _environment(
     }
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(place.threads)
-    if (devices := visible(place.device)) is not None:
-        found["CUDA_VISIBLE_DEVICES"] = devices
+    found |= seen.variables
     if shared.backend is not None:
         found["GPUMAP_BACKEND"] = shared.backend
     return found

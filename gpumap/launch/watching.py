@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.device_usage import Devices, Sight
-from gpumap.model import Kind, TimedRun, Use, Utilisation
+from gpumap.model import TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Watch:
         self.looks, self.cpu, self.memory = 0, 0.0, 0
         self.latest: dict[str, Sight] = {}
         self._root, self._clock, self._bindings = root, clock, tuple(bindings)
-        cpus = [b for b in self._bindings if b.device.kind is Kind.CPU and b.device.cores]
+        cpus = [b for b in self._bindings if b.device.kind.row.cores and b.device.cores]
         self._widths = {binding.name: len(binding.device.cores) for binding in cpus}
         self._names: dict[int, list[str]] = {}  # of the names that have a core
         for binding in cpus:
@@ -422,7 +422,7 @@ class Watch:
 
 def units_of(bindings: Collection[Binding]) -> int:
     """Return how many cores names have; if one is no core, how many devices they are."""
-    cores = [b.device.cores if b.device.kind is Kind.CPU else () for b in bindings]
+    cores = [b.device.cores if b.device.kind.row.cores else () for b in bindings]
     return len({core for each in cores for core in each}) if all(cores) else len(bindings)
 
 

@@ -16,7 +16,7 @@ from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
 from gpumap.machine.cuda import MISMATCH, NO_DRIVER
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device, GpuState, Kind
+from gpumap.model import Device, GpuState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -266,7 +266,7 @@ class Gpus:
     """
 
     def __init__(self, devices: Iterable[Device], library: Any = None) -> None:
-        self._devices = [device for device in devices if device.kind is Kind.CUDA]
+        self._devices = [device for device in devices if device.kind.row.seen == "nvml"]
         self._library = library
         self._open = ExitStack()
         self._nvml: Any = None

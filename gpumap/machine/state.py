@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
 from gpumap.machine.topology import Tree, allowed, number, pci_address, positive
-from gpumap.model import Around, Kind, LinkState, Others, Process, State
+from gpumap.model import Around, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -252,7 +252,7 @@ class Throttle:
     def __init__(self, devices: Iterable[Device], gpus: Gpus, root: Path = Path("/")) -> None:
         self._gpus = gpus
         self._tree = Tree(root)
-        self._cores = {d.id: d.cores for d in devices if d.kind is Kind.CPU}
+        self._cores = {d.id: d.cores for d in devices if d.kind.row.cores}
         every = sorted({cpu for cores in self._cores.values() for cpu in cores})
         counts = ((cpu, self._count(cpu)) for cpu in every)
         self._counts = {cpu: count for cpu, count in counts if count is not None}

@@ -86,9 +86,14 @@ class Device(
 
         The cores of a device that is plugged in are those near it.
         """
-        if self.kind is Kind.CPU:
+        if self.kind.row.cores:
             return True
         return self.pci is None and (bool(self.cores) or self.facts.get("type") == "other")
+
+    @property
+    def accelerator(self) -> bool:
+        """Return whether it is a GPU or the like; of OpenCL's devices the driver tells."""
+        return self.kind.row.accelerators or self.facts.get("type") == "gpu"
 
     @property
     def simulated(self) -> bool:

@@ -129,6 +129,21 @@ def test_a_device_is_told_by_its_identity(eight):
     assert (last["GPUMAP_CONTEXTS"], last["OMP_NUM_THREADS"]) == ("n3->cpu", "64")
 
 
+def test_a_device_with_a_number_alone_is_the_first_one_inside(eight):
+    """AMD's, Intel's and Google's: outside it keeps its number, in the world's map too."""
+    refs = [DeviceRef(Kind.ROCM, number) for number in (2, 0)]
+    every = [Device(str(ref), Kind.ROCM, ref, "MI300X", "torch") for ref in refs]
+    both = placed(eight, *every)
+    for found, ref in zip(environments(both, SHARED, {}), refs, strict=True):
+        assert found["HIP_VISIBLE_DEVICES"] == str(ref.index)
+        assert found["GPUMAP_CONTEXTS"].endswith("->rocm0")
+        assert found["GPUMAP_DEVICE"] == str(ref)
+        assert found["GPUMAP_WORLD"] == "n0->rocm2;n1->rocm0"
+    whole = environment_of_all(both, SHARED, {})
+    assert whole["HIP_VISIBLE_DEVICES"] == "2,0"
+    assert whole["GPUMAP_CONTEXTS"] == "n0->rocm0;n1->rocm1"
+
+
 def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
     """A core is told by its place among those that it may run on; without a UUID none is hidden."""
     every = cores(read(eight.root))
