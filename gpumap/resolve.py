@@ -11,6 +11,7 @@ from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, S
 from gpumap.kinds import KINDS, Kind
 from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
+from gpumap.remedies import hidden, remedy
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def resolve(
     taken = set() if taken is None else taken
     taken |= {element for binding in bindings for element in claimed(binding.device)}
     for number, entry, probed in absent:
-        lost = _absent(entry, number, probed, inventory.host.topology, taken)
+        lost = _absent(entry, number, probed, inventory.host, taken)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
@@ -287,25 +288,32 @@ def _absent(
     entry: Entry,
     number: int,
     probes: Sequence[Probe],
-    topology: Topology,
+    host: Host,
     taken: set[str],
 ) -> Diagnostic:
     """Return that a device is not there; the one to write instead is `taken` from now on."""
     kind = entry.ref.kind
     found = [device for probe in probes for device in _of_kind(kind, probe)]
+    hiding = _hiding(kind, probes, host.env)
     if found:
-        notes = [note for probe in probes for note in _about(kind, probe)]
+        notes = [note for probe in probes for note in _about(kind, probe)] + hiding
         if found[0].backend == "numpy":
-            notes += _kept_from(topology)
+            notes += _kept_from(host.topology)
         known = "; ".join(notes)
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found, taken)
     else:
-        reasons = "; ".join(f"{p.name}: {_why_not(kind, p)}" for p in probes)
+        reasons = "; ".join([*(f"{p.name}: {_why_not(kind, p)}" for p in probes), *hiding])
         message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
-        hint = next((p.fix for p in probes if p.fix), None)  # of the preferred one
+        hint = remedy(kind, probes)
     text = f"{entry.name}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
+
+
+def _hiding(kind: Kind, probes: Sequence[Probe], env: Mapping[str, str]) -> list[str]:
+    """Return what hides devices of a kind from the libraries that were asked."""
+    asked = any(probe.usable and probe.name != "fake" for probe in probes)
+    return [text] if asked and (text := hidden(kind, env)) else []
 
 
 def _kept_from(topology: Topology) -> list[str]:

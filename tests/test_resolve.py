@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gpumap import resolve as resolving
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
@@ -217,6 +218,53 @@ def test_a_kind_whose_backend_is_not_installed():
     (found,) = absent("a->cuda0", inventory)
     assert found.message.endswith(f": cupy: {cupy.reason}; pygpu: {pygpu.reason}")
     assert cupy.fix == found.hint
+
+
+class Amds(Finding):
+    kinds = frozenset({Kind.ROCM})
+
+
+HIDING = {
+    "HIP_VISIBLE_DEVICES=1 hides devices, and counts the others anew": {"HIP_VISIBLE_DEVICES": "1"},
+    "ROCR_VISIBLE_DEVICES=2,3 and HIP_VISIBLE_DEVICES=1: the second counts what the first has left "
+    "over": {"HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "2,3"},
+}
+
+
+@pytest.mark.parametrize("why", HIDING)
+@pytest.mark.parametrize("there", [True, False])
+def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, why, there):
+    """By the row of their kind; the variables of another kind are nothing to them."""
+    monkeypatch.setitem(resolving.DEFAULTS, Kind.ROCM, ("torch",))
+    inventory = Inventory(Host(HIDING[why] | {"ZE_AFFINITY_MASK": "0"}, FOUR))
+    ref = DeviceRef(Kind.ROCM, 0)
+    devices = (Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch"),) if there else ()
+    inventory._backends["torch"] = Amds("torch", devices)
+    (found,) = absent("a->rocm1", inventory)
+    before = "rocm1 is not there: " if there else (
+        "no backend can drive rocm1: torch: it finds no rocm device; "
+    )  # fmt: skip
+    assert found.message == f"a: {before}{why}"
+
+
+def test_a_kind_without_a_backend_is_a_kind_still():
+    """A library that is to drive it may come: nothing of it is installed by chance."""
+    (found,) = absent("a->mps", Inventory(Host({}, FOUR)))
+    assert found.message.startswith("a: no backend can drive mps: ")
+    assert found.hint.startswith("map a device that `gpumap devices` lists")
+
+
+def test_the_first_of_a_kind_is_meant_where_no_number_is(fake):
+    """A Mac has none at all; in a default map all accelerators come before OpenCL's GPUs."""
+    refs = ("opencl0:0", "tpu0", "rocm0", "rocm1", "xpu0", "mps")
+    inventory = fake(*refs)
+    assert bound("a->rocm;b->mps;c->xpu;d->tpu", inventory) == [
+        ("a", "rocm0"), ("b", "mps"), ("c", "xpu0"), ("d", "tpu0"),
+    ]  # fmt: skip
+    chosen = [str(entry.ref) for entry in default_map(inventory).entries]
+    assert chosen == ["rocm0", "rocm1", "xpu0", "mps", "tpu0"]
+    (found,) = absent("a->cuda0", inventory)
+    assert found.hint == "PyTorch calls a GPU of AMD cuda, too: write rocm0"
 
 
 def test_a_backend_that_drives_another_kind():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from gpumap.errors import Diagnostic, Exit, SourceError
 from gpumap.files import read_bytes, read_text
+from gpumap.kinds import KINDS
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.topology import Topology
 from gpumap.model import (
@@ -215,7 +216,10 @@ _READ_BY = {
     "CUDA_DEVICE_ORDER": ("theano", "cupy", "torch", "tensorflow", "jax", "numba"),
     "THEANO_FLAGS": ("theano",),
     "POCL_AFFINITY": ("pyopencl", "theano"),
-}
+} | {
+    name: ("torch", "jax")
+    for row in KINDS.values() if "identity" not in row.forms for name in row.hides
+}  # fmt: skip
 
 
 class UnreadProgram(SourceError):

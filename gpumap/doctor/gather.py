@@ -30,6 +30,7 @@ from gpumap.backends.probe import answer, in_child
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor.evidence import Evidence, Gain, Gpu, MapName, Measured, Nvidia, Setting
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, QuestionError, SourceError
+from gpumap.kinds import KINDS, Kind
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree, read
@@ -52,6 +53,7 @@ VARIABLES = (
     "CUDA_DEVICE_ORDER",
     "CUDA_LAUNCH_BLOCKING",
     "THEANO_GPU_IS_ALREADY_ACTIVE",
+    *(name for row in KINDS.values() for name in row.hides if "identity" not in row.forms),
 )
 _PATIENCE, _SHARE = 8.0, 2 / 7  # seconds for a driver at least, and of the whole examination
 BUSY = 0.5  # cores that others may use before their load is read again
@@ -93,7 +95,7 @@ def _gpus(known: tuple[NvmlGpu, ...]) -> list[Gpu]:
     """Return each GPU with the processes on it."""
     from gpumap.machine.nvml import Gpus
     from gpumap.machine.state import name_of
-    from gpumap.model import DeviceRef, Kind
+    from gpumap.model import DeviceRef
 
     refs = [DeviceRef(Kind.CUDA, gpu.index) for gpu in known]
     devices = [

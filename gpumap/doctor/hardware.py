@@ -30,10 +30,11 @@ _BUSY = 0.5  # cores
 
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
-    """Return the probes of the backends that drive a kind."""
+    """Return the probes of the backends that drive a kind, by preference."""
     from gpumap.backends import DEFAULTS
 
-    return [probe for probe in known.probes if probe.name in DEFAULTS[kind]]
+    by_name = {probe.name: probe for probe in known.probes}
+    return [by_name[name] for name in DEFAULTS[kind] if name in by_name]
 
 
 def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe | None:
@@ -87,8 +88,10 @@ def _about(probe: Probe) -> str:
 
 
 def _hidden(known: Evidence, named: MapName) -> Sign | None:
+    if not _is_cuda(named):
+        return _renumbered(known, named)
     text = known.variables.get(VARIABLE)
-    if not _is_cuda(named) or named.absent is None or text is None or known.fake():
+    if named.absent is None or text is None or known.fake():
         return None
     gpus, driver = known.nvidia.gpus, known.nvidia.driver
     if driver is None:
@@ -102,6 +105,17 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
         return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
     return Sign({"what": mask.reason, "fix": mask.fix})
+
+
+def _renumbered(known: Evidence, named: MapName) -> Sign | None:
+    """Return the variables that hide devices with numbers alone, where a library was asked."""
+    from gpumap.remedies import hidden
+
+    what = hidden(named.kind, known.variables)
+    usable = any(probe.usable for probe in _driving(known, named.kind))
+    if named.absent is None or known.fake() or what is None or not usable:
+        return None
+    return Sign({"what": what, "fix": "unset what is set of them, or name a device that is left"})
 
 
 def _no_driver(known: Evidence, named: MapName) -> Sign | None:
@@ -167,13 +181,14 @@ def _missing(known: Evidence, named: MapName) -> Sign | None:
     broken = _failed(known, named, *_NOT_LOADED)
     if not _without(known, named) or (broken and broken.lack == "unloadable"):
         return None
-    return _library(_failed(known, named, *_NO_LIBRARY))
+    advice = named.absent.hint if named.absent else None  # it knows what else is there
+    return _library(_failed(known, named, *_NO_LIBRARY), advice)
 
 
-def _library(probe: Probe | None) -> Sign | None:
+def _library(probe: Probe | None, advice: str | None = None) -> Sign | None:
     if probe is None:
         return None
-    return Sign({"what": _about(probe), "fix": probe.fix or "install it again"})
+    return Sign({"what": _about(probe), "fix": advice or probe.fix or "install it again"})
 
 
 def _mig(known: Evidence, named: MapName) -> Sign | None:

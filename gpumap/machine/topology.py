@@ -107,8 +107,9 @@ def cpu_list(text: str) -> tuple[int, ...]:
 CLASSES = frozenset({0x03, 0x12})  # display controllers, processing accelerators
 
 _FOLDER = "sys/bus/pci/devices"
-# WSL's and Tegra's; and a loaded driver's, in a sandbox that hides the bus.
-_OFF_THE_BUS = ("dev/dxg", "dev/nvmap", "dev/nvidiactl", "proc/driver/nvidia")
+# WSL's and Tegra's; and a loaded driver's, in a sandbox that hides the bus: of all, and by vendor.
+_OFF_THE_BUS = ("dev/dxg",)
+_DRIVERS = {0x10DE: ("dev/nvmap", "dev/nvidiactl", "proc/driver/nvidia"), 0x1002: ("dev/kfd",)}
 _HEX = "[0-9a-f]"
 _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
 
@@ -137,9 +138,15 @@ def pci_devices(tree: Tree) -> tuple[PciDevice, ...]:
 
 def no_gpu(tree: Tree, vendor: int) -> bool:
     """Return whether the PCI bus shows that a vendor has no GPU here; not what is off that bus."""
-    if not tree.names(_FOLDER) or any((tree.root / name).exists() for name in _OFF_THE_BUS):
+    files = (*_OFF_THE_BUS, *_DRIVERS.get(vendor, ()))
+    if not tree.names(_FOLDER) or any((tree.root / name).exists() for name in files):
         return False
-    return all(device.vendor != vendor for device in pci_devices(tree))
+    return not has_gpu(tree, vendor)
+
+
+def has_gpu(tree: Tree, vendor: int) -> bool:
+    """Return whether the PCI bus shows a GPU of a vendor."""
+    return any(device.vendor == vendor for device in pci_devices(tree))
 
 
 def pci_address(text: str) -> str | None:

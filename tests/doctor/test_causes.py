@@ -10,6 +10,7 @@ import tables
 
 import gpumap
 from gpumap import model
+from gpumap.backends import DEFAULTS
 from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
 from gpumap.doctor.evidence import (
     Evidence,
@@ -108,6 +109,24 @@ def test_what_nvml_answers(name, answers, code):
     (found,) = diagnoses(known(name, nvidia=there))
     assert found.findings[0].code == code
     assert code != "GM215" or "97% of the time: pid 7 python train.py" in found.findings[0].text
+
+
+@pytest.mark.parametrize(("kind", "variables", "usable", "found"), [
+    (model.Kind.ROCM, {"HIP_VISIBLE_DEVICES": "3"}, True, ["GM204"]),
+    (model.Kind.ROCM, {"ROCR_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": "3"}, True, ["GM204"]),
+    (model.Kind.ROCM, {"ZE_AFFINITY_MASK": "3"}, True, ["GM219"]),
+    (model.Kind.XPU, {"ZE_AFFINITY_MASK": "3"}, True, ["GM204"]),
+    (model.Kind.XPU, {"ZE_AFFINITY_MASK": "3"}, False, ["GM209"]),
+])  # fmt: skip
+def test_a_variable_that_hides_devices_with_numbers_alone(
+    monkeypatch, kind, variables, usable, found
+):
+    """It is a cause where a library was there to be told by it; without one, that lacks."""
+    monkeypatch.setitem(DEFAULTS, kind, ("torch",))
+    lack = {} if usable else {"lack": "no-library", "reason": "not installed", "fix": "x"}
+    name = replace(absent(f"{kind}1"), kind=kind)
+    evidence = known(name, variables=variables, probes=(model.Probe("torch", usable, **lack),))
+    assert codes(evidence)[:1] == found
 
 
 @pytest.mark.parametrize(("code", "found"), [

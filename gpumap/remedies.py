@@ -1,0 +1,100 @@
+"""What to do about a device that no backend can drive: what needs the least comes first."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumap.extras import pip
+from gpumap.kinds import KINDS, Kind
+from gpumap.machine.topology import Tree, has_gpu, no_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.model import Probe
+
+_SHOWN = 40  # characters of a variable
+_OTHER = "map a device that `gpumap devices` lists"
+
+
+def remedy(
+    kind: Kind, probes: Sequence[Probe], root: Path = Path("/"), system: str = sys.platform
+) -> str | None:
+    """Return how to get a device of a kind; None where nothing is known to help.
+
+    Args:
+        kind: of the device that was requested.
+        probes: of the backends that may drive it, by preference; none found a device of the kind.
+        root: the folder with the system's files.
+        system: the platform, as `sys` has it.
+    """
+    scripted = any(probe.name == "fake" for probe in probes)
+    ways = (
+        _by_its_name(kind, probes, None if scripted else Tree(root)),
+        next((p.fix for p in probes if p.fix and p.lack != "no-library"), None),
+        None if scripted else _elsewhere(kind, Tree(root), system),
+        next(filter(None, (_other_build(kind, probe) for probe in probes)), None),
+        next(filter(None, (_line(kind, probe) for probe in probes)), None),
+        None if probes else _OTHER,
+    )
+    return next(filter(None, ways), None)
+
+
+def hidden(kind: Kind, env: Mapping[str, str]) -> str | None:
+    """Return which variables hide devices of a kind, and count the others anew.
+
+    None where none is set, and of CUDA: its driver tells which entry hides what.
+    """
+    if "identity" in kind.row.forms:
+        return None
+    texts = [f"{name}={env[name][:_SHOWN]}" for name in kind.row.hides if name in env]
+    if len(texts) > 1:
+        return f"{' and '.join(texts)}: the second counts what the first has left over"
+    return f"{texts[0]} hides devices, and counts the others anew" if texts else None
+
+
+def _by_its_name(kind: Kind, probes: Sequence[Probe], tree: Tree | None) -> str | None:
+    """Return the kind that is there instead and that PyTorch calls the same, as AMD's is cuda."""
+    row = kind.row
+    found = {device.kind for probe in probes for device in probe.devices}
+    for other, its in KINDS.items():
+        if other is kind or row.alias is None or its.alias != row.alias:
+            continue
+        alone = tree and row.vendor and no_gpu(tree, row.vendor)
+        if other in found or (tree and its.vendor and alone and has_gpu(tree, its.vendor)):
+            return f"PyTorch calls a GPU of {its.maker} {its.alias}, too: write {its.example}"
+    return None
+
+
+def _elsewhere(kind: Kind, tree: Tree, system: str) -> str | None:
+    """Return where there is such a device, if this machine cannot have one."""
+    if kind is Kind.MPS and system != "darwin":
+        return f"{_OTHER}, or use a Mac"
+    vendor = kind.row.vendor
+    return f"{_OTHER}, or use a machine with a GPU" if vendor and no_gpu(tree, vendor) else None
+
+
+def _other_build(kind: Kind, probe: Probe) -> str | None:
+    """Return the line that makes a library drive a kind, which is installed for other kinds.
+
+    Wheels of PyTorch have what they are built for in their version, as in 2.12.0+cpu.
+    """
+    words = kind.row.pip.get(probe.name)
+    if words is None or not probe.usable:
+        return None
+    tag = re.match("[a-z]*", words.rpartition("/whl/")[2])
+    built = (probe.version or "").partition("+")[2]
+    if "/whl/" in words and tag and built.startswith(tag[0]):
+        return None  # it is built for the kind, and sees no device
+    again = ("--force-reinstall",) if "/whl/" in words else ()
+    return pip("install", *again, *words.split())
+
+
+def _line(kind: Kind, probe: Probe) -> str | None:
+    """Return the line that installs the library of a backend for a kind."""
+    if probe.lack == "no-library" and (words := kind.row.pip.get(probe.name)):
+        return pip("install", *words.split())
+    return probe.fix
