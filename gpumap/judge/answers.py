@@ -152,8 +152,9 @@ def devices(report: Report, _: Listed) -> Headline:
     if sum(counts.values()) > cores:
         one = sum(counts.values()) == 1
         return answer(report, "good", (f"{usable} {'is' if one else 'are'} usable.", how))
-    fixes = [p.fix for p in report.backends if p.fix and not p.usable]
-    more = f"Add one: {fixes[0]}" if fixes else how
+    ways = [probe for probe in report.backends if probe.fix and not probe.usable]
+    ways.sort(key=lambda probe: probe.version is None)  # what is installed needs the least
+    more = f"Add one: {ways[0].fix}" if ways else how
     first = f"No GPU or OpenCL device is usable; {usable} {'is' if cores == 1 else 'are'}."
     return answer(report, "below", (first, more))
 

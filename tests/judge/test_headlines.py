@@ -287,3 +287,22 @@ def test_a_machine_without_a_gpu_is_below():
     assert (below.level, below.text) == ("below", text)
     assert unknown.level == "untrusted"
     assert "Cannot tell whether cupy has devices" in unknown.text
+    installed = DeviceLibrary("pyopencl", usable=False, version="2026.1", fix="install a driver")
+    absent = replace(lacking, name="cupy", fix="install CuPy")
+    both = replace(report, devices=cores, backends=(absent, installed), simulated=False)
+    assert headline(both).text.endswith(
+        "Add one: install a driver"
+    )  # what is installed comes first
+
+
+def test_what_is_usable_is_counted_by_what_people_call_it():
+    """GPUs of all makers are GPUs; a TPU is none, nor is what OpenCL makes of cores."""
+    report = EVERY["devices"]()
+    kinds = (Kind.ROCM, Kind.XPU, Kind.TPU, Kind.OPENCL, Kind.CPU, Kind.CPU)
+    devices = tuple(
+        replace(report.devices[0], id=f"{kind}:{n}", kind=kind, hardware=frozenset({f"{kind}:{n}"}),
+                facts={"type": "other"} if kind is Kind.OPENCL else {})
+        for n, kind in enumerate(kinds)
+    )  # fmt: skip
+    text = headline(replace(report, devices=devices, backends=(), simulated=False)).text
+    assert text.startswith("2 GPUs and 1 TPU and 1 OpenCL device and 2 cores are usable.")
