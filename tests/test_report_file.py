@@ -95,7 +95,7 @@ def test_a_device_is_listed_once_and_is_the_same_noun(tmp_path):
 
 @pytest.mark.parametrize("text", [
     "cpu", "cpu3", "cuda", "cuda0", "cuda@0000:0a:00.0", "opencl1:0", "opencl0:12.3",
-    "cuda@GPU-6e20bf4b-1a2b-3c4d-5e6f-0123456789ab",
+    "cuda@GPU-6e20bf4b-1a2b-3c4d-5e6f-0123456789ab", "rocm0", "xpu1", "mps", "tpu0",
 ])  # fmt: skip
 def test_a_device_is_written_as_a_map_writes_it(text):
     ref = parse_map(f"a->{text}").entries[0].ref

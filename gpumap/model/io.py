@@ -256,7 +256,7 @@ def _estimate(found: Figure) -> Estimate:
 
 
 _REF = re.compile(
-    r"(?P<kind>cuda|opencl|cpu)"
+    rf"(?P<kind>{'|'.join(Kind)})"
     r"(?:@(?P<identity>.+)|(?:(?P<platform>\d+):)?(?P<index>\d+)?(?:\.(?P<part>\d+))?)"
 )
 
