@@ -14,9 +14,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap.backends.base import Clock, Session
-from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem, shares
+from gpumap.bench.calls import DeviceCall, HostCall, Placed, shares
 from gpumap.bench.keys import LADDER
 from gpumap.bench.transfer import KEY, Params
+from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.engine.base import Iteration, OpenDevices, Settings, wrong
 from gpumap.engine.estimates import located
 from gpumap.engine.fit import CLOSE, Point, break_even, curve, predicted, ranges
@@ -30,7 +31,7 @@ from gpumap.model import BreakEven, Case, Estimate, Reason, Work
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.bench.calls import Workload
+    from gpumap.bench.workloads import Workload
     from gpumap.engine.fit import Curve
     from gpumap.model import Binding, Check, Measurement, Shares
 

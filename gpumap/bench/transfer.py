@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.calls import LARGEST, WORKLOADS
-from gpumap.bench.calls import limit as link_limit
 from gpumap.bench.cost_models import HELD_BACK
 from gpumap.bench.keys import LADDER
+from gpumap.bench.link_limit import limit as link_limit
 from gpumap.bench.transfer_headline import is_plain
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
+from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.engine.sizes import Size

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.calls import WORKLOADS
 from gpumap.bench.cost_models import fits
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
 from gpumap.bench.transfer_headline import headline, judged
+from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.base import OpenDevices, Recipe, Settings
 from gpumap.engine.sizes import KEYS, size_text, transfers
 from gpumap.errors import Diagnostic, QuestionError

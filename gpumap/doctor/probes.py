@@ -22,11 +22,12 @@ import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
 from gpumap.bench.breakeven import CALLS, Search, World
-from gpumap.bench.calls import WORKLOADS, DeviceCall, HostCall, Placed, Problem
+from gpumap.bench.calls import DeviceCall, HostCall, Placed
 from gpumap.bench.causes import explaining
 from gpumap.bench.chain_work import Data, HostIteration, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.evidence import Gain, Measured
 from gpumap.engine.base import Iteration, Settings
 from gpumap.engine.fit import break_even

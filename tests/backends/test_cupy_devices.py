@@ -11,7 +11,7 @@ from gpumap.backends import third_party
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import inventory
 from gpumap.backends.cupy.launch import peak
-from gpumap.bench.calls import limit
+from gpumap.bench.link_limit import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable
 from gpumap.machine.topology import read

@@ -7,7 +7,9 @@ from cases import planned_case
 from worlds import copies_on, gpu, world
 
 from gpumap.backends import load
-from gpumap.bench.calls import WORKLOADS, DeviceCall, Placed, Problem, lane, limit
+from gpumap.bench.calls import DeviceCall, Placed
+from gpumap.bench.link_limit import lane, limit
+from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.errors import WrongDataError
 from gpumap.model import Binding, Device, DeviceRef, Kind, Work, replace
 

@@ -17,7 +17,7 @@ NARROW = TABLE["narrow"]
 def diagnosed(gpumap, *arguments):
     """Diagnose with time enough for a machine with other work."""
     answer = gpumap("doctor", *arguments, "--timeout", "90s", "--format", "json")
-    (found,) = json.loads(answer.out)["diagnoses"]
+    (found,) = json.loads(answer.out)["result"]["diagnoses"]
     return found
 
 

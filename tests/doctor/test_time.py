@@ -84,7 +84,7 @@ def test_what_hangs_leaves_the_others_their_time(
 
 def test_names_of_a_device_that_hangs_are_not_used(gpumap):
     answer = gpumap.fake(HANGING)("doctor", "h->cuda0;j->cuda0", "--format", "json")
-    found = json.loads(answer.out)["diagnoses"]
+    found = json.loads(answer.out)["result"]["diagnoses"]
     assert [one["findings"][0]["code"] for one in found] == ["GM202", "GM202"]
     assert answer.code == 3
 
@@ -115,7 +115,7 @@ def test_an_interrupt_loses_nothing(gpumap, form):
         out, _ = process.communicate()
     assert process.returncode == 130
     if form == "json":
-        first, second = json.loads(out)["diagnoses"]
+        first, second = json.loads(out)["result"]["diagnoses"]
         assert (first["verdict"], second["findings"][0]["code"]) == ("used", "GM409")
     else:
         assert "i->cuda1: used" in out

@@ -1,0 +1,138 @@
+"""Workloads of calls, with data and the right answer for each size.
+
+    affine     y = x.w + b, the layer of Theano's users: rows x 10 by 10 x 5, and a bias
+    product    y = x.w, square
+
+A size is counted in bytes of x: that is what may have to be moved for each call. The weights w and
+b stay where they are. Square factors are those of `verify`, whose product is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.dtypes import Array, np
+from gpumap.engine.verify import (
+    METHOD,
+    Expected,
+    Matrix,
+    allowance,
+    hollow_array,
+    judged,
+    largest,
+)
+
+if TYPE_CHECKING:
+    from gpumap.model import Check
+
+_ITEM = 4  # bytes of a float32
+_PART = 1 << 13  # rows that are checked at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A computation of one size, the number of its rows; `dims` are (rows, inner, columns)."""
+
+    key: str
+    words: str
+    sweep: tuple[int, ...]  # rows
+    bias: bool
+    dims: Callable[[float], tuple[float, float, float]]
+    rows: Callable[[float], float]  # whose x has so many bytes
+
+    def nbytes(self, rows: float) -> float:
+        """Return the bytes of x."""
+        rows, inner, _ = self.dims(rows)
+        return _ITEM * rows * inner
+
+    def result(self, rows: float) -> float:
+        """Return the bytes of y."""
+        rows, _, columns = self.dims(rows)
+        return _ITEM * rows * columns
+
+    def operations(self, rows: float) -> float:
+        """Return the floating-point operations of a call."""
+        rows, inner, columns = self.dims(rows)
+        return 2 * rows * inner * columns + (rows * columns if self.bias else 0)
+
+
+WORKLOADS = {
+    "affine": Workload(
+        "affine",
+        "y=x.w+b",
+        tuple(8**n for n in range(7)),
+        bias=True,
+        dims=lambda rows: (rows, 10, 5),
+        rows=lambda nbytes: nbytes / (10 * _ITEM),
+    ),
+    "product": Workload(
+        "product",
+        "y=x.w",
+        tuple(2**n for n in range(4, 12)),
+        bias=False,
+        dims=lambda rows: (rows, rows, rows),
+        rows=lambda nbytes: (nbytes / _ITEM) ** 0.5,
+    ),
+}
+LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.sweep))  # bytes of x
+
+
+class Problem:
+    """Random data for a call of a workload, float32, and what the answer must be."""
+
+    def __init__(self, workload: Workload, rows: int, seed: int, *, hollow: bool = False) -> None:
+        """Draw it; a hollow one has no data and no answer."""
+        self.workload, self.hollow = workload, hollow
+        self.size = rows
+        rows, inner, columns = map(int, workload.dims(rows))
+        self.shape = (rows, columns)  # of y
+        if hollow:
+            self.x, self.w = hollow_array((rows, inner)), hollow_array((inner, columns))
+            self.b = hollow_array((columns,)) if workload.bias else None
+            return
+        if not workload.bias:
+            left = Matrix((seed, rows, 0), rows, "float32")
+            factors = ([part for _, part in m.blocks()] for m in (left, left.following))
+            self.x, self.w = map(np.concatenate, factors)
+            self.b, self._expected = None, Expected(left, left.following)
+            return
+        rng = np.random.default_rng((seed, rows))
+        self.x = rng.standard_normal((rows, inner), dtype=np.float32)
+        self.w = rng.standard_normal((inner, columns), dtype=np.float32)
+        self.b = rng.standard_normal(columns, dtype=np.float32)
+        self._weights = np.vstack([self.w, self.b]).astype(np.float64)
+
+    def room(self) -> Array:
+        """Return room for y on the host."""
+        return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
+
+    def spread(self) -> Array | None:
+        """Return the bias once for each row of y; None where there is none."""
+        if self.b is None:
+            return None
+        return self.room() if self.hollow else np.tile(self.b, (self.shape[0], 1))
+
+    def compute(self, out: Array) -> None:
+        """Write y, as a program of the host would."""
+        if self.hollow:
+            return
+        np.matmul(self.x, self.w, out=out)
+        if self.b is not None:
+            out += self.b
+
+    def check(self, out: Array) -> Check:
+        """Return whether `out` is y within rounding, measured as in `gpumap.engine.verify`."""
+        if self.b is None:
+            return self._expected.check(out)
+        error = 0.0
+        with np.errstate(all="ignore"):  # what is wrong may be no number
+            for start in range(0, len(out), _PART):
+                rows = slice(start, start + _PART)
+                left = np.column_stack([self.x[rows], np.ones(len(self.x[rows]))])
+                right = self._weights
+                exact, scale = left @ right, np.sqrt(np.square(left) @ np.square(right))
+                missed = abs(out[rows].astype(np.float64) - exact)
+                error = largest(error, missed / allowance("float32", len(right), exact, scale))
+        return judged(METHOD, error)
