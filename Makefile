@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DEBIAN_PYTHON := /usr/bin/python3
 VENV_PYGPU := .venv-pygpu
 VENV_QUICK := .venv-quick
+VENV_FRAMEWORKS := .venv-frameworks
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
@@ -22,7 +23,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: quick test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed gpu gpu-wheels docs package clean
+.PHONY: quick test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks gpu gpu-wheels docs package clean
 
 # The core: statistics, parser, dot, the runner, verdicts, causes, the fit, two backends.
 QUICK = $(patsubst %,tests/%.py,test_stats test_parse test_fit bench/test_dot bench/test_runner \
@@ -164,6 +165,19 @@ unit-intel: $(VENV)/.installed
 		test -z "$$CI"; \
 	fi
 
+# PyTorch and JAX on processors: the contract of both backends, and PyTorch's accelerators over a
+# stand-in. PyTorch's own index has the build without CUDA's libraries, which take gigabytes.
+TORCH ?= torch --index-url https://download.pytorch.org/whl/cpu
+$(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
+	$(PYTHON) -m venv $(VENV_FRAMEWORKS)
+	$(VENV_FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(VENV_FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check -e '.[test,jax]'
+	touch $@
+FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax)
+frameworks: $(VENV_FRAMEWORKS)/.installed
+	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
+		-k "torch or jax" $(FRAMEWORKS)
+
 # gpumap beside its peers, on a quiet machine, in ten minutes.
 SPEED_OUT ?= docs/measured/$(shell date -u +%F)-speed-cpu.md
 speed: $(VENV)/.installed
@@ -198,4 +212,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_QUICK) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_QUICK) $(VENV_FRAMEWORKS) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

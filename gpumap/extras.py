@@ -29,6 +29,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "cuda12": ("cupy-cuda12x[ctk]>=14", *_CUDA),
     "cuda13": ("cupy-cuda13x[ctk]>=14", *_CUDA),
+    "torch": ("torch>=2.9", "ml-dtypes>=0.4", NVML),
+    "jax": ("jax>=0.5", NVML),
     "mpi": ("mpi4py>=4",),
     "report": ("matplotlib>=3.8",),
 }

@@ -15,7 +15,7 @@ from gpumap.remedies import hidden, remedy
 from gpumap.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Backend, Clock, Host, Session
     from gpumap.machine.topology import Topology
@@ -36,6 +36,7 @@ class Inventory:
         self._probes: dict[str, Probe] = {}
         self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
         self._preferred: str | None = None
+        self._always = False
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
 
@@ -58,8 +59,9 @@ class Inventory:
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, up to the first that can."""
         names = DEFAULTS[kind] if self.requested is None else (self.requested,)
-        if self._preferred in names:
-            names = (self._preferred,)
+        preferred = self._preferred
+        if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
+            names = (preferred or "",)
         probed = []
         for name in names:
             if kind in self.backend(name).kinds:
@@ -68,9 +70,12 @@ class Inventory:
                     break
         return probed
 
-    def prefer(self, name: str) -> None:
-        """Let the backend called `name` drive its kinds; the others keep their own."""
-        self._preferred = name
+    def prefer(self, name: str, *, always: bool = False) -> None:
+        """Let the backend called `name` drive its kinds; the others keep their own.
+
+        `always`: those too that it drives on request alone, as PyTorch does cores.
+        """
+        self._preferred, self._always = name, always
 
     def expect(self, names: Iterable[str]) -> None:
         """Let each probe from now on open these devices too, as a map names them.
@@ -152,31 +157,53 @@ def resolve(
     return Resolution(context_map, found, tuple(_notes(found, inventory)))
 
 
-def resolve_all(context_map: ContextMap, inventory: Inventory) -> list[Resolution]:
+def resolve_all(
+    context_map: ContextMap, inventory: Inventory, requested: Sequence[str] = ()
+) -> list[Resolution]:
     """Find the devices of every name once for each usable backend that drives one of its kinds.
+
+    `requested`: the backends, in their order; empty: all that drive the kinds by default.
 
     Raises:
         AbsentError: as `resolve`, where no backend is usable.
+        QuestionError: a backend that is requested does not exist.
     """
     kinds = {entry.ref.kind for entry in context_map.entries}
-    names = dict.fromkeys(name for kind in sorted(kinds) for name in DEFAULTS[kind])
-    usable = [name for name in names if inventory.probe(name).usable]
-    if not usable:
+    names = requested or [name for kind in sorted(kinds) for name in DEFAULTS[kind]]
+    names = list(dict.fromkeys(names))
+    driven = {
+        name: {k for k in kinds if name in DEFAULTS[k] or _may(inventory, name, k, requested)}
+        for name in names
+    }
+    usable = [name for name in names if _drives(inventory.probe(name), driven[name])]
+    if not usable and not requested:
         return [resolve(context_map, inventory)]  # raises, with the reason of each
     found: dict[tuple[str, ...], Resolution] = {}
-    for name in usable:
-        inventory.prefer(name)
+    for name in usable or names[:1]:
+        inventory.prefer(name, always=bool(requested))
         resolution = resolve(context_map, inventory)
         found[tuple(b.device.backend for b in resolution.bindings)] = resolution
-    notes = (*_left_out(names, inventory), *_same_hardware(list(found.values())))
+    notes = (*_left_out(driven, inventory), *_same_hardware(list(found.values())))
     return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
 
 
-def _left_out(names: Iterable[str], inventory: Inventory) -> Iterable[Diagnostic]:
+def _may(inventory: Inventory, name: str, kind: Kind, requested: Collection[str]) -> bool:
+    """Return whether a backend drives a kind because it was requested by name."""
+    return name in requested and kind in inventory.backend(name).kinds
+
+
+def _drives(probe: Probe, kinds: Collection[Kind]) -> bool:
+    """Return whether a backend has a device of every kind that it is to drive, and of one."""
+    return bool(kinds) and all(_of_kind(kind, probe) for kind in kinds)
+
+
+def _left_out(driven: Mapping[str, Collection[Kind]], inventory: Inventory) -> Iterable[Diagnostic]:
     """Yield why a backend is not among those that are measured side by side."""
-    for probe in map(inventory.probe, names):
-        if not probe.usable:
-            message = f"{probe.name} is left out: {probe.reason or 'not usable'}"
+    for name, kinds in driven.items():
+        probe = inventory.probe(name)
+        if not _drives(probe, kinds):
+            notes = "; ".join(note for kind in sorted(kinds) for note in _about(kind, probe))
+            message = f"{name} is left out: {probe.reason or notes or 'not usable'}"
             yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
 
 

@@ -2,7 +2,8 @@
 
 These are faults that a refactoring could make. A table has those of one folder of gpumap, and
 `top.toml` those beside the folders. `old` is in `file` exactly once. A fault that no test can
-find has `equivalent`, the argument for that, in place of `tests`.
+find has `equivalent`, the argument for that, in place of `tests`. Those of `frameworks.toml` are
+planted where PyTorch and JAX are installed, as in the environment of `make frameworks`.
 
 Each job has a copy of the tree, and an environment whose Python imports gpumap from there: tests
 start processes with environments of their own, so that no variable would reach all of them.
@@ -23,12 +24,14 @@ import tomllib
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+FRAMEWORKS = ("torch", "jax")
 LIMIT = 120.0  # seconds for the tests of a fault: none of them takes as long without it
 NO_TESTS = 5  # pytest's exit code
 
@@ -45,6 +48,12 @@ class Mutant:
     why: str
     tests: tuple[str, ...] = ()
     equivalent: str | None = None  # why no test can find it
+
+    @property
+    def can_be_found(self) -> bool:
+        """Whether its tests can run: they need the framework that its id begins with."""
+        name = self.id.partition("-")[0]
+        return name not in FRAMEWORKS or find_spec(name) is not None
 
 
 def table() -> list[Mutant]:
@@ -125,7 +134,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="a line for each")
     given, start = parser.parse_args(), time.monotonic()
     chosen = [m for m in table() if given.only in f"{m.id} {m.file} {m.function}"]
-    planted = [m for m in chosen if m.equivalent is None]
+    planted = [m for m in chosen if m.equivalent is None and m.can_be_found]
     tests = sorted({test for m in planted for test in m.tests})
     free: SimpleQueue[Copy] = SimpleQueue()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:

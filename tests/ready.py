@@ -20,7 +20,9 @@ from pkgutil import walk_packages
 
 LIBRARIES = ("numpy", "threadpoolctl", "matplotlib.figure", "matplotlib.backends.backend_svg")
 # What may differ: nothing else has read it.
-DRIVERS = ("gpumap.backends.cupy.", "gpumap.backends.pyopencl", "gpumap.backends.pygpu")
+DRIVERS = tuple(
+    f"gpumap.backends.{name}" for name in ("cupy.", "jax.", "torch.", "pyopencl", "pygpu")
+)
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
 OWN_PROCESS = ("trace", "run", "scale", "doctor")  # they look at the process itself
 LARGEST = 100_000  # bytes of a message

@@ -10,7 +10,8 @@ from buffers import got, sent
 from gpumap.backends import REGISTRY, load
 
 __all__ = ["REAL", "got", "opened", "places", "sent", "skipped"]
-REAL = tuple(name for name in REGISTRY if name not in ("fake", "pygpu"))  # pygpu has no kernels
+NO_KERNELS = ("torch", "jax", "pygpu")
+REAL = tuple(name for name in REGISTRY if name not in ("fake", *NO_KERNELS))
 
 
 @cache

@@ -5,12 +5,13 @@ import json
 import pytest
 
 from gpumap import resolve as resolving
+from gpumap.backends import DEFAULTS
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+from gpumap.resolve import Inventory, _why_not, default_map, resolve, resolve_all
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -91,6 +92,7 @@ def of_libraries(**more):
     if hardware := more.pop("hardware", None):
         other = replace(device, backend="pygpu", hardware=frozenset({hardware}))
         more |= {"usable": True, "devices": (other,)}
+    inventory.know(Probe("torch", usable=True, notes=("cuda: not built for it",)))
     inventory.know(Probe("pygpu", **{"usable": False} | more))
     return inventory
 
@@ -103,9 +105,34 @@ def of_libraries(**more):
 def test_every_usable_backend_is_tried_side_by_side(pygpu, backends, code, severity):
     """Whether they drive the same hardware is told with each; so is who is left out."""
     every = resolve_all(parse_map("a->cuda0"), of_libraries(**pygpu))
+    left_out = {n.message for each in every for n in each.notes if n.code == "left-out"}
+    assert "torch is left out: not built for it" in left_out
     assert [b.device.backend for each in every for b in each.bindings] == backends
     for each in every:
         assert (each.notes[-1].code, each.notes[-1].severity) == (code, severity)
+
+
+def test_backends_that_are_requested_are_side_by_side():
+    """In the order of the request; each also drives what it drives on request alone."""
+    inventory = of_libraries()
+    both = [Device(f"{kind}:0", kind, DeviceRef(kind, 0), "one", "torch", hardware=frozenset({"x"}))
+            for kind in (Kind.CUDA, Kind.CPU)]  # fmt: skip
+    inventory.know(Probe("torch", usable=True, devices=tuple(both)))
+    found = resolve_all(parse_map("a->cuda0;b->cpu0"), inventory, ("torch", "cupy"))
+    assert [[b.device.backend for b in each.bindings] for each in found] == [
+        ["torch", "torch"], ["cupy", "numpy"],
+    ]  # fmt: skip
+    every = resolve_all(parse_map("a->cuda0;b->cpu0"), inventory)
+    assert {b.device.backend for each in every for b in each.bindings[1:]} == {"numpy"}
+
+
+def test_a_requested_backend_that_is_none_or_has_none():
+    """A word that is no backend's is refused; one without a device says why."""
+    inventory = of_libraries(reason="not installed")
+    with pytest.raises(QuestionError, match='no backend is called "tensorflow"'):
+        resolve_all(parse_map("a->cuda0"), inventory, ("cupy", "tensorflow"))
+    with pytest.raises(AbsentError, match="pygpu: not installed"):
+        resolve_all(parse_map("a->cuda0"), inventory, ("pygpu", "torch"))
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):
@@ -212,12 +239,14 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, mes
 def test_a_kind_whose_backend_is_not_installed():
     """The reason of each backend, the fix of the first; nothing falls back to the cpu."""
     inventory = Inventory(Host({"OCL_ICD_VENDORS": "/nowhere"}, FOUR))
-    cupy, pygpu = inventory.probe("cupy"), inventory.probe("pygpu")
-    if cupy.usable or pygpu.usable:
+    probes = [inventory.probe(name) for name in DEFAULTS[Kind.CUDA]]
+    if any(device.kind is Kind.CUDA for probe in probes for device in probe.devices):
         pytest.skip("there is a CUDA device here")
     (found,) = absent("a->cuda0", inventory)
-    assert found.message.endswith(f": cupy: {cupy.reason}; pygpu: {pygpu.reason}")
-    assert cupy.fix == found.hint
+    reasons = [p.reason or _why_not(Kind.CUDA, p) for p in probes]
+    each = (f"{p.name}: {why}" for p, why in zip(probes, reasons, strict=True))
+    assert found.message.endswith(": " + "; ".join(each))
+    assert probes[0].fix == found.hint
 
 
 class Amds(Finding):

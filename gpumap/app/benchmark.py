@@ -102,7 +102,11 @@ class BenchmarkRun:
             where = request.argument, request.option, request.map_file
             found = read_map(draft, *where, partial(default_map, inventory))
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
-            every = resolve_all(found, inventory) if request.every else [resolve(found, inventory)]
+            every = (
+                [resolve(found, inventory)]
+                if not request.every
+                else (resolve_all(found, inventory, request.several))
+            )
         finally:
             draft.backends = inventory.libraries
         for number, resolution in enumerate(every):
@@ -418,5 +422,11 @@ class Request(NamedTuple):
 
     @property
     def every(self) -> bool:
-        """Return whether each usable backend is measured."""
-        return self.backend == ALL
+        """Return whether several backends are measured, side by side."""
+        return self.backend == ALL or bool(self.several)
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """Return the backends that are requested by name, where they are more than one."""
+        names = tuple((self.backend or "").split(","))
+        return names if len(names) > 1 else ()

@@ -31,6 +31,8 @@ REGISTRY = {
     "numpy": "gpumap.backends.numpy:NumpyBackend",
     "pyopencl": "gpumap.backends.pyopencl:PyopenclBackend",
     "cupy": "gpumap.backends.cupy:CupyBackend",
+    "torch": "gpumap.backends.torch:TorchBackend",
+    "jax": "gpumap.backends.jax:JaxBackend",
     "pygpu": "gpumap.backends.pygpu:PygpuBackend",
     "fake": "gpumap.backends.fake:FakeBackend",
 }

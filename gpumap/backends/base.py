@@ -133,6 +133,11 @@ class NativeBuffer:
         self.dtype = native.dtype if dtype is None else dtype
         self.nbytes: int = prod(self.shape) * native.dtype.itemsize
 
+    @property
+    def memory(self) -> Array:
+        """Return NumPy's array of it, where it is the host's."""
+        return self.native  # type: ignore[no-any-return]
+
     def __getitem__(self, rows: slice) -> Self:
         native = self.native[contiguous(rows, self.shape[0])]
         return type(self)(self.session, native, self.dtype)
@@ -163,7 +168,7 @@ class Session(ABC):
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:
         """Return a `Buffer` that no one has written yet; raises OutOfMemory."""
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Any:
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return an array in host memory of that kind; Unsupported, never another kind.
 
         `pageable` is a program's usual memory. `pinned` stays in its place, so that a device's copy
@@ -241,12 +246,14 @@ class Session(ABC):
         """Queue a kernel of `gpumap.kernels` over `size` elements."""
         self.prepare(kernel, *arguments, size=size)()
 
-    @abstractmethod
     def prepare(self, kernel: str, *arguments: Any, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: all that can be decided before, is.
 
-        For what is queued often, with the same arguments.
+        For what is queued often, with the same arguments. A session without `kernels` has none.
         """
+        kernel_named(kernel, self)
+        require(self, "kernels", f"the kernel {kernel}")
+        raise NotImplementedError(kernel, arguments, size)
 
     @abstractmethod
     def mark(self) -> Any:
@@ -291,6 +298,26 @@ class Session(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMark:
+    """A point in a session's queue, which only waiting can tell from another."""
+
+    session: Any
+
+
+class PlainMarks(Session):
+    """A session whose library has no events: to wait for a mark is to wait for its session."""
+
+    def mark(self) -> PlainMark:
+        """Return a mark, which has no time of its own."""
+        return PlainMark(self)
+
+    def wait(self, mark: Mark) -> None:
+        """Wait on the host for `mark`, of any session."""
+        if mark.session is not self:
+            mark.session.synchronize()
 
 
 class Backend(ABC):
@@ -411,6 +438,13 @@ def check_copy(source: Any, target: Any) -> None:
         raise ValueError(
             f"a copy does not fit: {source.shape} {source.dtype} -> {target.shape} {target.dtype}"
         )
+
+
+def check_download(source: Any, target: Any) -> None:
+    """Raise ValueError unless a buffer fits a host array in one piece."""
+    check_copy(source, target)
+    if not target.flags.c_contiguous:
+        raise ValueError("a copy to the host needs a contiguous target")
 
 
 def check_shapes(

@@ -22,6 +22,7 @@ from gpumap.backends.base import (
     check_copy,
     kernel_named,
     pageable,
+    require,
 )
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, OutOfMemory
@@ -103,35 +104,53 @@ class NumpySession(Session):
     def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
-        self._queue_copy(source, target.native, repeat)
+        self._queue_copy(source, target.memory, repeat)
 
     def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
-        self._queue_copy(source.native, target, repeat)
+        self._queue_copy(source.memory, target, repeat)
 
     def _route(self, there: Any) -> Route:
         """Return how a copy goes: in one address space the source's core writes the target."""
         if there is self:
             return "same"
-        return "peer" if isinstance(there, NumpySession) else "staged"
+        return "peer" if type(there) is type(self) else "staged"
 
     def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
-        self._queue_copy(source.native, target.native, repeat)
+        self._queue_copy(source.memory, target.memory, repeat)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, (rows, *_), transpose, alpha, beta, _ = product
         left = a.native.T if transpose[0] else a.native
         right = b.native.T if transpose[1] else b.native
-        work = partial(_product, left, right, out.native, alpha, beta)
+        work = partial(self._product, left, right, out.native, alpha, beta)
+        self._queue(partial(self._repeated, work, rows, repeat))
+
+    @staticmethod
+    def _product(
+        a: Any, b: Any, out: Any, alpha: float, beta: float, rows: slice, repeat: int = 1
+    ) -> None:
+        """Multiply a block of rows `repeat` times, in the thread of a core."""
+        left, target = a[rows], out[rows]
         for _ in range(repeat):
-            self._queue(partial(self._split, work, rows, len(self._workers)))
+            if alpha == 1.0 and beta == 0.0:
+                np.matmul(left, b, out=target)
+                continue
+            product = np.matmul(left, b)
+            product *= alpha
+            if beta == 0.0:
+                target[...] = product  # beta 0 must not read `out`: it may hold NaN
+            else:
+                target *= beta
+                target += product
 
     def prepare(
         self, kernel: str, *arguments: NativeBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
         known = kernel_named(kernel, self)
+        require(self, "kernels", f"the kernel {kernel}")
         natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
         known.element(arguments, size)  # they fit
         known.constants(arguments, size)
@@ -188,10 +207,16 @@ class NumpySession(Session):
         workers = min(source.nbytes // _BLOCK, len(self._workers))
         if workers > 1 and whole and not np.may_share_memory(source, target):
             to, from_ = (np.asarray(end).reshape(-1) for end in (target, source))  # no np.matrix
-            flat = partial(_copy_rows, to, from_, repeat)
+            flat = partial(_copy_rows, to, from_, repeat, self.transfer)
             self._queue(partial(self._split, flat, source.size, workers))
         else:
-            self._queue(partial(_copy, target, source, repeat))
+            self._queue(partial(self.transfer, target, source, repeat))
+
+    @staticmethod
+    def transfer(target: Array, source: Array, repeat: int) -> None:
+        """Copy, in the thread of a core."""
+        for _ in range(repeat):
+            np.copyto(target, source, casting="no")
 
     def _queue(self, job: Callable[[], None]) -> None:
         self._put(partial(self._guarded, job))
@@ -208,6 +233,14 @@ class NumpySession(Session):
                 job()
             except BaseException as failure:  # noqa: BLE001 - raised by the thread that waits
                 self._failure = failure
+
+    def _repeated(self, work: Callable[..., None], rows: int, repeat: int) -> None:
+        """Do a product again and again: one core alone does not come back in between."""
+        if len(self._workers) == 1:
+            work(slice(0, rows), repeat)
+            return
+        for _ in range(repeat):
+            self._split(work, rows, len(self._workers))
 
     def _split(self, work: Callable[[slice], None], rows: int, n: int) -> None:
         """Run `work` in n row blocks, one for each worker; called by the first of them."""
@@ -253,26 +286,10 @@ class _Worker:
                 job()
 
 
-def _copy(target: Array, source: Array, repeat: int) -> None:
-    for _ in range(repeat):
-        np.copyto(target, source, casting="no")
-
-
-def _copy_rows(target: Array, source: Array, repeat: int, rows: slice) -> None:
-    _copy(target[rows], source[rows], repeat)
-
-
-def _product(a: Array, b: Array, out: Array, alpha: float, beta: float, rows: slice) -> None:
-    if alpha == 1.0 and beta == 0.0:
-        np.matmul(a[rows], b, out=out[rows])
-        return
-    product = np.matmul(a[rows], b)
-    product *= alpha
-    if beta == 0.0:
-        out[rows] = product  # beta 0 must not read `out`: it may hold NaN
-    else:
-        out[rows] *= beta
-        out[rows] += product
+def _copy_rows(
+    target: Array, source: Array, repeat: int, transfer: Callable[..., None], rows: slice
+) -> None:
+    transfer(target[rows], source[rows], repeat)
 
 
 class NumpyBackend(Backend):

@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
+from gpumap.extras import pip
 from gpumap.machine import process_control
 from gpumap.model import Device, Probe, replace
 from gpumap.model.io import plain, typed
@@ -40,6 +41,7 @@ _PACKAGE_ROOT = Path(__file__).parents[2]
 _KILLED = 5.0  # seconds that the kernel has to end a child
 _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
 _LOOK = 0.1  # seconds between two looks at what a child has written
+_FRAMEWORKS = ("torch", "jax")  # whose import alone takes seconds
 _STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
 
@@ -107,6 +109,8 @@ def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] 
         return _unanswered(name, limit, child.cpu)
     if child.code < 0:
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
+        if name in _FRAMEWORKS:
+            fix = pip("install", "--force-reinstall", name)
         return f"its driver crashed while {{}} ({_signal_name(-child.code)})", fix, "crashed"
     return None
 
@@ -136,6 +140,8 @@ def _unanswered(
     fix = "`gpumap devices` tries again"
     if name == "cupy" or (root / "proc/driver/nvidia").exists():
         fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
+    elif name in _FRAMEWORKS:
+        fix += f"; see whether `{sys.executable} -c 'import {name}'` ends"
     else:
         fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
     return f"its driver did not answer within {limit:g} s", fix, "no-answer"

@@ -7,17 +7,14 @@ none here. libgpuarray crashes when asked for a platform that is not there: ask 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import (
     NativeBuffer,
+    PlainMarks,
     Product,
-    Session,
     bytes_of,
     check_copy,
-    kernel_named,
     require,
 )
 from gpumap.backends.probe import ProbedBackend, unloadable
@@ -27,9 +24,7 @@ from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gpumap.backends.base import Clock, Feature, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Route
     from gpumap.dtypes import Dtype
     from gpumap.machine.cuda import Why
 
@@ -39,14 +34,7 @@ INSTALL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PygpuMark:
-    """A point in a session's queue, which only waiting can tell from another."""
-
-    session: PygpuSession
-
-
-class PygpuSession(Session):
+class PygpuSession(PlainMarks):
     """One libgpuarray context, with the single queue that Theano used."""
 
     features: frozenset[Feature] = frozenset({"float64"})
@@ -112,23 +100,6 @@ class PygpuSession(Session):
             for _ in range(repeat):
                 blas.gemm(*scaled, overwrite_c=True)
         self._note(out)
-
-    def prepare(
-        self, kernel: str, *arguments: NativeBuffer | float, size: int
-    ) -> Callable[[], None]:
-        """Raise Unsupported: there are no kernels in libgpuarray's dialect."""
-        kernel_named(kernel, self)
-        require(self, "kernels", f"the kernel {kernel}")
-        return partial(self.run, kernel, *arguments, size=size)
-
-    def mark(self) -> PygpuMark:
-        """Return a mark, which has no time of its own."""
-        return PygpuMark(self)
-
-    def wait(self, mark: Mark) -> None:
-        """Wait on the host for `mark`, of any session."""
-        if mark.session is not self:
-            mark.session.synchronize()
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""

@@ -87,10 +87,11 @@ def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Messa
         for name, (error, hint) in raw["outcomes"].items()
     }
     found: dict[str, Outcome | Statuses | Messages] = {**simple}
-    for name, kind in raw["numbers"].items():
+    for kind in raw["numbers"].values():
         groups = kind["names"].items()
         names = {simple[key]: {int(n): text for n, text in each.items()} for key, each in groups}
-        found[name] = Statuses(kind["attribute"], names, simple["FAILED"])
+        for alias, attribute in kind["attributes"].items():
+            found[alias] = Statuses(attribute, names, simple["FAILED"])
     for name, groups in raw["words"].items():
         signs = {simple[key]: tuple(each) for key, each in groups.items()}
         found[name] = Messages(signs, None if name == "RANGE" else simple["FAILED"])
@@ -137,6 +138,44 @@ def third_party_errors(device: Device) -> Iterator[None]:
             raise
         message = f"{device.ref} ({device.name}): {message_of(error)}"
         raise meaning.error(message, meaning.hint) from error
+
+
+class Current:
+    """A device and a stream that are current inside; a library's errors become gpumap's.
+
+    Entered for every call: a generator and a table of errors would cost as much as a launch.
+    """
+
+    __slots__ = ("_device", "_on", "_stream")
+
+    def __init__(self, device: Device, on: Any, stream: Any) -> None:
+        self._device = device
+        self._on = on
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        on = self._on
+        try:
+            on.__enter__()
+            try:
+                self._stream.__enter__()
+            except BaseException:
+                on.__exit__(None, None, None)
+                raise
+        except Exception as error:  # noqa: BLE001 - the table decides
+            self._raise(error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        self._stream.__exit__(kind, error, trace)
+        self._on.__exit__(kind, error, trace)
+        if isinstance(error, Exception):
+            self._raise(error)
+
+    def _raise(self, error: Exception) -> None:
+        with third_party_errors(self._device):
+            raise error
 
 
 NO_DEVICE = 100

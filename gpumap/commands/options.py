@@ -127,7 +127,7 @@ def benchmark_options(
 
         return options_of_all(output_options(wrapped_by(collected, command)))
 
-    help_ = "Drive the devices with this backend; all: measure each one."
+    help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
         map_argument, map_texts, backend_option(help_), _settings_options(budget),
         _gate_options(base=base),

@@ -7,6 +7,7 @@ import pytest
 from tables import table
 
 from gpumap.backends.cupy import INSTALL
+from gpumap.backends.frameworks import installed
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import no_driver
 
@@ -87,13 +88,23 @@ def test_what_cuda_says_of_a_driver(devices):
     assert "LD_LIBRARY_PATH" in found["fix"]
 
 
+def _of_framework(name):
+    """Return why a framework has no CUDA device here: builds for processors know of none."""
+    version = installed(name)
+    if version is None:
+        return "not installed"
+    built = f"PyTorch {version} is not built for CUDA"
+    return built if name == "torch" else "it finds no cuda device"
+
+
 @needs_cupy
 def test_check_says_it_of_every_backend(gpumap, stubs):
     """The reasons stand side by side in the order of preference; the fix is the first one's."""
     env = {**stubs(*WHOLE), **stub(cuda=999), "OCL_ICD_VENDORS": "/nonexistent"}
     answer = gpumap("check", "dev0->cuda0", **env)
     pygpu = f"cuda: {UNKNOWN[0]}{NO_OPENCL}" if find_spec("pygpu") else "not installed"
-    told = f"cupy: {UNKNOWN[0]}; pygpu: {pygpu}"
+    frameworks = "".join(f"{name}: {_of_framework(name)}; " for name in ("torch", "jax"))
+    told = f"cupy: {UNKNOWN[0]}; {frameworks}pygpu: {pygpu}"
     line, *_, fix = answer.err.splitlines()
     assert (answer.code, answer.out[:24]) == (3, "The name is not mapped: ")
     assert line == f"error in entry 1: dev0: no backend can drive cuda0: {told}"

@@ -12,8 +12,9 @@ from refusals import refusal
 
 from gpumap.backends import cupy as cupy_nccl
 from gpumap.backends.cupy import INSTALL
-from gpumap.backends.cupy.launch import Current, Kernels, in_words
+from gpumap.backends.cupy.launch import Kernels, in_words
 from gpumap.backends.fake.script import FakeDevice, device_of
+from gpumap.backends.third_party import Current
 from gpumap.dtypes import ITEMSIZE
 from gpumap.errors import DeviceError, QuestionError, Unsupported
 

@@ -24,13 +24,14 @@ def test_every_kind_has_a_default_that_drives_it():
     code = (
         "import sys; from gpumap.backends import REGISTRY, load; from gpumap.backends.base "
         "import Host; [load(n, Host({}, None)) for n in REGISTRY];"
-        "print([m for m in ('numpy', 'pyopencl', 'cupy', 'threadpoolctl') if m in sys.modules])"
+        "print([m for m in ('numpy', 'pyopencl', 'cupy', 'torch', 'jax', 'threadpoolctl') "
+        "if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["torch", ""])
+@pytest.mark.parametrize("name", ["tensorflow", ""])
 def test_a_name_that_is_none(name):
     found = refusal(QuestionError, load, name, HOST)
     assert f'no backend is called "{name}"' == found.message

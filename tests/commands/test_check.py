@@ -155,7 +155,9 @@ def test_devices_of_this_machine(gpumap):
     )
     found, alone = loads(every.out), loads(one.out)
     assert (every.code, every.err, one.code) == (0, "", 0)
-    assert [b["name"] for b in found["backends"]] == ["numpy", "pyopencl", "cupy", "pygpu"]
+    assert [b["name"] for b in found["backends"]] == [
+        "numpy", "pyopencl", "cupy", "torch", "jax", "pygpu",
+    ]  # fmt: skip
     assert [b["name"] for b in found["backends"] if not b["usable"] and not b["reason"]] == []
     assert (found["map"]["source"], found["simulated"]) == ("default", False)
     assert "cpu:0" in [device["id"] for device in found["devices"]]

@@ -1,10 +1,5 @@
 """The CUDA devices of this process, as CuPy and NVML tell them: none is opened for it.
 
-CUDA numbers devices by speed or by bus, and CUDA_VISIBLE_DEVICES hides and reorders them; so a
-device is known by its PCI bus id and UUID, and its number is only what this process calls it.
-How much memory is free CUDA tells only in a context, which costs 0.3 s and hundreds of MB on each
-device: NVML tells it without one.
-
 NCCL's own allreduce between the CUDA devices of one process, by CuPy.
 
 NCCL has run on one device (docs/measured); between two it follows its documentation alone.
@@ -16,31 +11,28 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.accelerators import Told, cuda_device
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import NO_GPU, no_driver, uuid_text, version_text
-from gpumap.machine.topology import pci_address
-from gpumap.model import Device, DeviceRef, Kind, Probe, replace
+from gpumap.model import Kind, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Feature, Host
     from gpumap.backends.cupy.session import CupySession
-    from gpumap.machine.nvml import NvmlGpu, NvmlInstance
-    from gpumap.model import Param
+    from gpumap.model import Device, Param
 
 
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
 INSTALL = f"{install('cuda13')} # a driver below 580: cupy-cuda12x"
 _DRIVER_FILES = ("/proc/driver/nvidia", "/dev/dxg", "/dev/nvmap")  # Linux's, WSL's and Tegra's
-_MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
-_OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
 
 
 class CupyBackend(ProbedBackend):
@@ -134,74 +126,17 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
 
 def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     properties = runtime.getDeviceProperties(ordinal)
-    address = runtime.deviceGetPCIBusId(ordinal)
-    pci = pci_address(address) or address.lower()
-    name = properties["name"].decode(errors="replace")
-    digits = cuda.uuid(ordinal, pci) or uuid_text(properties.get("uuid"))
-    gpu, part = _nvml_device(pci, digits, cuda.gpus)
-    mig = part is not None or _MIG in name or bool(gpu and gpu.mig)
-    uuid = _uuid(digits, gpu, part, mig=mig)
-    memory = part if mig else gpu
-    place = next((p for p in host.topology.pci if p.address == pci), None)
-    near = place or gpu
-    version = version_text(runtime.driverGetVersion())
-    return Device(
-        id=f"cuda:{ordinal}",
-        kind=Kind.CUDA,
-        ref=DeviceRef(Kind.CUDA, ordinal),
-        name=name,
-        backend=NAME,
-        pci=pci,
-        uuid=uuid,
-        memory_total=properties["totalGlobalMem"],
-        memory_free=memory.memory_free if memory else None,
+    told = Told(
+        name=properties["name"].decode(errors="replace"),
+        address=runtime.deviceGetPCIBusId(ordinal),
+        uuid=uuid_text(properties.get("uuid")),
+        memory=properties["totalGlobalMem"],
         units=properties["multiProcessorCount"],
-        numa_node=near.numa_node if near else None,
-        cores=place.local_cpus if place else (),
-        hardware=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
-        driver=f"{gpu.driver}, {version}" if gpu and gpu.driver else version,
-        facts=_facts(properties, gpu, pci, mig=mig) | _host_memory(ordinal, runtime),
+        capability=(properties["major"], properties["minor"]),
     )
-
-
-def _nvml_device(
-    pci: str, digits: str | None, gpus: tuple[NvmlGpu, ...]
-) -> tuple[NvmlGpu | None, NvmlInstance | None]:
-    """Return the GPU and the MIG instance that a device of CUDA's is.
-
-    Never by index: NVML's order is not CUDA's. CUDA gives a MIG instance its GPU's PCI address.
-    """
-    gpu = next((gpu for gpu in gpus if gpu.pci == pci), None)
-    gpu = gpu or next((gpu for gpu in gpus if digits and gpu.uuid == f"GPU-{digits}"), None)
-    if gpu is None:
-        return None, None
-    part = next((p for p in gpu.instances if digits and p.uuid == f"MIG-{digits}"), None)
-    if part is None and len(gpu.instances) == 1:
-        part = gpu.instances[0]  # the driver gave its GPU's UUID, but there is no other
-    return gpu, part
-
-
-def _uuid(
-    digits: str | None, gpu: NvmlGpu | None, part: NvmlInstance | None, *, mig: bool
-) -> str | None:
-    """Return the UUID as nvidia-smi writes it; CUDA tells bytes, and not of what."""
-    if part is not None and part.uuid:
-        return part.uuid
-    whole = gpu.uuid if gpu else None
-    if digits is None or whole == f"GPU-{digits}":
-        return whole
-    return f"MIG-{digits}" if mig else f"GPU-{digits}"
-
-
-def _facts(properties: Any, gpu: NvmlGpu | None, pci: str, *, mig: bool) -> dict[str, Param]:
-    facts: dict[str, Param] = {
-        "compute_capability": f"{properties['major']}.{properties['minor']}",
-        "mig": mig,
-    }
-    if mig:
-        facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
-    figures = {key: getattr(gpu, key, None) for key in _OF_NVML}
-    return facts | {key: value for key, value in figures.items() if value is not None}
+    version = version_text(runtime.driverGetVersion())
+    found = cuda_device(NAME, ordinal, told, host, cuda, version)
+    return replace(found, facts={**found.facts, **_host_memory(ordinal, runtime)})
 
 
 def _host_memory(ordinal: int, runtime: Any) -> dict[str, Param]:

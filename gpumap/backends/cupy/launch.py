@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
-from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, KERNELS
@@ -19,6 +18,7 @@ from gpumap.kernels import GROUP, KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpumap.backends.third_party import Current
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.model import Device
 
@@ -36,44 +36,6 @@ _TYPES = {
     "uint8": ("unsigned char",),
     "uint32": ("unsigned int",),
 }
-
-
-class Current:
-    """A device and a stream that are current inside; CuPy's errors become gpumap's.
-
-    Entered for every call: a generator and a table of errors would cost as much as a launch.
-    """
-
-    __slots__ = ("_device", "_on", "_stream")
-
-    def __init__(self, device: Device, on: Any, stream: Any) -> None:
-        self._device = device
-        self._on = on
-        self._stream = stream
-
-    def __enter__(self) -> None:
-        on = self._on
-        try:
-            on.__enter__()
-            try:
-                self._stream.__enter__()
-            except BaseException:
-                on.__exit__(None, None, None)
-                raise
-        except Exception as error:  # noqa: BLE001 - the table decides
-            self._raise(error)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        self._stream.__exit__(kind, error, trace)
-        self._on.__exit__(kind, error, trace)
-        if isinstance(error, Exception):
-            self._raise(error)
-
-    def _raise(self, error: Exception) -> None:
-        with third_party_errors(self._device):
-            raise error
 
 
 def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:

@@ -10,6 +10,7 @@ nothing, which reads or writes the host's memory over the link, 128 bytes of eac
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -22,13 +23,16 @@ from gpumap.backends.base import (
     Session,
     bytes_of,
     check_copy,
+    check_download,
     kernel_named,
     pageable,
     require,
 )
-from gpumap.backends.cupy.launch import CupyBuffer, Current, Kernels, Products, in_words, peak
+from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, in_words, peak
+from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared, behind
-from gpumap.backends.third_party import third_party_errors
+from gpumap.backends.peers import reached
+from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.dtypes import has_bfloat16, numpy_dtype
 
 if TYPE_CHECKING:
@@ -39,11 +43,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 
-_REBASE = 1.0  # seconds: the device's clock and the host's drift apart
-_CONTROLS = 5  # looks at both clocks: the shortest one is off by the least
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
-_PEER_PROOF = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
-_PEERS: dict[tuple[int, int], bool] = {}  # ordinals -> whether peer copies were proved right
 _AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 
 
@@ -83,7 +83,6 @@ class CupySession(Session):
 
     def __init__(self, device: Device, clock: Clock) -> None:
         self.device = device
-        self._clock = clock
         self.ordinal = int(device.ref.index or 0)
         self._held: list[Any] = []  # host memory of copies that may not have run yet
         self._closed = False
@@ -93,7 +92,7 @@ class CupySession(Session):
         self._current = Current(device, on, self._stream)
         self._kernels = Kernels(device, self._current)
         self._products = Products(self, self._current)
-        self._base = self._control()
+        self._host_times = DeviceClock(self, clock)
 
     @property
     def stream(self) -> int:
@@ -140,9 +139,7 @@ class CupySession(Session):
 
     def download(self, source: CupyBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to host memory."""
-        check_copy(source, target)
-        if not target.flags.c_contiguous:
-            raise ValueError("a copy to the host needs a contiguous target")
+        check_download(source, target)
         self._held.append(target)
         if isinstance(shared := behind(target, self), CupyMapped):
             written = shared.on_device + shared.offset(target)
@@ -206,10 +203,7 @@ class CupySession(Session):
 
     def at(self, mark: CupyMark) -> float:
         """Return the host time of a mark, counted from a base event."""
-        if self._clock.now() - self._base[0] > _REBASE:
-            self._base = self._control()
-        host, base = self._base
-        return host + self.seconds(base, mark)
+        return self._host_times.at(mark)
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
@@ -250,19 +244,6 @@ class CupySession(Session):
             launches.append(("shift", dtype, (*places, np.dtype(dtype).type(0)), count))
         self._kernels.prepared(launches, repeat, {})()
 
-    def _control(self) -> tuple[float, CupyMark]:
-        """Return one moment as the host's time and as an event: the middle of the shortest look."""
-        self.synchronize()
-        looks = []
-        for _ in range(_CONTROLS):
-            before = self._clock.now()
-            mark = self.mark()
-            self.synchronize()
-            after = self._clock.now()
-            looks.append((after - before, (before + after) / 2, mark))
-        _, moment, mark = min(looks, key=lambda look: look[0])
-        return moment, mark
-
     def current(self) -> Current:
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
         return self._current
@@ -290,10 +271,7 @@ def _peer_route(here: CupySession, there: CupySession) -> Route:
     """Return how a copy to another session goes."""
     if there.ordinal == here.ordinal:
         return "same"
-    pair = (here.ordinal, there.ordinal)
-    if pair not in _PEERS:
-        _PEERS[pair] = _opened(here, there) and _proved(here, there)
-    return "peer" if _PEERS[pair] else "staged"
+    return "peer" if reached(here, there, partial(_opened, here, there)) else "staged"
 
 
 def _queue_copy(here: CupySession, source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
@@ -316,18 +294,3 @@ def _opened(here: CupySession, there: CupySession) -> bool:
         except CUDARuntimeError as error:
             return bool(error.status == _ALREADY_ENABLED)
     return True
-
-
-def _proved(here: CupySession, there: CupySession) -> bool:
-    """Copy random bytes over a wrong target and compare: some peer access moves nothing."""
-    sent = np.random.default_rng(_PEER_PROOF).integers(0, 256, _PEER_PROOF, dtype=np.uint8)
-    landed = np.invert(sent)
-    source, target = here.empty(sent.shape, "uint8"), there.empty(sent.shape, "uint8")
-    here.upload(sent, source)
-    there.upload(landed, target)
-    there.synchronize()
-    _queue_copy(here, source, target)
-    here.synchronize()
-    there.download(target, landed)
-    there.synchronize()
-    return bool((landed == sent).all())

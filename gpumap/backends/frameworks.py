@@ -1,0 +1,46 @@
+"""A backend over a framework: a library whose import alone takes seconds, and may never end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.extras import install
+from gpumap.model import replace
+
+if TYPE_CHECKING:
+    from gpumap.model import Probe
+
+
+class FrameworkBackend(ProbedBackend):
+    """A backend that is called as its library, its distribution and its extra are."""
+
+    def probe(self) -> Probe:
+        """Ask a child process; which build it is, its metadata tell where it does not answer."""
+        found = super().probe()
+        return found if found.version else replace(found, version=installed(self.name))
+
+    def install(self) -> str:
+        """Return the line that installs the framework."""
+        return install(self.name)
+
+    def inventory(self) -> Probe:
+        """Ask the framework, in this process; `probe` calls it in the child."""
+        try:
+            return self.found()
+        except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
+            return unloadable(self.name, error, self.install())
+
+    @abstractmethod
+    def found(self) -> Probe:
+        """Import the framework and return what it finds; raises what it does."""
+
+
+def installed(distribution: str) -> str | None:
+    """Return the version that is installed, with the tag of its build: "2.13.0+cpu"."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,83 @@
+"""Every accelerator that JAX drives here, and its processors where it is requested by name.
+
+JAX would take three quarters of a GPU's memory when it first uses one; here it takes what is used.
+A processor is all cores whatever its number: how many there are says JAX_NUM_CPU_DEVICES.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.accelerators import Told, accelerator
+from gpumap.backends.frameworks import FrameworkBackend
+from gpumap.backends.numpy import cores
+from gpumap.backends.third_party import Cuda
+from gpumap.kinds import KINDS, Kind
+from gpumap.model import DeviceRef, Probe, replace
+
+if TYPE_CHECKING:
+    from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.jax.session import JaxSession
+    from gpumap.model import Device
+
+NAME = "jax"
+_FEATURES: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
+
+
+class JaxBackend(FrameworkBackend):
+    """JAX on the accelerators that this process may see, and on its processors."""
+
+    name = NAME
+    kinds = frozenset(kind for kind, row in KINDS.items() if NAME in row.backends) | {Kind.CPU}
+
+    def found(self) -> Probe:
+        """Import JAX and return what it finds."""
+        version, natives = str(library().__version__), _natives()
+        cuda = Cuda(self._host.env)
+        devices = tuple(_device(id_, each, self._host, cuda) for id_, each in natives.items())
+        count = sum(id_.startswith("cpu:") for id_ in natives)
+        note = f"cpu: JAX has {count}, each of all cores; JAX_NUM_CPU_DEVICES makes more"
+        return Probe(NAME, usable=True, version=version, devices=devices, notes=(note,))
+
+    def open(self, device: Device, clock: Clock) -> JaxSession:  # noqa: ARG002 - it has no events
+        """Open a device, which JAX knows by its platform and number."""
+        native = _natives()[device.id]
+        from gpumap.backends.jax.session import JaxSession  # not before `library`
+
+        return JaxSession(device, self.features(device), native)
+
+    def features(self, device: Device) -> frozenset[Feature]:
+        """Return what a session on the device has: a TPU has no float64 of its own."""
+        return _FEATURES - {"float64"} if device.kind is Kind.TPU else _FEATURES
+
+
+def library() -> Any:
+    """Return JAX, with float64, and set to take a GPU's memory as it is used."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
+    return jax
+
+
+def _natives() -> dict[str, Any]:
+    """Return JAX's devices by gpumap's ids; `cpu` is the first processor, whose number is 0."""
+    jax = library()
+    found = {*jax.local_devices(), *jax.local_devices(backend="cpu")}
+    every = sorted(found, key=lambda native: native.id)
+    named = {f"{each.client.platform}:{each.local_hardware_id}": each for each in every}
+    return named | {"cpu": named["cpu:0"]}
+
+
+def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:
+    kind, _, number = id_.partition(":")
+    if kind == Kind.CPU:
+        every = cores(host.topology)[-1]
+        index = int(number) if number else None
+        return replace(every, id=id_, ref=DeviceRef(Kind.CPU, index), backend=NAME)
+    memory = (native.memory_stats() or {}).get("bytes_limit")
+    major, _, minor = str(getattr(native, "compute_capability", "0.0")).partition(".")
+    size = (memory, getattr(native, "core_count", None), (int(major), int(minor or 0)))
+    told = Told(native.device_kind, None, None, *size)  # the driver knows which one it is
+    return accelerator(NAME, Kind(kind), int(number), told, host, cuda)

@@ -1,0 +1,128 @@
+"""A device of JAX: products that XLA compiles, in a queue that JAX keeps itself.
+
+JAX has no events: a mark has no time of its own, and waiting for one is waiting for all that its
+session has queued. A program is compiled at the first product of its shapes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gpumap.backends.base import PlainMarks, bytes_of, check_copy, check_download
+from gpumap.backends.jax.buffers import JaxBuffer, Place
+from gpumap.backends.peers import reached
+from gpumap.backends.third_party import third_party_errors
+from gpumap.dtypes import ITEMSIZE, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumap.backends.base import Feature, Product, Route
+    from gpumap.dtypes import Array, Dtype
+    from gpumap.model import Device
+
+
+class JaxSession(PlainMarks):
+    """One device, with all that was put on it and may not be there yet."""
+
+    def __init__(self, device: Device, features: frozenset[Feature], native: Any) -> None:
+        self.device, self.features = device, features
+        self.native = native
+        self._written: dict[int, Place] = {}  # by identity, until it was waited for
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> JaxBuffer:
+        """Return memory; JAX has none that no one has written, so it is of zeros.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
+        held, sizes = numpy_dtype(dtype), tuple(map(int, shape))
+        bytes_of(sizes, held)  # what 64 bits do not count has an error of another class
+        with third_party_errors(self.device):
+            place = Place(jnp.zeros(sizes, held, device=self.native))
+            self._written[id(place)] = place
+            return JaxBuffer(self, place, 0, sizes)
+
+    def upload(self, source: Array, target: JaxBuffer, repeat: int = 1) -> None:
+        """Queue a copy from host memory, of which JAX makes a copy first."""
+        check_copy(source, target)
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                held = np.array(source, order="C", subok=False)
+                self._put(target, jax.device_put(held, self.native, may_alias=False))
+
+    def download(self, source: JaxBuffer, target: Array, repeat: int = 1) -> None:
+        """Copy to host memory, and wait for it."""
+        check_download(source, target)
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                target[...] = jax.device_get(source.native)
+
+    def _route(self, there: Any) -> Route:
+        if not isinstance(there, JaxSession):
+            return "staged"
+        if there.native == self.native:
+            return "same"
+        return "peer" if reached(self, there) else "staged"
+
+    def _copy(self, source: JaxBuffer, target: JaxBuffer, repeat: int) -> None:
+        there = target.session
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                moved = jax.device_put(source.native, there.native, may_alias=False)
+                there._put(target, moved)  # noqa: SLF001 - of this class
+
+    def _multiply(self, product: Product, repeat: int) -> None:
+        a, b, out, _, transpose, alpha, beta, _ = product
+        apart = out.whole and out.place is not a.place and out.place is not b.place
+        multiply = compiled(transpose, alpha, beta, donate=apart)
+        place = out.place
+        with third_party_errors(self.device):
+            left, right = a.native, b.native
+            for _ in range(repeat):
+                if apart:
+                    place.array = multiply(left, right, place.array)
+                else:  # a factor, or what is beside it, is where the result goes
+                    out.put(multiply(a.native, b.native, out.native))
+        self._written[id(place)] = place
+
+    def _put(self, target: JaxBuffer, array: Any) -> None:
+        target.put(array)
+        self._written[id(target.place)] = target.place
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far."""
+        with third_party_errors(self.device):
+            while self._written:
+                _, place = self._written.popitem()
+                place.array.block_until_ready()
+
+    def close(self) -> None:
+        """Wait, and let go; a second call does nothing."""
+        self.synchronize()
+
+
+@cache
+def compiled(
+    transpose: tuple[bool, bool], alpha: float, beta: float, *, donate: bool
+) -> Callable[[Any, Any, Any], Any]:
+    """Return what queues out = alpha op(a).op(b) + beta out, for any shapes, and returns `out`.
+
+    XLA compiles it once for each shape and device. The result takes the memory of `out` where that
+    is donated. Nothing is less exact than its type: sums of 16-bit factors are in 32 bits.
+    """
+
+    def multiply(a: Any, b: Any, out: Any) -> Any:
+        left, right = (m.T if turned else m for m, turned in zip((a, b), transpose, strict=True))
+        wide = jnp.float32 if out.dtype.itemsize < ITEMSIZE["float32"] else out.dtype
+        found = jnp.matmul(left, right, precision="highest", preferred_element_type=wide)
+        found = found if alpha == 1.0 else found * jnp.asarray(alpha, wide)
+        found = found + jnp.asarray(beta, wide) * out if beta else found
+        return found.astype(out.dtype)
+
+    return jax.jit(multiply, donate_argnums=(2,) if donate else (), keep_unused=True)  # type: ignore[no-any-return]

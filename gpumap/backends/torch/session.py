@@ -1,0 +1,173 @@
+"""An accelerator, driven by PyTorch: a stream of its own, with events, on whatever hardware.
+
+The surface is the one that PyTorch has for all accelerators: `torch.accelerator`, `torch.Stream`
+and `torch.Event`. A copy to or from pageable memory blocks: only where the host's side is pinned
+may PyTorch leave it to the stream.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gpumap.backends import base
+from gpumap.backends.base import Session, check_copy, check_download, require
+from gpumap.backends.device_clock import DeviceClock
+from gpumap.backends.host_memory import Shared, behind
+from gpumap.backends.peers import reached
+from gpumap.backends.third_party import Current, third_party_errors
+from gpumap.backends.torch.arithmetic import IEEE, TF32, multiply, settle
+from gpumap.backends.torch.tensors import TorchBuffer, host_bytes, tensor_type
+from gpumap.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Product, Route
+    from gpumap.dtypes import Array, Dtype
+    from gpumap.model import Device
+
+
+class TorchPinned(Shared):
+    """Pinned memory of the host, of PyTorch's allocator; NumPy arrays made of it keep it alive."""
+
+    def __init__(self, session: Any, nbytes: int) -> None:
+        self._memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, pin_memory=True)
+        super().__init__(session, self._memory.data_ptr(), max(nbytes, 1))
+
+    def bytes(self, array: Array) -> torch.Tensor:
+        """Return the bytes of a view of it, which PyTorch knows to be pinned."""
+        start = self.offset(array)
+        return self._memory[start : start + array.nbytes]
+
+
+class TorchMark:
+    """An event, recorded."""
+
+    def __init__(self, session: TorchSession, event: Any) -> None:
+        self.session = session
+        self.event = event
+
+
+class TorchSession(Session):
+    """One stream on one accelerator."""
+
+    def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
+        self.device, self.features = device, features
+        self._on = torch.device(str(device.facts["torch_device"]))
+        self._closed, self._timed = False, "events" in features
+        with third_party_errors(device):
+            settle("ieee")
+            stream = self._stream = torch.Stream(device=self._on)
+        self.current = Current(device, nullcontext(), stream)
+        self._products = {False: Current(device, IEEE, stream), True: Current(device, TF32, stream)}
+        self._host_times = DeviceClock(self, clock) if self._timed else None
+
+    def empty(self, shape: tuple[int, ...], dtype: Dtype) -> TorchBuffer:
+        """Return memory that no one has written yet.
+
+        Raises:
+            OutOfMemory: the device has no room.
+        """
+        held = numpy_dtype(dtype)
+        base.bytes_of(shape, held)  # what 64 bits do not count has an error of another class
+        with self.current:
+            native = torch.empty(shape, dtype=tensor_type(held), device=self._on)
+        return TorchBuffer(self, native, held)
+
+    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
+        """Return host memory; pinned is never replaced by pageable."""
+        if memory != "pinned":
+            return super().host(shape, dtype, memory)
+        require(self, memory, "pinned host memory")
+        with self.current:
+            return TorchPinned(self, base.bytes_of(shape, numpy_dtype(dtype))).array(shape, dtype)
+
+    def upload(self, source: Array, target: TorchBuffer, repeat: int = 1) -> None:
+        """Queue a copy from pinned memory; copy from any other."""
+        check_copy(source, target)
+        self._move(np.ascontiguousarray(source), lambda host: (target.bytes, host), repeat)
+
+    def download(self, source: TorchBuffer, target: Array, repeat: int = 1) -> None:
+        """Queue a copy to pinned memory; copy to any other."""
+        check_download(source, target)
+        self._move(target, lambda host: (host, source.bytes), repeat)
+
+    def _move(self, host: Array, ends: Callable[[Any], tuple[Any, Any]], repeat: int) -> None:
+        """Queue copies between the device and the host: target and source are `ends` of a tensor.
+
+        PyTorch waits for those of pageable memory, and keeps pinned memory as long as it is used.
+        """
+        pinned = behind(host, self)
+        target, source = ends(pinned.bytes(host) if pinned else host_bytes(host))
+        with self.current:
+            for _ in range(repeat if host.size else 0):
+                target.copy_(source, non_blocking=pinned is not None)
+
+    def _route(self, there: Any) -> Route:
+        if not isinstance(there, TorchSession):
+            return "staged"
+        if there.device.id == self.device.id:
+            return "same"
+        library: Any = torch.get_device_module(self._on)
+        pair = (self._on.index, there._on.index)  # noqa: SLF001 - of this class
+        with third_party_errors(self.device):
+            able = partial(library.can_device_access_peer, *pair)
+            return "peer" if reached(self, there, able) else "staged"
+
+    def _copy(self, source: TorchBuffer, target: TorchBuffer, repeat: int) -> None:
+        with self.current:
+            for _ in range(repeat if source.nbytes else 0):
+                target.bytes.copy_(source.bytes, non_blocking=True)
+
+    def _multiply(self, product: Product, repeat: int) -> None:
+        a, b, out, _, transpose, alpha, beta, tf32 = product
+        left = a.native.t() if transpose[0] else a.native
+        right = b.native.t() if transpose[1] else b.native
+        with self._products[tf32]:
+            multiply(left, right, out.native, alpha, beta, repeat)
+
+    def mark(self) -> TorchMark:
+        """Queue an event and return it."""
+        with self.current:
+            event = torch.Event(device=self._on, enable_timing=self._timed)
+            event.record(self._stream)
+        return TorchMark(self, event)
+
+    def wait(self, mark: Mark) -> None:
+        """Let what is queued from now on start only after `mark`, of any session."""
+        if not isinstance(mark, TorchMark):
+            mark.session.synchronize()
+        elif mark.session is not self:
+            with self.current:
+                self._stream.wait_event(mark.event)
+
+    def seconds(self, start: TorchMark, stop: TorchMark) -> float | None:
+        """Return the time between two events by the device's clock."""
+        if not self._timed:
+            return None
+        with self.current:
+            stop.event.synchronize()
+            return float(start.event.elapsed_time(stop.event)) * 1e-3
+
+    def at(self, mark: TorchMark) -> float | None:
+        """Return the host time of a mark, counted from a base event."""
+        return self._host_times.at(mark) if self._host_times else None
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far."""
+        with self.current:
+            self._stream.synchronize()
+
+    def close(self) -> None:
+        """Give back what the allocators keep; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.synchronize()
+            with self.current:
+                torch.accelerator.empty_cache()
+                torch.accelerator.empty_host_cache()

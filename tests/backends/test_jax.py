@@ -1,0 +1,216 @@
+"""JAX's backend on processors, and what is true without JAX."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from backends.frameworks import BROKEN, MACHINE, assert_products, probe_of
+from buffers import got, sent
+from flat_report import loads
+from sessions import backend, opened
+
+from gpumap.backends import frameworks, load, third_party
+from gpumap.backends import jax as jax_backend
+from gpumap.backends.base import Host
+from gpumap.backends.jax import JaxBackend
+from gpumap.backends.third_party import outcome
+from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.machine.cuda import CudaDevice, CudaDriver
+
+
+class Native(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+INSTALLED = find_spec("jax") is not None
+needs_jax = pytest.mark.skipif(
+    not INSTALLED, reason=f"jax: {backend('jax')[1].reason} ({backend('jax')[1].fix})"
+)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_jax_that_does_not_answer_costs_the_others_nothing(how, tmp_path, monkeypatch):
+    """The reason is what it did; the version is known without it."""
+    source, reason, code = BROKEN[how]
+    found = probe_of("jax", source, tmp_path, monkeypatch)
+    assert (found.usable, found.devices, found.code) == (False, (), code)
+    assert found.reason.startswith(reason)
+    assert found.version == frameworks.installed("jax")
+
+
+@needs_jax
+@pytest.mark.parametrize("count", [1, 4])
+def test_every_processor_is_all_cores(count):
+    """As many as the environment says, and each shares its hardware with all others."""
+    env = {**os.environ, "JAX_NUM_CPU_DEVICES": str(count)}
+    found = load("jax", Host(env, MACHINE)).probe()
+    assert [str(d.ref) for d in found.devices] == [*(f"cpu{n}" for n in range(count)), "cpu"]
+    assert {d.hardware for d in found.devices} == {frozenset(c.hardware for c in MACHINE.cpus)}
+    assert found.notes[0].startswith(f"cpu: JAX has {count}, ")
+
+
+@needs_jax
+def test_jax_takes_no_memory_before_it_uses_it():
+    """The variable is set before JAX is imported, unless the user has set it."""
+    code = (
+        "import os; from gpumap.backends.jax import library\n"
+        "library(); print(os.environ['XLA_PYTHON_CLIENT_PREALLOCATE'])"
+    )
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    bare = {key: value for key, value in os.environ.items() if key != name}
+    for env, expected in ((bare, "false"), ({**bare, name: "true"}, "true")):
+        done = subprocess.run([sys.executable, "-c", code], env=env, check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.stdout == f"{expected}\n"
+
+
+@needs_jax
+def test_products_of_every_type_are_as_exact_as_their_sums_allow():
+    """float64 is 64 bits; as NumPy's where both have the type."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.uniform(-1, 1, (96, 96)) for _ in range(2))
+    with opened("jax", "numpy") as sessions:
+        assert_products(sessions[0], rng)
+        products = []
+        for session in sessions:
+            out = session.empty((96, 96), "float64")
+            session.gemm(sent(session, a), sent(session, b), out)
+            products.append(got(out))
+        assert products[0].dtype == np.float64
+        assert np.allclose(*products, rtol=0, atol=2 * 96 * 2.0**-52 * 96)
+
+
+@needs_jax
+def test_the_result_takes_the_memory_of_the_buffer():
+    """It is donated: a product allocates nothing, however often it is queued."""
+    with opened("jax") as (session,):
+        a = sent(session, np.ones((256, 256), "float32"))
+        out = session.empty((256, 256), "float32")
+        session.synchronize()
+        before = out.place.array
+        place = before.unsafe_buffer_pointer()
+        session.gemm(a, a, out, repeat=3)
+        session.synchronize()
+        assert before.is_deleted()
+        assert out.place.array.unsafe_buffer_pointer() == place
+
+
+@needs_jax
+@pytest.mark.parametrize("sides", ["out, b", "a, out", "out, out"])
+def test_a_result_may_take_the_place_of_a_factor(sides):
+    """What is read is not donated; each product reads what the one before it left."""
+    names = sides.split(", ")
+    arrays = {name: np.eye(4, dtype="float32") * factor
+              for name, factor in (("a", 2), ("b", 3), ("out", 5))}  # fmt: skip
+    with opened("jax") as (session,):
+        buffers = {name: sent(session, array) for name, array in arrays.items()}
+        session.gemm(*(buffers[name] for name in names), buffers["out"], repeat=2)
+        for _ in range(2):
+            arrays["out"] = arrays[names[0]] @ arrays[names[1]]
+        assert (got(buffers["out"]) == arrays["out"]).all()
+
+
+@needs_jax
+def test_a_source_that_changes_after_it_was_waited_for_changes_nothing():
+    """JAX may use an array's memory as its own; what is on a device is a copy."""
+    array = np.ones((1 << 16,), "float32")
+    with opened("jax") as (session,):
+        buffer = sent(session, array)
+        other = session.empty(array.shape, "float32")
+        session.copy(buffer, other)
+        session.synchronize()
+        array[:] = 7
+        session.upload(array, buffer)
+        assert (got(other) == 1).all()
+        fetched = got(buffer)
+        session.upload(np.zeros_like(array), buffer)
+        session.synchronize()
+        assert (fetched == 7).all()
+
+
+@needs_jax
+def test_nothing_is_compiled_twice():
+    """The first product of its shapes compiles; those that are measured do not."""
+    import jax
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+    with opened("jax") as (session,):
+        a = sent(session, np.ones((37, 37), "float32"))
+        out = session.empty((37, 37), "float32")
+        session.gemm(a, a, out)
+        session.synchronize()
+        first = len(compiled)
+        session.gemm(a, a, out, repeat=5)
+        session.gemm(a, a, out)
+        session.synchronize()
+        assert first > 0
+        assert len(compiled) == first
+
+
+@needs_jax
+def test_what_jax_has_not_is_said():
+    """No kernels, no TF32, no pinned memory, no times of the device; too much is out of memory."""
+    with opened("jax") as (session,):
+        one = session.empty((4, 4), "float32")
+        for call in (
+            lambda: session.run("fill", one, 1.0, size=4),
+            lambda: session.gemm(one, one, one, tf32=True),
+            lambda: session.host((4,), "float32", "pinned"),
+        ):
+            with pytest.raises(Unsupported):
+                call()
+        mark = session.mark()
+        assert (session.seconds(mark, mark), session.at(mark)) == (None, None)
+        with pytest.raises(OutOfMemory):
+            session.empty((1 << 50,), "uint8")
+    import jax
+
+    assert outcome(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: full")).error is OutOfMemory
+    assert outcome(jax.errors.JaxRuntimeError("UNIMPLEMENTED: no")).error is Unsupported
+
+
+@needs_jax
+def test_a_report_says_that_processors_are_shared(gpumap):
+    """Two of JAX's are one hardware, so no speed-up is claimed of them."""
+    env = {"JAX_NUM_CPU_DEVICES": "2", "JAX_PLATFORMS": "cpu"}
+    done = gpumap("bench", "dot", "a->cpu0;b->cpu1", "--backend", "jax", "--size", "64",
+                  "--budget", "3s", "--format", "json", **env)  # fmt: skip
+    report = loads(done.out)
+    assert done.code == 0, done.err
+    assert "shared-hardware" in [note["code"] for note in report["map"]["notes"]]
+    assert {row["check"]["passed"] for row in report["measurements"] if row["status"] == "ok"} == {
+        True
+    }
+
+
+@pytest.mark.parametrize(("platform", "kind", "hardware"), [
+    ("cuda", "cuda", "pci:0000:9d:00.0"), ("rocm", "rocm", "rocm:1"), ("tpu", "tpu", "tpu:1"),
+])  # fmt: skip
+def test_an_accelerator_is_known_by_its_clients_platform(monkeypatch, platform, kind, hardware):
+    """JAX calls two kinds of GPUs gpu; which card it is, the driver knows by its number."""
+    native = Native(
+        client=SimpleNamespace(platform=platform), platform="gpu", local_hardware_id=1, id=1,
+        device_kind="A board", memory_stats=lambda: {"bytes_limit": 1 << 30},
+        compute_capability="9.0",
+    )  # fmt: skip
+    processor = Native(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
+    jax = SimpleNamespace(
+        local_devices=lambda backend=None: [processor if backend else native],
+        __version__="0.10",
+    )  # fmt: skip
+    cards = tuple(CudaDevice("A board", f"0000:9{letter}:00.0", None) for letter in "cd")
+    monkeypatch.setattr(jax_backend, "library", lambda: jax)
+    monkeypatch.setattr(third_party, "driver", lambda: CudaDriver(0, 13000, cards))
+    found = JaxBackend(Host({}, MACHINE)).found()
+    device = found.devices[1] if found.devices[0].kind == "cpu" else found.devices[0]
+    assert (str(device.ref), device.hardware) == (f"{kind}1", frozenset({hardware}))
+    assert device.memory_total == 1 << 30
+    features = JaxBackend(Host({}, MACHINE)).features(device)
+    assert ("float64" in features) == (kind != "tpu")

@@ -1,0 +1,151 @@
+"""PyTorch's backend on the host's cores, and what is true without PyTorch."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from backends.frameworks import BROKEN, MACHINE, assert_products, probe_of
+from buffers import got, sent
+from sessions import backend, opened
+
+from gpumap.backends import frameworks, load
+from gpumap.backends.base import Host
+from gpumap.backends.third_party import TABLE, outcome
+from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
+from gpumap.model import Kind
+
+INSTALLED = find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(
+    not INSTALLED, reason=f"torch: {backend('torch')[1].reason} ({backend('torch')[1].fix})"
+)
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_torch_that_does_not_answer_costs_the_others_nothing(how, tmp_path, monkeypatch):
+    """The reason is what it did; the version is known without it, and NumPy is asked as ever."""
+    source, reason, code = BROKEN[how]
+    found = probe_of("torch", source, tmp_path, monkeypatch)
+    assert (found.usable, found.devices, found.code) == (False, (), code)
+    assert found.reason.startswith(reason)
+    assert found.version == frameworks.installed("torch")
+    assert "OpenCL" not in (found.fix or "")
+    assert load("numpy", Host({}, MACHINE)).probe().usable
+
+
+def test_not_installed_is_said_without_a_child(monkeypatch):
+    monkeypatch.setattr("gpumap.backends.probe.find_spec", lambda _: None)
+    monkeypatch.setattr("gpumap.backends.probe.in_child", None)
+    monkeypatch.setattr(frameworks, "installed", lambda _: None)
+    found = load("torch", Host({}, MACHINE)).probe()
+    assert (found.usable, found.reason, found.version) == (False, "not installed", None)
+    assert "torch>=" in found.fix
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["check", "--syntax-only", "a->cuda0"], ["bench", "dot", "--help"]]
+)
+def test_who_uses_no_device_loads_no_framework(words, tmp_path):
+    """A help text and a map's syntax import neither PyTorch nor JAX, nor does `import gpumap`."""
+    for name in ("torch", "jax"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')")
+    code = "import sys, gpumap; from gpumap.__main__ import main; sys.exit(main())"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "loaded" in done.stderr + done.stdout) == (0, False)
+
+
+@needs_torch
+def test_cores_are_those_of_numpy_by_identity():
+    """One hardware, whoever drives it; each says how its products are."""
+    ours, others = (load(name, Host(dict(os.environ), MACHINE)).probe().devices
+                    for name in ("torch", "numpy"))  # fmt: skip
+    cores = [device for device in ours if device.kind is Kind.CPU]
+    assert [(d.ref, d.hardware) for d in cores] == [(d.ref, d.hardware) for d in others]
+    assert {d.facts["float32_products"] for d in ours} == {"ieee"}
+    assert {d.facts["reduced_precision_sums"] for d in ours} == {False}
+
+
+@needs_torch
+def test_products_of_every_type_are_as_exact_as_their_sums_allow():
+    """As NumPy's are, with which they are compared where both have the type."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.uniform(-1, 1, (96, 96)).astype("float32") for _ in range(2))
+    with opened("torch", "numpy") as sessions:
+        assert_products(sessions[0], rng)
+        products = []
+        for session in sessions:
+            out = session.empty((96, 96), "float32")
+            session.gemm(sent(session, a), sent(session, b), out)
+            products.append(got(out))
+        bound = 2 * 96 * 2.0**-23 * (abs(a).astype(float) @ abs(b))
+        assert (abs(products[0].astype(float) - products[1]) <= bound).all()
+
+
+@needs_torch
+def test_each_worker_has_one_thread_and_its_core():
+    """PyTorch would take all cores for one product; when the session ends, so does the limit."""
+    import torch
+
+    before, seen = torch.__config__.parallel_info(), []
+    with opened("torch") as (session,):
+        for worker in session._workers:
+            worker.put(lambda: seen.append((torch.get_num_threads(), os.sched_getaffinity(0))))
+        session.synchronize()
+        assert seen == [(1, {core}) for core in session.device.cores]
+    assert torch.__config__.parallel_info() == before  # MKL's, too
+
+
+@needs_torch
+@pytest.mark.parametrize("before", ["", "m.allow_tf32 = True", "m.fp32_precision = 'tf32'",
+                                    "m.allow_bf16_reduced_precision_reduction = True",
+                                    "m.allow_fp16_accumulation = True"])  # fmt: skip
+def test_products_are_ieee_whatever_was_set_before(before):
+    """By either switch, or by the environment; who reads the old one afterwards still can."""
+    code = (
+        f"import torch; m = torch.backends.cuda.matmul; {before}\n"
+        "from gpumap.backends.torch.arithmetic import IEEE, TF32, settle, settled\n"
+        "settle('ieee'); print(settled())\n"
+        "with TF32: print(settled())\n"
+        "with IEEE: print(settled())\n"
+    )
+    env = {**os.environ, "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True,
+                          capture_output=True, text=True)  # fmt: skip
+    ieee, tf32 = (
+        str({"float32_products": word, "reduced_precision_sums": False})
+        for word in ("ieee", "tf32")
+    )
+    assert done.stdout.splitlines() == [ieee, tf32, ieee]
+
+
+@needs_torch
+def test_errors_of_torch_are_errors_of_gpumaps():
+    """By class where it has one, by CUDA's number where it has that."""
+    import torch
+
+    assert all(hasattr(torch, name[6:]) for name in TABLE if name.startswith("torch."))
+    assert outcome(torch.OutOfMemoryError("full")).error is OutOfMemory
+    for number, meaning in ((2, OutOfMemory), (700, DeviceLost), (1, DeviceError)):
+        error = torch.AcceleratorError("it failed")
+        error.error_code = number
+        assert outcome(error).error is meaning
+
+
+@needs_torch
+def test_a_read_only_source_is_copied_without_a_warning():
+    """PyTorch has no read-only tensors; rows of other matrices are copied as they lie."""
+    array = np.arange(12, dtype="float32").reshape(3, 4)
+    array.flags.writeable = False
+    wide = np.zeros((3, 8), "float32")
+    with opened("torch") as (session,):
+        buffer = sent(session, array)
+        session.download(buffer, wide[:, 4:])
+        session.synchronize()
+        assert (wide[:, 4:] == got(buffer)).all()
+        session.upload(wide[:, 4:], buffer)
+        assert (got(buffer) == array).all()
