@@ -182,7 +182,7 @@ def placed(kind: str, scale: float, n: int, seed: int) -> tuple[bool, float]:
                       hardware=frozenset({f"core {i}"})) for i in range(2)]  # fmt: skip
     bound = [Binding(name, device) for name, device in zip("ab", devices, strict=True)]
     one = Case("dot", "one", {}, (bound[0],), Work(2))
-    solos = [Case("dot", "solo", {}, (each,), Work(1)) for each in bound]
+    solos = [Case("dot", "solo", {}, (each,), Work(1), role="solo") for each in bound]
     many = Case("dot", "many", {}, tuple(bound), Work(2), against=one.id)
     cases = (one, *solos, many)
     samples = {

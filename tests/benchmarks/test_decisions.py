@@ -59,7 +59,7 @@ def test_what_is_injected_is_there_and_is_not_said():
 def edited(metric, figure, row=3):
     """Return the report of products with another figure in the row of `many`."""
     tree = written("dot").tree
-    tree["measurements"][row]["metrics"][metric] |= figure
+    tree["result"]["measurements"][row]["metrics"][metric] |= figure
     return tree
 
 
@@ -78,7 +78,7 @@ def test_a_ratio_above_its_ceiling_is_found(metric, value):
 
 def test_what_is_said_of_few_samples_is_found():
     tree = few(written("dot").tree, 5)
-    row = tree["measurements"][3]
+    row = tree["result"]["measurements"][3]
     row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
     row["explanation"] = {"cause": "cpu-contention"}
     assert len(list(wrong(tree))) == 2
