@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _STDOUT, _STDERR = 1, 2
 _LINKS = 8  # that are followed: /dev/stdout is the second of two
 _COLUMNS = 80  # of a terminal that does not know
-# Codes of what is the result: stdout has it.
-IN_RESULT = ("diagnosis", "nothing-to-diagnose", "works-here")
 
 
 class Target(NamedTuple):

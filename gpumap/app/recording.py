@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from gpumap.app.output import IN_RESULT, emit, reserve_stdout, say
+from gpumap.app.output import emit, reserve_stdout, say
 from gpumap.app.program import (
     Ended,
     Ending,
@@ -131,16 +131,19 @@ class Recording:
 
     def _speak(self, report: Report) -> None:
         """Say on stderr what the report's notes and errors say; notes only where wished."""
+        from gpumap.results import spec_of
+
+        on_stdout = spec_of(report).in_sections
         text = self.draft.source.text if self.draft.source else None
         if not self._output.quiet:
             warned = self.draft.warned
-            notes = (n for n in report.notes if n not in warned and n.code not in IN_RESULT)
+            notes = (n for n in report.notes if n not in warned and n.code not in on_stdout)
             say(notes, self._program, text)
         spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
         if self._output.quiet:
             spoken.append(Exit.OK)  # what was let pass
         problems = [p.diagnostic for p in report.errors if p.exit not in spoken]
-        diagnostics = (d for d in problems if d.code not in IN_RESULT)
+        diagnostics = (d for d in problems if d.code not in on_stdout)
         say(diagnostics, self._program, text)
 
     def _emit(self, report: Report) -> int:

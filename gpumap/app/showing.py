@@ -6,7 +6,7 @@ import gc
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.output import IN_RESULT, deliver, emit, say, show
+from gpumap.app.output import deliver, emit, say, show
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.explain import KINDS, every, typed
 from gpumap.model import replace
@@ -56,13 +56,16 @@ def show_reports(
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
+    from gpumap.results import spec_of
+
     text = found.source.text if found.source else None
-    left_out = (*_OF_THE_RUN, *IN_RESULT)
+    on_stdout = spec_of(found).in_sections
+    left_out = (*_OF_THE_RUN, *on_stdout)
     notes = () if output.quiet else (n for n in found.notes if n.code not in left_out)
     let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
     emit(found, output, program)
     say(notes, program, text)
-    say((error for error in let_pass if error.code not in IN_RESULT), program, text)
+    say((error for error in let_pass if error.code not in on_stdout), program, text)
 
 
 def _show_all(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpumap.errors import Diagnostic
 from gpumap.model.unmeasured import Checked, Compared, Listed
 
 if TYPE_CHECKING:

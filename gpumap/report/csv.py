@@ -1,26 +1,8 @@
 """A report as comma-separated values (RFC 4180), in long form: a line for each figure.
 
 The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
-one that would be called as another column is), and FIGURE. `record` tells what a line is of:
-
-    headline       the answer: its `status` is the level, its `reason` the text
-    warning        what the figures must not be read without; the `reason` says it
-    measurement    a row of the report; without a figure it has one line, that says why
-    fit            a model of copies; `status` is "fits" or "does not fit"
-    forecast       what so many devices would give by the algorithm in `case`: computed
-    payoff         the size from which on a second device breaks even; `status`: whether it does
-    published      a cell of a table, with what follows from it; `flags` are its labels
-    model          what a row's exchanges took by the table, and as the other rows predict it
-    break-even     a decision; `status` is "wins", "never wins", "no win found" (where the
-                   search did not reach the end), "undecided" or "failed", and `wins_from` and
-                   `wins_to` are figures for each range of sizes; the last may have no end
-    ran            what a program did by the context in `id`: events of one sort at one place
-    busy           how long a device of that context worked; its `share` is of the trace's time
-    diagnosis      whether the device of a name is used; then each cause as its `reason`
-    example        calls of a workload on it: `status` is faster, equal, slower (than the host) or
-                   unclear, `reason` the code of what they suffer from
-    verdict        `status` is the verdict, `reason` the question, the figure what was judged
-    error          `status` is the exit code that it stands for, `reason` its code and message
+one that would be called as another column is), and FIGURE. `record` tells what a line is of;
+`gpumap.results.figure_lines` lists its words.
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
 what is not known is empty: both ends where there are too few samples for an interval, and a

@@ -1,17 +1,16 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
-There is a test for the run itself, for each name of a checked map, each name that doctor looked
-at, each round trip, each measured row, each break-even, each verdict and each error. The run's own
-fails unless the exit code is 0: a run with another exit code than 0 is never green, and one without
-rows never shows no test at all. A limit is one test, whatever rows it selects: the error that it
-causes is reported there, and where nothing else is wrong the run has passed and that test alone has
-failed. The result of a test is from `gpumap.results.outcomes`: wrong data and gpumap's own errors
-are `<error>`, what is worse than it may be is `<failure>`, what was not measured, or was let pass,
-is `<skipped>`.
+There is a suite for each sort of tests that a report has, and in it a test for each part. That of
+the run itself fails unless the exit code is 0: a run with another exit code than 0 is never green,
+and one without rows never shows no test at all. A limit is one test, whatever rows it selects: the
+error that it causes is reported there, and where nothing else is wrong the run has passed and that
+test alone has failed. The result of a test is from `gpumap.results.outcomes`: wrong data and
+gpumap's own errors are `<error>`, what is worse than it may be is `<failure>`, what was not
+measured, or was let pass, is `<skipped>`.
 
-The figures of a row are properties of its test, exact and in SI units: `value [low, high] unit`,
-without an interval `value unit`. All text is printable, which XML 1.0 can hold, and all of the
-document is ASCII.
+What is known of a part is a property of its test, figures exact and in SI units: `value [low, high]
+unit`, without an interval `value unit`. All text is printable, which XML 1.0 can hold, and all of
+the document is ASCII.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpumap.report.parts import Section, Shown, Text
 
 LIMIT = 2**20  # bytes of a step's summary
-_IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _ELSEWHERE = ("aside", "names")  # sections of which the notes and the map say the same
 _CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
 _ROOM = 256  # bytes, for what is said of a cut
@@ -64,8 +63,8 @@ def _lines(shown: Shown, style: Style) -> Iterator[str]:
     yield f"gpumap {kind}: {status}, exit code {shown.exit_code}{simulated}"
     yield ""
     passed = [problem.diagnostic for problem in shown.problems if problem.exit == 0]
-    problems = [problem for problem in shown.problems if problem.diagnostic.code != _IN_DIAGNOSES]
-    yield from _listed("Errors", [p.diagnostic for p in problems if p.exit != 0])
+    wrong = [problem.diagnostic for problem in shown.problems if problem.exit != 0]
+    yield from _listed("Errors", [each for each in wrong if each.code not in shown.in_sections])
     yield from _listed("Notes", [*passed, *shown.notes])
     for section in shown.sections(style.verbose):
         if section.name == "rows":

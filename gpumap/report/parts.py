@@ -102,6 +102,7 @@ class Shown(NamedTuple):
         source: The text of the map.
         problems: Errors, and what was let pass.
         notes: What is worth knowing.
+        in_sections: Codes of the notes and errors that sections have too.
         sections: Yields what is shown; with True all of it.
         charts: Yields what is drawn.
         doubts: Yields why figures are not to be trusted.
@@ -123,6 +124,7 @@ class Shown(NamedTuple):
     source: MapText | None
     problems: tuple[Problem, ...]
     notes: tuple[Diagnostic, ...]
+    in_sections: tuple[str, ...]
     sections: Callable[[bool], Iterator[Section]]
     charts: Callable[[], Iterable[Chart]]
     doubts: Callable[[], Sequence[str]]

@@ -37,6 +37,7 @@ class ResultSpec(NamedTuple):
         tests: Returns tests in suites, by their names.
         charts: Yields what is drawn.
         doubts: Yields why figures are not to be trusted.
+        in_sections: Codes of the notes and errors that the sections have too.
     """
 
     sections: Callable[[Report, Any, bool], Iterator[Section]]
@@ -45,6 +46,7 @@ class ResultSpec(NamedTuple):
     tests: Callable[[Report, Any], Mapping[str, Sequence[Test]]] = _no_tests
     charts: Callable[[Report, Any], Iterable[Chart]] = _none
     doubts: Callable[[Report, Any], Iterable[str]] = _none
+    in_sections: tuple[str, ...] = ()
 
 
 # The module of each type of result, by its name: `SPEC` there; loaded when there is such a result.

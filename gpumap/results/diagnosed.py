@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("workload", "calls", "device", "host", "copies", "outcome")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
-_IN_RESULT = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
+_REMARKS = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
 
 
 def verdict_line(found: Diagnosis) -> str:
@@ -66,7 +66,7 @@ def _remarks(report: Report, result: Diagnosed) -> Iterator[str]:
     """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
-    yield from (note.message for note in report.notes if note.code in _IN_RESULT)
+    yield from (note.message for note in report.notes if note.code in _REMARKS)
     if (code := _decisive(report, result)) is not None:
         yield f"`gpumap explain {code}` says more"
 
@@ -154,4 +154,5 @@ SPEC = ResultSpec(
     Question(answers.doctor, "diagnosed", lambda _, result: bool(result.diagnoses)),
     lines,
     tests,
+    in_sections=("diagnosis", *_REMARKS),
 )

@@ -1,4 +1,4 @@
-"""What follows from measured or published rows: models, slow links, break-evens, predictions."""
+"""Tables of what follows from measured rows: models, slow links, break-evens."""
 
 from __future__ import annotations
 

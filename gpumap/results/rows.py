@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from gpumap.bench.registry import BenchmarkSpec
     from gpumap.model import Case, Estimate, Fit, Measurement, Report
 
-_STOPPED = ("interrupted", "timeout")
-_LATE = 5.0  # seconds over the budget that go without saying
 _ABOVE_ONE = 1.005  # more than a rounding
 _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one

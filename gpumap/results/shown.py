@@ -47,6 +47,7 @@ def shown(report: Report) -> Shown:
         source=report.source,
         problems=report.errors,
         notes=report.notes,
+        in_sections=spec.in_sections,
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
         doubts=lambda: [*warnings(report), *spec.doubts(report, result)],

@@ -40,7 +40,7 @@ _FAR = 3.0  # times the distance of quartiles: Tukey's outer fence
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture to be drawn, `height` high; `told` says in text what it shows."""
+    """A picture to be drawn, `height` high; `lines` say in text what it shows."""
 
     title: str
     lines: tuple[str, ...]
@@ -69,9 +69,7 @@ def reach(values: Sequence[float], base: float | None = None) -> tuple[float, fl
     return max(min(values), first - room), min(max(values), last + room)
 
 
-def first(
-    found: Sequence[T], most: int, words: str = "rows are drawn"
-) -> tuple[Sequence[T], list[str]]:
+def first(found: Sequence[T], most: int, words: str) -> tuple[Sequence[T], list[str]]:
     """Return what there is room for, and what is to be said of the others."""
     more = [f"the first {most} of {len(found)} {words}"] if len(found) > most else []
     return found[:most], more
@@ -102,16 +100,12 @@ def short(value: float, unit: str) -> str:
 # Stand-ins for colours, and the variables of the page that take their place.
 INK, SOFT, RULE, PAGE = "#010203", "#010204", "#010205", "#010206"
 SERIES = ("#020301", "#020302", "#020303", "#020304", "#020305", "#020306")
-GOOD, UNCLEAR, BAD = "#030103", "#030102", "#030101"
 _TITLE = "title:"  # begins the id of a group that has a title: what its text is short for
 _VARIABLES = {
     INK: "ink",
     SOFT: "soft",
     RULE: "rule",
     PAGE: "page",
-    GOOD: "good",
-    UNCLEAR: "unclear",
-    BAD: "bad",
     **{color: f"s{number}" for number, color in enumerate(SERIES, 1)},
 }
 _COLOR = re.compile("|".join(_VARIABLES))

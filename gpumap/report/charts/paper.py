@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate
 
     Entry: TypeAlias = tuple[str, str, str]  # of a legend: its colour, its word, its sign
-    # Above a row: its name, short and whole; on the right what it comes to, and its colour.
-    Label: TypeAlias = tuple[str, str, str, str]
+    # Above a row: its name, short and whole; on the right what it comes to.
+    Label: TypeAlias = tuple[str, str, str]
 
 WIDTH = 440.0  # pixels; a phone shows it a fifth smaller
 TEXT, SMALL = 12.0, 11.0  # pixels
@@ -43,10 +43,8 @@ _SIGNS: dict[str, tuple[float, Any]] = {
     "hollow": (10.0, "-"),
     "line": (2.0, "-"),
     "ideal": (1.5, (0, (2, 1.5))),
-    "dashes": (1.5, (0, (3, 2))),
 }  # how thick, and of which dashes
 _TICKS = 6  # of an axis
-_STEPS = 4  # of a linear axis
 _FEW = 3  # powers of ten: then 2 and 5 have ticks too
 _BAR = 0.32  # of a row: how high a bar is
 _DOTS = 72  # to the inch: so that a pixel is matplotlib's point
@@ -156,18 +154,15 @@ def listing(
     )
 
 
-def labelled(
-    figure: Figure, entries: Sequence[Entry], texts: Sequence[Label], high: float, top: float = 0.0
-) -> Axes:
+def labelled(figure: Figure, entries: Sequence[Entry], texts: Sequence[Label], high: float) -> Axes:
     """Write a legend and the texts of rows below it; return the axes of the rows."""
-    legend(figure, entries, top)
-    top += legend_height(entries)
+    legend(figure, entries)
+    top = legend_height(entries)
     found = rows(figure, top, len(texts), high)
-    for place, (text, whole, value, color) in enumerate(texts):
+    for place, (text, whole, value) in enumerate(texts):
         y = top + place * high + _BASE
         write(figure, EDGE, y, text, title=whole)
-        if value:
-            write(figure, WIDTH - 12, y, value, color, ha="right")
+        write(figure, WIDTH - 12, y, value, ha="right")
     return found
 
 
@@ -177,12 +172,9 @@ def ticks(axis: Any, places: Sequence[float], labels: Sequence[str]) -> None:
     axis.set_ticks([], minor=True)
 
 
-def inside(axis: Any, *, last: bool = True) -> None:
-    """Let the outer labels of an axis not stand out of the picture."""
-    labels = axis.get_ticklabels()
-    labels[0].set_horizontalalignment("left")
-    if last:
-        labels[-1].set_horizontalalignment("right")
+def inside(axis: Any) -> None:
+    """Let the first label of an axis not stand out of the picture."""
+    axis.get_ticklabels()[0].set_horizontalalignment("left")
 
 
 def decades(axis: Any, low: float, high: float, unit: str) -> None:
@@ -262,14 +254,14 @@ def dot(axes: Axes, at: float, figure: Estimate, span: tuple[float, float], colo
         axes.plot([at], [figure.value], "o", color=color, markersize=5, markerfacecolor=face)
 
 
-def legend(figure: Figure, entries: Sequence[Entry], top: float = 0.0) -> None:
+def legend(figure: Figure, entries: Sequence[Entry]) -> None:
     """Write a legend, each word behind its sign, in as many lines as it takes."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
     whole = figure.get_figheight() * _DOTS
     for (color, text, kind), (x, y) in zip(entries, _places(entries), strict=True):
-        middle = 1 - (top + y + 7.5) / whole
+        middle = 1 - (y + 7.5) / whole
         line = ([(x + 5) / WIDTH] * 2, [middle - 6 / whole, middle + 6 / whole])
         if kind != "ideal":
             line = ([x / WIDTH, (x + 10) / WIDTH], [middle, middle])
@@ -281,7 +273,7 @@ def legend(figure: Figure, entries: Sequence[Entry], top: float = 0.0) -> None:
             sign = Line2D(*line, color=color, linewidth=thick, linestyle=dashes,
                           solid_capstyle="butt")  # fmt: skip
         figure.add_artist(sign)
-        write(figure, x + _SIGN, top + y + 11.5, text, SOFT, fontsize=SMALL)
+        write(figure, x + _SIGN, y + 11.5, text, SOFT, fontsize=SMALL)
 
 
 def legend_height(entries: Sequence[Entry]) -> float:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gpumap.report.parts import Shown, Text
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
-_IN_DIAGNOSES = "diagnosis"  # an error that says what a diagnosis does
 _RIGHT = frozenset((*RIGHT, "to the first"))
 _ELSEWHERE = ("verdicts", "names", "map", "aside")  # the last two are said in other words
 _PLACES = {  # sections in their order on a page, and their headings
@@ -73,7 +72,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         headline=text,
         color=color(shown),
         doubts=shown.doubts(),
-        errors=[found for found in wrong if found.code != _IN_DIAGNOSES],
+        errors=[found for found in wrong if found.code not in shown.in_sections],
         notes=[*passed, *shown.notes],
         found=found,
         places=_PLACES,

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case, Estimate, Measurement, Report
 
-    # A run's place among all, and its figure.
-    Points = Sequence[tuple[int, Estimate]]
-
-
 _BARS_SHOWN = 12
 _BAR_LEGEND = (
     (SERIES[0], "measured, with its interval", "patch"),
@@ -62,7 +58,7 @@ def _bars(title: str, group: Sequence[Measurement]) -> Chart:
     rows, more = first(group, _BARS_SHOWN, "rows are drawn; the tables have all")
     names = _names(cases)[:_BARS_SHOWN]
     texts = [
-        (text, name, f"{'' if found.has_interval else '~'}{found.value:.2f}", INK)
+        (text, name, f"{'' if found.has_interval else '~'}{found.value:.2f}")
         for text, name, found in zip(_names(cases, briefly), names, map(_gain, rows), strict=False)
     ]
     lines = [*map(_bar_text, rows, names), *more]
@@ -118,7 +114,4 @@ def _draw_bars(rows: Sequence[Measurement], axes: Axes) -> None:
     step = 1 if most < _MANY else round(most / 6)
     places = [float(n) for n in range(0, int(most * _BESIDE) + 1, step)]
     paper.ticks(axes.xaxis, places, [f"{place:g}x" for place in places])
-    paper.inside(axes.xaxis, last=False)
-
-
-# What a bar is made of, in the words of the tables: (word, its phases, its colour).
+    paper.inside(axes.xaxis)

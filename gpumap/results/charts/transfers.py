@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from gpumap.model import BreakEven, Case, Estimate, Fit, Measurement, Report
 
     Points = Sequence[tuple[float, Estimate]]
-    from collections.abc import Sequence
-
     from gpumap.results.copies import Pairs
-
 
 _CURVES = len(SERIES)
 _PAYING = 6  # break-evens of a chart
