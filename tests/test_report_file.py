@@ -244,6 +244,28 @@ def test_an_edit_of_any_key_is_seen(tmp_path):
         assert (key, message) == (key, "$.digest: it was edited after it was written")
 
 
+TIMES = {"budget_s": 8.0, "confidence": 0.95, "precision": 0.02, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "text"),
+    [
+        ("check", "result", {"type": "measured"}, "$.result.type: `check` has no result of type"),
+        ("dot", "result", {"type": "tested"}, "$.result.type: `bench` has no result of type"),
+        ("dot", "kind", "selftest", "$.result.type: `selftest` has no result of type"),
+        ("dot", "settings", {}, "$.settings: object missing required field"),
+        ("dot", "settings", TIMES | {"confidence": "x"}, "$.settings.confidence: expected"),
+        ("selftest", "settings", TIMES | {"budget_s": -1}, "$.settings.budget_s: expected"),
+    ],
+)
+def test_a_result_that_no_run_of_the_command_has_is_refused(tmp_path, name, key, value, text):
+    """An edit may be shown, but not one of which no format knows what to show."""
+    path = put(tmp_path, written(name).tree | {key: value})
+    found = refusal(SourceError, io.read, path, edited=True)
+    assert text in found.message
+    assert found.hint.startswith(AGAIN)
+
+
 @pytest.mark.parametrize("depth", [50, 400])
 def test_settings_that_no_writer_could_write_again_are_refused(tmp_path, depth):
     tree = written("check").tree

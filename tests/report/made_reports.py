@@ -8,13 +8,12 @@ from gpumap import model
 from gpumap.distributed.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.model import replace
+from gpumap.model import results as types
 from gpumap.results import headline
 from gpumap.training.published import cell, with_models
 from gpumap.training.steps import PHASES
 
-RESULTS = {"check": model.Checked, "devices": model.Listed, "selftest": model.Tested,
-           "trace": model.Watched, "scale": model.Scaled, "predict": model.Predicted,
-           "doctor": model.Diagnosed, "compare": model.Compared}  # fmt: skip
+RESULTS = dict(types.RESULTS)
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,
             "require_idle": False, "inconclusive": "fail", "if_absent": "fail"}  # fmt: skip
 HASH = "sha256:" + "5f0c" * 16
@@ -92,7 +91,7 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
     times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)
     argv = ("bench", "dot", "--map", written)
     inner = {name: whole.pop(name) for name in list(whole) if name not in model.Report._fields}
-    whole["result"] = RESULTS.get(kind, model.Measured)(**inner)
+    whole["result"] = RESULTS[kind](**inner)
     report = model.Report(kind, argv, *times, status, exit_code, simulated=True, **whole)
     return replace(report, headline=headline(report))
 
