@@ -108,6 +108,7 @@ SENTENCE = st.text(st.characters(), max_size=40)
 
 @ANY
 @given(texts=st.tuples(*[SENTENCE] * 6))
+@example(texts=("\ud800",) * 6)
 def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
     """Escape sequences, markup, lone surrogates: kept in JSON, harmless in the others."""
     name, driver, argument, hint, key, source = texts

@@ -141,8 +141,9 @@ def refuse_other(command: str, result: Result, settings: dict[str, Any]) -> None
         word = type(result).__name__.lower()
         raise ValueError(f"`{command}` has no result of type `{word}` - at `$.result.type`")
     if isinstance(result, Measured):
+        known = MeasuringSettings.__struct_fields__  # msgspec reads no lone surrogate of others
         try:
-            convert(settings, MeasuringSettings)
+            convert({key: settings[key] for key in known if key in settings}, MeasuringSettings)
         except ValueError as error:
             reason, _, place = str(error).partition(" - at `$")
             raise ValueError(f"{reason} - at `$.settings{place.rstrip('`')}`") from error
