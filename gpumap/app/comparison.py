@@ -305,6 +305,7 @@ class CompareRequest:
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
+    from gpumap.app import edits
     from gpumap.app.recording import Recording
     from gpumap.model import io
 
@@ -326,12 +327,13 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         record.draft.remarks += [
             note for note in (*before.notes, *after.notes) if note is io.EDITED
         ]
-        for report, which in ((before, "base"), (after, "new")):
-            refuse_broken(report, which, forged=True)
-        check_patterns(comparable(before), request.terms.judge)
-        pair |= Baseline(str(request.base), before, request.terms).settings
-        show_machine(record.draft, after)
-        found = judged(before, after, request.terms, program)
+        with edits.refused((request.base, request.new), (before, after)):
+            for report, which in ((before, "base"), (after, "new")):
+                refuse_broken(report, which, forged=True)
+            check_patterns(comparable(before), request.terms.judge)
+            pair |= Baseline(str(request.base), before, request.terms).settings
+            show_machine(record.draft, after)
+            found = judged(before, after, request.terms, program)
         record.draft.remarks += found.notes
         if request.accept is not None:
             found = _accepted(record.draft, request.base, before, after, found, request.accept)

@@ -37,6 +37,8 @@ def show_reports(
     output: Output,
 ) -> None:
     """Show one report as its run did, several side by side or over time; or the schema."""
+    from gpumap.app import edits
+
     if schema == bool(files):
         fix = "gpumap report FILE.json, or gpumap report --schema"
         raise QuestionError("name a saved report or ask for the schema: one of the two", fix)
@@ -45,13 +47,17 @@ def show_reports(
         from gpumap.model.schema import published
 
         program.stdout.write(text(published()))
-    elif len(files) == 1 and over_time is None:
-        (found,) = _read(files, edited=accept_edited)
-        _show_one(found, output, program)
     else:
-        _refuse_one(output)
-        saved = _labelled(files, _read(files, edited=accept_edited))
-        _show_all(saved, over_time, output, program)
+        one = len(files) == 1 and over_time is None
+        if not one:
+            _refuse_one(output)
+        reports = _read(files, edited=accept_edited)
+        with edits.refused(files, reports):
+            reports = [_answered(each) if edits.was_edited(each) else each for each in reports]
+            if one:
+                _show_one(reports[0], output, program)
+            else:
+                _show_all(_labelled(files, reports), over_time, output, program)
 
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
@@ -101,8 +107,7 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
     wrong: list[Diagnostic] = []
     for path in files:
         try:
-            report = io.read(path, edited=edited)
-            found.append(_answered(report) if io.EDITED in report.notes else report)
+            found.append(io.read(path, edited=edited))
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:

@@ -1,7 +1,7 @@
 """Several reports in one table: side by side, or one figure over time. JSON has every figure.
 
-    {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "fingerprint",
-                  "other_machine"}],
+    {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "edited",
+                  "fingerprint", "other_machine"}],
      "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio", "flags"}]}],
      "notes": [text]}
 
@@ -40,11 +40,19 @@ class Saved:
     report: Report
 
     @property
+    def edited(self) -> bool:
+        """Return whether it was edited, or judges a report that was."""
+        from gpumap.model.io import EDITED
+
+        return EDITED in self.report.notes
+
+    @property
     def marked(self) -> str:
         """Return the label, with what its figures must not be read without."""
         simulated = ("simulated",) if self.report.simulated else ()
+        edited = ("edited",) if self.edited else ()
         status = () if self.report.status == "ok" else (self.report.status,)
-        marks = (*simulated, *status)
+        marks = (*simulated, *edited, *status)
         return f"{self.label} ({', '.join(marks)})" if marks else self.label
 
 
@@ -202,6 +210,7 @@ def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT
         "status": report.status,
         "exit_code": report.exit_code,
         "simulated": report.simulated,
+        "edited": saved.edited,
         "fingerprint": report.fingerprint.hash if report.fingerprint else None,
         "other_machine": other,
     }

@@ -144,3 +144,48 @@ def test_a_terminal_gets_the_first_rows_and_is_told(gpumap):
     assert rich.out.count("solo") == 500 - (every - 600) + 2
     assert plain.out.count("solo") == 602
     assert "the first 500 of 610 rows are shown" in both.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", "edited.json"), ("report", "edited.json", "--format", "html"),
+        ("compare", "edited.json", "first.json"),
+    ],
+)  # fmt: skip
+def test_an_edit_that_is_of_no_run_is_refused_where_it_is_met(reports, command):
+    """No rule of the reader foresees it: the message names the file, and what failed."""
+    tree = written("dot").tree
+    row = tree["result"]["measurements"][1]
+    row["case"]["params"] = {}
+    row["case"]["bindings"] = []
+    (reports.folder / "edited.json").write_text(json.dumps(tree))
+    found = reports(*command, "--accept-edited")
+    assert found.code == 2
+    assert "cannot use the report edited.json: an edit is of no run (" in found.err
+    assert "fix: measure again with --output FILE.json" in found.err
+
+
+def test_a_comparison_of_an_edited_report_is_itself_not_edited(reports):
+    """It is shown as it was written: with its warning, and its answer as it is."""
+    tree = json.loads((reports.folder / "first.json").read_text())
+    (reports.folder / "edited.json").write_text(json.dumps(tree | {"elapsed_s": 3.25}))
+    given = ("first.json", "edited.json", "--accept-edited", "--output", "both.json")
+    run = reports("compare", *given)
+    found = reports("report", "both.json")
+    assert (run.code, found.code) == (0, 0)
+    assert found.out == run.out
+    assert "warning: the report was edited" in found.err
+
+
+@pytest.mark.parametrize("over_time", [(), ("--over-time", "dot.many.speedup")])
+def test_an_edited_report_is_marked_among_several(reports, over_time):
+    """A figure in a table is read without the warnings of its report."""
+    tree = json.loads((reports.folder / "first.json").read_text())
+    (reports.folder / "edited.json").write_text(json.dumps(tree | {"elapsed_s": 3.25}))
+    given = ("report", "second.json", "edited.json", "--accept-edited", *over_time)
+    found = loads(reports(*given, "--format", "json").out)
+    assert {r["label"]: r["edited"] for r in found["reports"]} == {
+        "second.json": False, "edited.json": True,
+    }  # fmt: skip
+    assert "edited.json (simulated, edited)" in " ".join(reports(*given, "-v").out.split())
