@@ -33,8 +33,12 @@ quick: $(VENV_QUICK)/.installed
 	PYTHONHASHSEED=0 $(VENV_QUICK)/bin/pytest --quiet -n 2 --dist worksteal $(QUICK)
 
 # What a contributor runs: it needs what pip brings, and no root. `make ci` adds what needs more.
+# What has one thread, or waits for a network, is done two at a time there.
 test: lint types unit
-ci: test docs programs opencl cuda mpi alone unit-pygpu unit-intel
+ci:
+	$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed $(VENV_FRAMEWORKS)/.installed
+	$(MAKE) --no-print-directory --jobs 2 lint types docs
+	$(MAKE) --no-print-directory unit programs opencl cuda mpi alone frameworks unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
 # and without a toolkit: what it says of a driver is tested with stub drivers.
@@ -166,12 +170,15 @@ unit-intel: $(VENV)/.installed
 	fi
 
 # PyTorch and JAX on processors: the contract of both backends, and PyTorch's accelerators over a
-# stand-in. PyTorch's own index has the build without CUDA's libraries, which take gigabytes.
-TORCH ?= torch --index-url https://download.pytorch.org/whl/cpu
+# stand-in. It takes the build without CUDA's libraries, which are gigabytes: from the index that pip
+# knows, else from PyTorch's own.
+TORCH ?= torch==2.13.0+cpu
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+PIP_FRAMEWORKS = $(VENV_FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check
 $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	$(PYTHON) -m venv $(VENV_FRAMEWORKS)
-	$(VENV_FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TORCH)
-	$(VENV_FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check -e '.[test,jax]'
+	$(PIP_FRAMEWORKS) '$(TORCH)' || $(PIP_FRAMEWORKS) torch --index-url $(TORCH_INDEX)
+	$(PIP_FRAMEWORKS) -e '.[test,jax]'
 	touch $@
 FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax)
 frameworks: $(VENV_FRAMEWORKS)/.installed
