@@ -238,7 +238,7 @@ def test_what_went_wrong_unseen_is_raised_at_the_end(monkeypatch):
     context = gpumap.open("a->cpu0")
     array = context.shared(numbers(4, 4), target="a")
     broken = unittest.mock.Mock(side_effect=ZeroDivisionError("of the driver"))
-    monkeypatch.setattr("gpumap.backends.numpy._product", broken)
+    monkeypatch.setattr("gpumap.backends.numpy.NumpySession._product", broken)
     gpumap.dot(array, array)
     with pytest.raises(ZeroDivisionError, match="of the driver"):
         context.close()
