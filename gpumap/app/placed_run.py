@@ -91,10 +91,10 @@ def run_names(program: Program, request: RunRequest) -> None:
         launching.to_files(request.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
     if request.watch or request.expect_used:
-        from gpumap.app.watched_programs import Shown, run_watched
+        from gpumap.app.watched_programs import WatchOutput, run_watched
 
         live = request.watch and not request.quiet and request.launcher == "local"
-        shown = Shown(live, request.quiet, request.expect_used)
+        shown = WatchOutput(live, request.quiet, request.expect_used)
         run_watched(program, launching, (token, request.grace, request.timeout), resolution, shown)
     elif code := launching.go(token, request.grace, request.timeout):
         raise Ended(code)

@@ -61,7 +61,7 @@ _NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
 
 
-class Shown(NamedTuple):
+class WatchOutput(NamedTuple):
     """What a watched run shows: lines while it runs, the table; and whether all must be used."""
 
     live: bool
@@ -85,7 +85,7 @@ def run_watched(
     launching: Launching,
     settings: tuple[str, float, float | None],
     resolution: Resolution,
-    shown: Shown,
+    shown: WatchOutput,
 ) -> None:
     """Run the processes of a map, and show on stderr what they do with their devices.
 
