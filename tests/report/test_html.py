@@ -282,6 +282,15 @@ def test_poor_data_are_amber_and_a_failure_is_red():
         assert color(end())[0] == "banner bad"
 
 
+def test_a_page_says_by_what_a_run_was_simulated():
+    """A stand-in for a driver is no script: the words are those of the run's own note."""
+    text = "a stand-in for a driver, or a simulator: no figure is of a device"
+    note = Diagnostic("simulated", text, severity="note")
+    _, tree = page(replace(made_reports.made(), notes=(note,)))
+    notice = tree.find(".//p[@class='notice']")
+    assert words(notice) == f"Simulated: {text}."
+
+
 def test_templates_escape_by_themselves():
     """No text of a report is trusted: only the style and the script, which are files of ours."""
     assert html._environment().autoescape is True
