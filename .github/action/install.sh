@@ -12,7 +12,7 @@ refuse() {
 
 extra=${INPUT_EXTRA:-}
 # of an extra that is none pip only warns, and nothing would drive the devices
-drivers='opencl|opencl-cpu|opencl-intel|cuda12|cuda13'
+drivers='opencl|opencl-cpu|opencl-intel|cuda12|cuda13|torch|jax'
 [[ $extra =~ ^(($drivers)(,($drivers))*)?$ ]] ||
     refuse "the input \"extra\" is none of ${drivers//|/, }, or some of them with commas between"
 
