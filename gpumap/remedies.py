@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpumap.model import Probe
 
 _SHOWN = 40  # characters of a variable
+_BUILDS = {"cpu": "cores", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}  # of PyTorch's wheels
 _OTHER = "map a device that `gpumap devices` lists"
 
 
@@ -36,7 +37,7 @@ def remedy(
         _by_its_name(kind, probes, None if scripted else Tree(root)),
         next((p.fix for p in probes if p.fix and p.lack != "no-library"), None),
         None if scripted else _elsewhere(kind, Tree(root), system),
-        next(filter(None, (_other_build(kind, probe) for probe in probes)), None),
+        next(filter(None, (_rebuilt(kind, probe) for probe in probes)), None),
         next(filter(None, (_line(kind, probe) for probe in probes)), None),
         None if probes else _OTHER,
     )
@@ -77,7 +78,7 @@ def _elsewhere(kind: Kind, tree: Tree, system: str) -> str | None:
     return f"{_OTHER}, or use a machine with a GPU" if vendor and no_gpu(tree, vendor) else None
 
 
-def _other_build(kind: Kind, probe: Probe) -> str | None:
+def _rebuilt(kind: Kind, probe: Probe) -> str | None:
     """Return the line that makes a library drive a kind, which is installed for other kinds.
 
     Wheels of PyTorch have what they are built for in their version, as in 2.12.0+cpu.
@@ -85,12 +86,25 @@ def _other_build(kind: Kind, probe: Probe) -> str | None:
     words = kind.row.pip.get(probe.name)
     if words is None or not probe.usable:
         return None
-    tag = re.match("[a-z]*", words.rpartition("/whl/")[2])
-    built = (probe.version or "").partition("+")[2]
-    if "/whl/" in words and tag and built.startswith(tag[0]):
+    tag, built = _tag(kind, probe), (probe.version or "").partition("+")[2]
+    if tag and built.startswith(tag):
         return None  # it is built for the kind, and sees no device
-    again = ("--force-reinstall",) if "/whl/" in words else ()
+    again = ("--force-reinstall",) if tag else ()
     return pip("install", *again, *words.split())
+
+
+def other_build(kind: Kind, probe: Probe) -> str | None:
+    """Return that PyTorch is built for other kinds, if its version says so, as 2.13.0+cpu does."""
+    tag, built = _tag(kind, probe), re.match("[a-z]*", (probe.version or "").partition("+")[2])
+    if not tag or built is None or built[0] not in _BUILDS or built[0] == tag:
+        return None
+    return f"PyTorch {probe.version} is not built for {_BUILDS[tag]}"
+
+
+def _tag(kind: Kind, probe: Probe) -> str:
+    """Return what the versions of a library's wheels for a kind begin with behind their plus."""
+    found = re.match("[a-z]*", kind.row.pip.get(probe.name, "").rpartition("/whl/")[2])
+    return found[0] if found and "/whl/" in kind.row.pip.get(probe.name, "") else ""
 
 
 def _line(kind: Kind, probe: Probe) -> str | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
-from gpumap.errors import AbsentError, DeviceError, Diagnostic, QuestionError, Span
+from gpumap.backends.probe import end_all
+from gpumap.errors import AbsentError, DeviceError, Diagnostic, GpumapError, QuestionError, Span
 from gpumap.kinds import KINDS, Kind
 from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
-from gpumap.remedies import hidden, remedy
+from gpumap.remedies import hidden, other_build, remedy
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
+_IMPORT = 5.0  # seconds for a framework that was not requested; real ones take 2 to 4
 _SEVERAL = 2  # backends that can be compared
 
 
@@ -37,6 +41,7 @@ class Inventory:
         self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
         self._preferred: str | None = None
         self._always = False
+        self._hurried = False
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
 
@@ -63,7 +68,9 @@ class Inventory:
         if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
             names = (preferred or "",)
         probed = []
-        for name in names:
+        for place, name in enumerate(names):
+            if self._hurried and place == 1:  # the first, which is preferred, has none
+                self.ask(names[1:])
             if kind in self.backend(name).kinds:
                 probed.append(self.probe(name))
                 if _of_kind(kind, probed[-1]):
@@ -104,15 +111,31 @@ class Inventory:
             own = [device for device in devices if device.backend == name]
             while missing := [d for d in own if (name, d.id) not in self._opened]:
                 self.expect(str(device.ref) for device in missing)
-                probe = self._ask(name)
+                probe = self._ask(self.backend(name))
                 if all((name, device.id) not in self._opened for device in missing):
                     reason = probe.reason or ""  # it is gone, or no longer answers
                     self._opened |= {(name, device.id): reason for device in missing}
 
-    def _ask(self, name: str) -> Probe:
-        probe = self.backend(name).probe()
-        self._opened |= {(name, id_): why for id_, why in probe.opened}
+    def _ask(self, backend: Backend) -> Probe:
+        probe = backend.probe()
+        self._opened |= {(backend.name, id_): why for id_, why in probe.opened}
         return probe
+
+    def hurry(self) -> None:
+        """Give the import of a framework less time, unless a backend was requested."""
+        self._hurried = self.requested is None
+
+    def ask(self, names: Sequence[str]) -> None:
+        """Probe these backends concurrently; who is interrupted ends their children, too."""
+        with ThreadPoolExecutor(len(names)) as pool:
+            asked = [pool.submit(self.probe, name) for name in names]
+            try:
+                for done in asked:
+                    with suppress(GpumapError):  # it is reported where names are resolved
+                        done.result()
+            except BaseException:
+                end_all()
+                raise
 
     def know(self, probe: Probe) -> None:
         """Take what a backend found as told: it is not probed, and its library not loaded."""
@@ -121,7 +144,10 @@ class Inventory:
     def probe(self, name: str) -> Probe:
         """Return what the backend called `name` found."""
         if name not in self._probes:
-            self._probes[name] = self._ask(name)
+            backend = self.backend(name)
+            if self._hurried and hasattr(backend, "load"):
+                backend = load(name, replace(self.host, imports=_IMPORT))
+            self._probes[name] = self._ask(backend)
         return self._probes[name]
 
 
@@ -226,8 +252,10 @@ def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
             yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
 
 
-def default_map(inventory: Inventory) -> ContextMap:
+def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
     """Return the map of who gave none.
+
+    `hurry`: no backend was requested, so that none is waited for long.
 
     Every CUDA device; else every device of the other kinds that are accelerators; else every
     OpenCL GPU; else one name for each physical core, at most two; and where a backend was requested
@@ -236,6 +264,8 @@ def default_map(inventory: Inventory) -> ContextMap:
     Raises:
         AbsentError: the backend that was requested has no device.
     """
+    if hurry:
+        inventory.hurry()
     refs: list[DeviceRef] = []
     for turn in sorted({row.default for row in KINDS.values()}):
         kinds = [kind for kind, row in KINDS.items() if row.default == turn]
@@ -254,10 +284,22 @@ def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
 def _by_default(kind: Kind, inventory: Inventory) -> list[DeviceRef]:
     """Return the devices of a kind that a default map has, if it has some of that kind."""
     if kind.row.cores:
-        return _default_cores(kind, inventory.host.topology) if inventory.of(kind) else []
+        return _apart(_default_cores(kind, inventory.host.topology), _devices_of(kind, inventory))
     if kind.row.accelerators:
         return [device.ref for device in _devices_of(kind, inventory)]
     return [device.ref for device in _hardware(kind, inventory) if device.accelerator]
+
+
+def _apart(refs: Iterable[DeviceRef], devices: Iterable[Device]) -> list[DeviceRef]:
+    """Return those that are there and share nothing: each of JAX's has all cores."""
+    by_ref = {device.ref: device for device in devices}
+    taken: set[str] = set()
+    found = []
+    for ref in refs:
+        if ref in by_ref and taken.isdisjoint(claimed(by_ref[ref])):
+            taken |= claimed(by_ref[ref])
+            found.append(ref)
+    return found
 
 
 def _hardware(kind: Kind, inventory: Inventory) -> list[Device]:
@@ -358,7 +400,8 @@ def _of_kind(kind: Kind, probe: Probe) -> list[Device]:
 def _why_not(kind: Kind, probe: Probe) -> str:
     if not probe.usable:
         return probe.reason or "unusable"
-    return "; ".join(_about(kind, probe)) or f"it finds no {kind} device"
+    said = "; ".join(_about(kind, probe))
+    return said or other_build(kind, probe) or f"it finds no {kind} device"
 
 
 def _about(kind: Kind, probe: Probe) -> list[str]:
@@ -402,10 +445,19 @@ def _are(things: Sequence[str]) -> str:
 def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:
     if any(binding.device.kind is Kind.OPENCL for binding in bindings):
         yield from inventory.host.notes
+    yield from _silent(inventory.probes)
     yield from _shared(bindings)
     yield from _quota(bindings, inventory.host.topology)
     yield from _unpinned(bindings, inventory.host.topology)
     yield from _unused(bindings, inventory)
+
+
+def _silent(probes: Iterable[Probe]) -> Iterable[Diagnostic]:
+    """Yield who was asked, and did not answer: its devices may be what the map should have."""
+    for probe in probes:
+        if probe.code is not None:
+            message = f"cannot tell whether {probe.name} has devices: {probe.reason}"
+            yield Diagnostic("silent", message, hint=probe.fix, severity="warning")
 
 
 def shared_hardware(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], list[str]]:

@@ -9,7 +9,7 @@ from tables import table
 from gpumap.kinds import Kind
 from gpumap.machine.topology import Tree, no_gpu
 from gpumap.model import Device, DeviceRef, Probe
-from gpumap.remedies import remedy
+from gpumap.remedies import other_build, remedy
 
 TABLE = table(__file__)
 VENDORS = TABLE["vendors"]
@@ -60,3 +60,15 @@ def test_a_driver_speaks_for_the_gpus_of_its_own_vendor(tmp_path, file, vendor, 
     (root / "dev").mkdir()
     (root / file).touch()
     assert no_gpu(Tree(root), VENDORS[vendor]) == shown
+
+
+@pytest.mark.parametrize(("kind", "version", "word"), [
+    ("rocm", "2.13.0+cpu", "ROCm"), ("xpu", "2.13.0+cu130", "XPU"),
+    ("cuda", "2.13.0+rocm7.2", "CUDA"),
+    ("cuda", "2.13.0+cu126", None), ("rocm", "2.13.0", None), ("rocm", "2.13.0+git1a", None),
+    ("mps", "2.13.0+cpu", None), ("cpu", "2.13.0+cpu", None),
+])  # fmt: skip
+def test_a_build_for_another_kind_is_why_there_is_no_device(kind, version, word):
+    """Where its version names no build that is known, nothing is claimed."""
+    said = other_build(Kind(kind), Probe("torch", usable=True, version=version))
+    assert said == (word and f"PyTorch {version} is not built for {word}")

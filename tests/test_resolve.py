@@ -1,6 +1,7 @@
 """From a map to devices: all or nothing, and what is worth knowing about the result."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
@@ -382,3 +383,30 @@ def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
     inventory = Inventory(Host({}, topology(*cores)), "numpy")
     assert text == str(default_map(inventory))
     assert notes(text, inventory) == () or len(cores) > 2
+
+
+def test_cores_that_share_all_of_their_hardware_get_one_name():
+    """As JAX's do, each of which has all cores: a second name would bring no second device."""
+    inventory = Inventory(Host({}, FOUR), "jax")
+    inventory.know(Probe("jax", usable=True, devices=tuple(
+        Device(f"cpu:{n}", Kind.CPU, DeviceRef(Kind.CPU, n), "A CPU", "jax",
+               hardware=frozenset({"core:0", "core:1"}))
+        for n in range(4)
+    )))  # fmt: skip
+    assert str(default_map(inventory)) == "dev0->cpu0"
+
+
+def test_who_is_interrupted_ends_what_it_asked(monkeypatch):
+    """The threads that wait for children would be waited for at the end."""
+    inventory, ended = Inventory(Host({}, FOUR)), []
+    monkeypatch.setattr("gpumap.resolve.end_all", lambda: ended.append(True))
+    inventory._backends["numpy"] = Mock(probe=Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        inventory.ask(["numpy"])
+    assert ended == [True]
+
+
+def test_several_backends_are_no_name():
+    with pytest.raises(QuestionError) as refused:
+        Inventory(Host({}, FOUR), "torch,jax")
+    assert "take several" in refused.value.diagnostics[0].hint

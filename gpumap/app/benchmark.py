@@ -100,7 +100,8 @@ class BenchmarkRun:
         inventory.expect("*" if opens else "")
         try:
             where = request.argument, request.option, request.map_file
-            found = read_map(draft, *where, partial(default_map, inventory))
+            default = partial(default_map, inventory, hurry=not request.several)
+            found = read_map(draft, *where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             every = (
                 [resolve(found, inventory)]

@@ -277,6 +277,8 @@ def list_devices(program: Program, backend: str | None, timeout: float, output: 
         draft = record.draft
         inventory = Inventory(program.host(), backend)
         names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
+        inventory.hurry()
+        inventory.ask(names)
         probes = [inventory.probe(name) for name in names]
         draft.backends = inventory.libraries
         draft.remarks += inventory.host.notes

@@ -43,14 +43,16 @@ class Host:
 
     `patience` is how many seconds a driver has to say what is there. NVIDIA's takes one to three
     for each GPU that no process holds (Driver Persistence, Overview): this is for eight, and two
-    drivers that hang, asked one after the other, are within the time that `check` has. `opens` are
-    the devices that a probe opens, too, as a map names them; "*" are those of a default map.
+    drivers that hang, asked one after the other, are within the time that `check` has. `imports` is
+    how many a framework's import has before that. `opens` are the devices that a probe opens, too,
+    as a map names them; "*" are those of a default map.
     `notes` are what is to be said where OpenCL is used.
     """
 
     env: Mapping[str, str]
     topology: Topology
     patience: float = 27.0
+    imports: float = 27.0
     opens: list[str] = field(default_factory=list)
     notes: tuple[Diagnostic, ...] = ()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import ProbedBackend, unloadable
-from gpumap.extras import install
+from gpumap.extras import install, pip
 from gpumap.model import replace
 
 if TYPE_CHECKING:
@@ -26,12 +26,29 @@ class FrameworkBackend(ProbedBackend):
         """Return the line that installs the framework."""
         return install(self.name)
 
+    _error: Exception | None = None  # of its import: a second one would say something else
+
+    def load(self) -> None:
+        """Import the framework; what that raises is for `inventory`."""
+        try:
+            self.framework()
+        except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
+            self._error = error
+
     def inventory(self) -> Probe:
         """Ask the framework, in this process; `probe` calls it in the child."""
+        if self._error is not None:
+            missing = isinstance(self._error, ModuleNotFoundError)
+            again = pip("install", "--force-reinstall", self.name)  # else pip leaves it as it is
+            return unloadable(self.name, self._error, self.install() if missing else again)
         try:
             return self.found()
         except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
             return unloadable(self.name, error, self.install())
+
+    @abstractmethod
+    def framework(self) -> Any:
+        """Import the framework, set as gpumap needs it; raises what that does."""
 
     @abstractmethod
     def found(self) -> Probe:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -38,9 +37,11 @@ if TYPE_CHECKING:
     Over = Callable[[str, float], bool]
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
+_MARK = "GPUMAP_PROBE"  # the variable that tells a child's children
 _KILLED = 5.0  # seconds that the kernel has to end a child
 _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
 _LOOK = 0.1  # seconds between two looks at what a child has written
+_PAUSE = 0.005  # seconds between two looks at whether a killed child has ended
 _FRAMEWORKS = ("torch", "jax")  # whose import alone takes seconds
 _STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
@@ -66,6 +67,9 @@ class ProbedBackend(Backend):
     def install(self) -> str:
         """Return the line that installs its library."""
 
+    def load(self) -> None:
+        """Import its library, in the child, where that alone may take long; raises nothing."""
+
     @abstractmethod
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
@@ -78,11 +82,12 @@ def probe_in_child(name: str, host: Host, install: str) -> Probe:
     """
     if find_spec(name) is None:  # spares the child
         return Probe(name, usable=False, reason="not installed", fix=install, lack="no-library")
-    limit = host.patience
+    first = min(host.imports, host.patience)
     job = json.dumps(host.opens)
-    child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, _Late(limit))
-    lines = child.answer.split("\n")[:-1]  # that are whole
-    wrong = _wrong(child, name, limit)
+    late = _Late(first, host.patience)
+    child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, late)
+    imported, *lines = child.answer.split("\n")[:-1] or [""]  # that are whole
+    wrong = _wrong(child, name, host.patience, None if imported else first)
     if wrong is not None and (not lines or len(lines) % 2):  # no device was being opened
         reason, fix, code = wrong
         return Probe(name, usable=False, reason=reason.format("probed"), fix=fix, code=code)
@@ -103,8 +108,15 @@ def unloadable(name: str, error: Exception, fix: str) -> Probe:
     return Probe(name, usable=False, reason=f"cannot load: {error}", fix=fix, lack=lack)
 
 
-def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] | None:
-    """Return how a driver failed a child, the fix and the code; None where it did not."""
+def _wrong(
+    child: Ended, name: str, limit: float, importing: float | None
+) -> tuple[str, str, ProbeCode] | None:
+    """Return how a driver failed a child, the fix and the code; None where it did not.
+
+    `importing`: the seconds that the import had, where a child was at it.
+    """
+    if child.code is None and importing is not None and name in _FRAMEWORKS:
+        return _unimported(name, importing)
     if child.code is None:
         return _unanswered(name, limit, child.cpu)
     if child.code < 0:
@@ -116,17 +128,26 @@ def _wrong(child: Ended, name: str, limit: float) -> tuple[str, str, ProbeCode] 
 
 
 class _Late:
-    """Whether a child has said nothing new for a while, in which it had a core if it wanted one."""
+    """Whether a child has said nothing new for a while, in which it had a core if it wanted one.
 
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
+    Its first line has a limit of its own, in seconds, as each later one has.
+    """
+
+    def __init__(self, first: float, later: float) -> None:
+        self._limit, self._later = first, later
         self._line, self._since = "", time.monotonic()
 
     def __call__(self, line: str, starved: float) -> bool:
         now = time.monotonic() - starved
         if line != self._line:
-            self._line, self._since = line, now
+            self._line, self._since, self._limit = line, now, self._later
         return now - self._since > self._limit
+
+
+def _unimported(name: str, limit: float) -> tuple[str, str, ProbeCode]:
+    """Return why a child was ended while it imported a framework."""
+    fix = f"see whether `{sys.executable} -c 'import {name}'` ends; --backend {name} waits longer"
+    return f"its import did not end within {limit:g} s", fix, "no-answer"
 
 
 def _unanswered(
@@ -140,9 +161,7 @@ def _unanswered(
     fix = "`gpumap devices` tries again"
     if name == "cupy" or (root / "proc/driver/nvidia").exists():
         fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
-    elif name in _FRAMEWORKS:
-        fix += f"; see whether `{sys.executable} -c 'import {name}'` ends"
-    else:
+    elif name not in _FRAMEWORKS:
         fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
     return f"its driver did not answer within {limit:g} s", fix, "no-answer"
 
@@ -184,7 +203,7 @@ def run_child(
 
     What it prints is kept up to a limit. Raises OSError where it cannot be started.
     """
-    mark = f"GPUMAP_PROBE={os.urandom(16).hex()}"
+    mark = f"{_MARK}={os.urandom(16).hex()}"
     key, _, value = mark.partition("=")
     with (
         _scratch() as answer,
@@ -214,6 +233,11 @@ def run_child(
         return Ended(_text(answer), code, _text(errors), cpu)
 
 
+def end_all() -> None:
+    """End every child that is being asked, so that the threads that wait for one go on."""
+    process_control.kill_children(f"{_MARK}=".encode())
+
+
 def _flooded(errors: IO[bytes], answer: IO[bytes]) -> bool:
     """Return whether a child answers without end; what it prints too much goes, its end stays."""
     if os.fstat(errors.fileno()).st_size > _PRINTED:
@@ -226,7 +250,7 @@ def _ended(
     child: subprocess.Popen[bytes], time_limit: float, over: Callable[[float], bool]
 ) -> tuple[int | None, float]:
     """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
-    end, used, starved = time.monotonic() + time_limit, _children(), 0.0
+    end, starved, used = time.monotonic() + time_limit, 0.0, 0.0
     try:
         while (left := end + starved - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
@@ -237,9 +261,8 @@ def _ended(
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
-            with suppress(subprocess.TimeoutExpired):  # the kernel may have it, in a driver's call
-                child.wait(_KILLED)
-    return None, _children() - used
+            used = _reaped(child)
+    return None, used
 
 
 def _starved(pid: int, root: Path = Path("/")) -> float:
@@ -254,10 +277,17 @@ def _starved(pid: int, root: Path = Path("/")) -> float:
     return longest * 1e-9
 
 
-def _children() -> float:
-    """Return the CPU seconds of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _reaped(child: subprocess.Popen[bytes]) -> float:
+    """Wait for a killed child, and return its CPU seconds; other children may end meanwhile."""
+    end = time.monotonic() + _KILLED  # the kernel may have it, in a driver's call
+    with suppress(ChildProcessError):  # it is no longer there
+        while time.monotonic() < end:
+            pid, status, used = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                child.returncode = os.waitstatus_to_exitcode(status)
+                return used.ru_utime + used.ru_stime
+            time.sleep(_PAUSE)
+    return 0.0
 
 
 def _scratch() -> IO[bytes]:
@@ -295,11 +325,16 @@ def answer(descriptor: int, every: Iterable[Any]) -> None:
 
 
 def _answers(name: str) -> Iterator[Any]:
-    """Yield a backend's inventory, then the id of each device to open, before and after."""
+    """Yield its name once it is imported, its inventory, and the id of each device to open, twice.
+
+    An id comes before its device is opened, and after.
+    """
     from gpumap.machine.topology import read
 
     words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
+    backend.load()
+    yield name
     probe = backend.inventory()
     yield probe
     for device in _chosen(probe.devices, words):

@@ -29,7 +29,7 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import answer, in_child
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor.evidence import Evidence, Gain, Gpu, MapName, Measured, Nvidia, Setting
-from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, QuestionError, SourceError
+from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
 from gpumap.kinds import KINDS, Kind
 from gpumap.machine.nvml import NvmlUnavailable
 from gpumap.machine.state import link_states, others
@@ -215,11 +215,7 @@ def _theano(place: Place) -> tuple[dict[str, Setting], Diagnostic | None]:
 def probe_backends(inventory: Inventory) -> None:
     """Probe every default backend, or the requested one, concurrently."""
     every = sorted({name for names in DEFAULTS.values() for name in names})
-    names = every if inventory.requested is None else [inventory.requested]
-    with ThreadPoolExecutor(len(names)) as pool:
-        for done in [pool.submit(inventory.probe, name) for name in names]:
-            with suppress(GpumapError):  # reported where the names are resolved
-                done.result()
+    inventory.ask(every if inventory.requested is None else [inventory.requested])
 
 
 def _names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:

@@ -22,7 +22,7 @@ from gpumap.judge.phrases import (
     value,
     verb,
 )
-from gpumap.kinds import KINDS
+from gpumap.kinds import KINDS, Kind
 from gpumap.text import middle
 from gpumap.units import counted
 
@@ -137,21 +137,20 @@ def _unmapped(report: Report) -> Headline:
 
 def devices(report: Report, _: Listed) -> Headline:
     """Answer what can be used, and how to map it."""
-    unanswered = [probe for probe in report.backends if probe.code is not None]
-    if unanswered:
-        probe = unanswered[0]
-        text = f"Cannot tell whether {probe.name} has devices: {sentence(probe.reason or '-')}"
-        return answer(report, "untrusted", (text,))
     nouns = dict.fromkeys(row.noun for row in KINDS.values())
     counts = {n: _distinct(d for d in report.devices if _noun(d) == n) for n in nouns}
-    cores = _distinct(d for d in report.devices if d.kind.row.cores)
+    cores = counts[KINDS[Kind.CPU].noun] = _cores(report.devices)
     usable = " and ".join(counted(count, noun) for noun, count in counts.items() if count)
-    text = report.source.text if report.source else ""
-    scripted = " --backend fake" if any(d.backend == "fake" for d in report.devices) else ""
-    how = f'Map them with: gpumap check "{text}"{scripted}'
+    be = "is" if sum(counts.values()) == 1 else "are"
+    unanswered = [probe for probe in report.backends if probe.code is not None]
+    if unanswered:
+        who = " and ".join(probe.name for probe in unanswered)
+        have = verb(unanswered, "has", "have")
+        text = f"Cannot tell whether {who} {have} devices: {sentence(unanswered[0].reason or '-')}"
+        return answer(report, "untrusted", (f"{usable} {be} usable.", text))
+    how = f"Map {'it' if be == 'is' else 'them'} with: {check_line(report)}"
     if sum(counts.values()) > cores:
-        one = sum(counts.values()) == 1
-        return answer(report, "good", (f"{usable} {'is' if one else 'are'} usable.", how))
+        return answer(report, "good", (f"{usable} {be} usable.", how))
     ways = [probe for probe in report.backends if probe.fix and not probe.usable]
     ways.sort(key=lambda probe: probe.version is None)  # what is installed needs the least
     more = f"Add one: {ways[0].fix}" if ways else how
@@ -159,10 +158,26 @@ def devices(report: Report, _: Listed) -> Headline:
     return answer(report, "below", (first, more))
 
 
+def check_line(report: Report) -> str:
+    """Return the command that checks the map that lists every device, by the backend asked."""
+    text = report.source.text if report.source else ""
+    kinds = {entry.ref.kind for entry in report.map.entries} if report.map else set()
+    requested = report.backends[0].name if len(report.backends) == 1 else ""
+    usual = all(kind.row.backends[0] == requested for kind in kinds)
+    option = f" --backend {requested}" if requested and not usual else ""
+    return f'gpumap check "{text}"{option}'
+
+
 def _noun(device: Device) -> str:
     """Return what people call a device; one of OpenCL with memory of its own is a GPU to them."""
     own_memory = not device.kind.row.accelerators and not device.in_host_memory
     return "GPU" if own_memory else device.kind.row.noun
+
+
+def _cores(devices: Iterable[Device]) -> int:
+    """Return how many cores there are; a device may have all of them."""
+    found = [device for device in devices if device.kind.row.cores]
+    return len({each for device in found for each in device.hardware}) or _distinct(found)
 
 
 def _distinct(candidates: Iterable[Device]) -> int:

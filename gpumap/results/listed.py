@@ -28,7 +28,7 @@ def sections(report: Report, result: Listed, verbose: bool) -> Iterator[Section]
         if rows:
             parts.append(Table("", DEVICE_COLUMNS, rows, (), right=ON_THE_RIGHT).full())
     if report.source is not None:
-        parts.append(Text((_paste(report),), look="bold", gap=True, pasted=True))
+        parts.append(Text((answers.check_line(report),), look="bold", gap=True, pasted=True))
     yield Section("devices", tuple(parts))
 
 
@@ -37,14 +37,6 @@ def _about(backend: DeviceLibrary) -> Iterator[str]:
     yield from (f"note: {note}" for note in backend.notes if backend.usable)
     if backend.fix:
         yield f"fix: {backend.fix}"
-
-
-def _paste(report: Report) -> str:
-    """Return the command that checks what was found, to paste into a shell."""
-    text = report.source.text if report.source else ""
-    scripted = any(device.backend == "fake" for device in report.devices)
-    backend = " --backend fake" if scripted else ""
-    return f'gpumap check "{text}"{backend}'
 
 
 def _title(backend: DeviceLibrary) -> str:

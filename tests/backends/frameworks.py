@@ -18,7 +18,7 @@ BROKEN = {
         "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.abort()",
         "its driver crashed while probed (SIGABRT)", "crashed",
     ),
-    "hangs": ("import time; time.sleep(40)", "its driver did not answer within 1 s", "no-answer"),
+    "hangs": ("import time; time.sleep(40)", "its import did not end within 1 s", "no-answer"),
     "ends": ("raise SystemExit('no licence')", "the probe failed: no licence", None),
 }  # fmt: skip
 MACHINE = topology.read()

@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import pytest
@@ -132,8 +134,28 @@ def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path, mon
         (tmp_path / f"proc/7/task/{thread}/schedstat").write_text(line)
     assert (_starved(7, tmp_path), _starved(8, tmp_path)) == (6.0, 0.0)
     monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=[0.0, 15.0, 16.5])))
-    late = _Late(10.0)
+    late = _Late(10.0, 20.0)
     assert [late("", 6.0), late("", 6.0)] == [False, True]
+
+
+def test_each_answer_of_a_child_has_its_own_limit(monkeypatch):
+    """The first, that its library is imported, has one limit; what it says later has another."""
+    clock = [0.0, 4.0, 4.5, 9.0, 15.0]
+    monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=clock)))
+    late = _Late(5.0, 10.0)
+    lines = ("", "imported", "imported", "imported")
+    assert [late(line, 0.0) for line in lines] == [False, False, False, True]
+
+
+def test_the_cpu_time_of_a_child_is_its_own():
+    """Another child, which ends while it is waited for, has had more."""
+    busy = "import time\nwhile time.process_time() < 0.5: pass"
+    with ThreadPoolExecutor(2) as pool:
+        idle = (sys.executable, "-c", "import time; time.sleep(60)")
+        job = pool.submit(module.run_child, idle, dict(os.environ), 5.0)
+        pool.submit(subprocess.run, [sys.executable, "-c", busy], check=True).result()
+        ended = job.result()
+    assert (ended.code, ended.cpu < 0.5) == (None, True)
 
 
 def test_no_driver_at_all(tmp_path):
@@ -211,5 +233,5 @@ def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "loaded" not in (probed().reason or "")
     assert probed("numpy").reason == (
-        "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'inventory'"
+        "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'load'"
     )

@@ -89,7 +89,7 @@ def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
 def test_a_driver_that_hangs_while_a_device_is_opened(built_stubs):
     """Whatever lock it holds: it is given up after the time that a driver has."""
     env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": "hang@open"}
-    host = Host({**os.environ, **env}, read(), 5.0, ["opencl0:0"])
+    host = Host({**os.environ, **env}, read(), 5.0, opens=["opencl0:0"])
     probe = probe_in_child("pyopencl", host, "install it")
     assert probe.usable
     assert [bool(why) for _, why in probe.opened] == [True]

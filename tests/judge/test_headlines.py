@@ -14,20 +14,24 @@ from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdic
 from saved_reports import COMMANDS, signed, written
 from tables import table
 
+from gpumap.judge.answers import check_line
 from gpumap.judge.headline import LEVELS
 from gpumap.judge.phrases import LIMIT, SIMULATED
 from gpumap.model import (
     Around,
     DeviceLibrary,
+    DeviceRef,
     Estimate,
     Explanation,
     Fit,
     HeldBack,
     Kind,
+    MapText,
     Work,
     replace,
 )
 from gpumap.model.io import read
+from gpumap.parse import parse_map
 from gpumap.report import Style
 from gpumap.results import headline
 from gpumap.results.shown import render
@@ -286,13 +290,33 @@ def test_a_machine_without_a_gpu_is_below():
     text = "No GPU or OpenCL device is usable; 2 cores are. Add one: pip install pyopencl"
     assert (below.level, below.text) == ("below", text)
     assert unknown.level == "untrusted"
-    assert "Cannot tell whether cupy has devices" in unknown.text
+    assert unknown.text.endswith(
+        " usable. Cannot tell whether cupy has devices: it did not answer within 27 s."
+    )
     installed = DeviceLibrary("pyopencl", usable=False, version="2026.1", fix="install a driver")
     absent = replace(lacking, name="cupy", fix="install CuPy")
     both = replace(report, devices=cores, backends=(absent, installed), simulated=False)
     assert headline(both).text.endswith(
         "Add one: install a driver"
     )  # what is installed comes first
+
+
+def test_the_line_to_paste_is_for_the_backend_that_was_asked():
+    """Cores are of NumPy by default: those of PyTorch need its name. Who has all has two."""
+    report = EVERY["devices"]()
+    both = frozenset({"core:0", "core:1"})
+    ref = DeviceRef(Kind.CPU, 0)
+    core = replace(report.devices[0], kind=Kind.CPU, ref=ref, backend="torch", hardware=both)
+    text = MapText("dev0->cpu0", "default")
+    asked = DeviceLibrary("torch", usable=True, version="2.13.0")
+    of_torch = replace(
+        report, devices=(core,), backends=(asked,), source=text, map=parse_map(text.text)
+    )
+    line = 'gpumap check "dev0->cpu0"'
+    assert check_line(of_torch) == f"{line} --backend torch"
+    assert headline(of_torch).text.endswith(f"; 2 cores are. Map them with: {line} --backend torch")
+    for found in ((replace(asked, name="numpy"),), (replace(asked, name="numpy"), asked)):
+        assert check_line(replace(of_torch, backends=found)) == line
 
 
 def test_what_is_usable_is_counted_by_what_people_call_it():

@@ -39,9 +39,15 @@ class TorchBackend(FrameworkBackend):
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
 
+    def framework(self) -> Any:
+        """Import PyTorch."""
+        import torch
+
+        return torch
+
     def found(self) -> Probe:
         """Import PyTorch and return what it finds."""
-        import torch
+        torch = self.framework()
 
         from gpumap.backends.torch.arithmetic import settle, settled
 

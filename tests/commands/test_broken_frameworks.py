@@ -1,0 +1,78 @@
+"""A PyTorch that is broken: each command answers without it, and names it."""
+
+import json
+import os
+
+import pytest
+
+NO_CORE = "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
+AGAIN = "-m pip install --force-reinstall torch"  # by the interpreter that gpumap runs in
+SILENT = {  # how it is imported, the reason, the fix
+    "sleeps": ("import time; time.sleep(60)", "its import did not end within 5 s", "--backend"),
+    "aborts": (f"{NO_CORE}os.abort()", "its driver crashed while probed (SIGABRT)", AGAIN),
+    "segfaults": (f"{NO_CORE}os.kill(os.getpid(), 11)", "(SIGSEGV)", AGAIN),
+}
+SPEAKING = {
+    "raises": ("raise RuntimeError('half a wheel')", "cannot load: half a wheel", AGAIN),
+    "prints": ("print('{}' * 9999); raise OSError('no libx')", "cannot load: no libx", AGAIN),
+    "lacks": ("import no_such_module", "cannot load: No module named", "-m pip install 'torch>="),
+}
+
+
+@pytest.fixture
+def broken(gpumap, tmp_path):
+    """Return gpumap beside a PyTorch with that source, and without OpenCL."""
+
+    def run(source, *arguments):
+        (tmp_path / "with/torch").mkdir(parents=True)
+        (tmp_path / "with/torch/__init__.py").write_text(source)
+        path = os.pathsep.join([str(tmp_path / "with"), gpumap.env.get("PYTHONPATH", "")])
+        return gpumap(*arguments, PYTHONPATH=path, OCL_ICD_VENDORS=str(tmp_path))
+
+    return run
+
+
+def torch_of(report):
+    return next(each for each in report["backends"] if each["name"] == "torch")
+
+
+@pytest.mark.parametrize("how", SILENT)
+def test_devices_counts_what_is_usable_and_names_who_did_not_answer(broken, how):
+    """It waits for no framework that was not requested as long as that sleeps."""
+    source, reason, fix = SILENT[how]
+    done = broken(source, "devices", "--format", "json")
+    report = json.loads(done.out)
+    usable, unknown = report["headline"]["text"].split(" usable. ")
+    assert (done.code, report["headline"]["level"]) == (0, "untrusted")
+    assert "core" in usable
+    assert unknown.startswith("Cannot tell whether torch has devices: ")
+    assert reason in unknown
+    assert fix in torch_of(report)["fix"]
+
+
+@pytest.mark.parametrize("how", SPEAKING)
+def test_what_cannot_be_imported_is_known_to_be_of_no_use(broken, how):
+    source, reason, fix = SPEAKING[how]
+    done = broken(source, "devices", "--format", "json")
+    report = json.loads(done.out)
+    assert (done.code, report["devices"] != []) == (0, True)
+    assert "Cannot tell" not in report["headline"]["text"]
+    assert torch_of(report)["reason"].startswith(reason)
+    assert fix in torch_of(report)["fix"]
+
+
+def test_a_default_map_says_whose_devices_it_may_lack(broken):
+    """What was planned goes on, on the devices of those who answered."""
+    source, reason, _ = SILENT["sleeps"]
+    done = broken(source, "bench", "dot", "--dry-run", "--format", "json")
+    report = json.loads(done.out)
+    (said,) = (note for note in report["notes"] if note["code"] == "silent")
+    assert done.code == 0
+    assert said["message"] == f"cannot tell whether torch has devices: {reason}"
+
+
+def test_what_was_requested_by_name_has_its_time(broken):
+    """Importing a real one may take longer than anyone waits who did not ask for it."""
+    source = "import time; time.sleep(6); raise OSError('slow, but an answer')"
+    done = broken(source, "devices", "--backend", "torch")
+    assert (done.code, "cannot load: slow, but an answer" in done.out + done.err) == (3, True)
