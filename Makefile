@@ -91,7 +91,7 @@ COMMANDS_OF = $(patsubst %,tests/commands/test_%.py,$(1))
 BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
 # each command as a process, programs of users, and pages with charts; `unit` has tests/expected and
 # test_conditions.py, which see every command too
-PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(LONG),$(wildcard tests/commands/test_*.py)) \
+PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(SILENCE) $(LONG),$(wildcard tests/commands/test_*.py)) \
 	tests/test_action.py tests/test_running.py tests/test_package.py tests/test_readme.py \
 	tests/report/test_html.py
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
@@ -104,7 +104,9 @@ MPI = tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call CO
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
 	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
-MORE = $(PROGRAMS) $(OPENCL) $(CUDA) $(MPI) $(ALONE)
+# what only waits
+SILENCE = $(call COMMANDS_OF,silence)
+MORE = $(PROGRAMS) $(OPENCL) $(CUDA) $(MPI) $(ALONE) $(SILENCE)
 TWO = PYTHONHASHSEED=0 $(1)/pytest --numprocesses 2 --dist loadfile
 unit: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(patsubst %,--ignore=%,$(MORE) $(LONG))
@@ -117,6 +119,7 @@ cuda: $(VENV)/.installed
 mpi: $(VENV)/.installed
 	$(BIN)/pytest $(MPI)
 alone: $(VENV)/.installed
+	$(BIN)/pytest -n 4 $(SILENCE)
 	$(BIN)/pytest $(ALONE)
 
 # What users see, written anew: read the difference before it is kept.
@@ -146,10 +149,10 @@ mutants: $(VENV)/.installed
 
 # What pygpu and NumPy 1.24 can change, once more with them; scripted devices are the same there.
 # CI has both, so there it must not skip.
-PYGPU = tests/backends tests/kernels tests/contexts tests/commands/test_real_devices.py \
+PYGPU = tests/backends/conformance $(call BACKENDS_OF,numpy third_party registry) tests/kernels \
+	tests/contexts tests/commands/test_real_devices.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
-NOT_PYGPU = tests/kernels/test_oclgrind.py \
-	$(patsubst %,tests/backends/test_%.py,cuda_drivers pyopencl_gemm)
+NOT_PYGPU = tests/kernels/test_oclgrind.py
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \

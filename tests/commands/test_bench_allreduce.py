@@ -108,31 +108,17 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
 
 
 @needs_mpi
-def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
-    """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
-    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
-    stands_still = ("sh", "-c", "kill -STOP $$")
-    command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
-    code, _, err = ended(started(gpumap, command))
-    assert code == 128 + signal.SIGKILL
-    said = "error: the time limit of 20 s was reached: MPI waits for a rank that does not come"
-    assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
-
-
-@needs_mpi
-@pytest.mark.parametrize(("more", "who", "number", "code", "status", "said"), [
-    ((), 1, signal.SIGKILL, None, "absent", r"error: \S+/b \(rank 1, process {}\) died"),
-    (("--timeout", "20s"), 1, signal.SIGSTOP, 124, "timeout",  # MPI would never say so
-     r"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process {}\)"),
-    ((), None, signal.SIGINT, None, "interrupted", ""),  # mpirun ends its ranks a second later
-], ids=["killed", "still", "interrupt"])  # fmt: skip
-def test_who_ends_a_run_is_named(gpumap, more, who, number, code, status, said):
+@pytest.mark.parametrize(("who", "number", "status", "said"), [
+    (1, signal.SIGKILL, "absent", r"error: \S+/b \(rank 1, process {}\) died"),
+    (None, signal.SIGINT, "interrupted", ""),  # mpirun ends its ranks a second later
+], ids=["killed", "interrupt"])  # fmt: skip
+def test_who_ends_a_run_is_named(gpumap, who, number, status, said):
     """Its node, name, number and process; what was measured before it is in the report."""
-    process, found = begun(gpumap, *more)
+    process, found = begun(gpumap)
     os.kill(process.pid if who is None else found[who], number)
     actual, _, err = ended(process)
     left = loads((gpumap.folder / "report.json").read_text())
-    assert actual not in (0, None) if code is None else actual == code
+    assert actual not in (0, None)
     assert re.search(said.format(found[1]), err)
     assert (left["status"], left["errors"][0]["code"] == "rank-lost") == (status, number == 9)
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
@@ -150,15 +136,3 @@ def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     assert code == 130
     assert "Traceback" not in err
     assert loads((gpumap.folder / "report.json").read_text())["status"] == "interrupted"
-
-
-@needs_mpi
-def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
-    """By its process: it has not said yet which name is its."""
-    # of two ranks the second one stops itself as soon as MPI has started
-    stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
-    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
-    command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
-    code, _, err = ended(started(gpumap, command))
-    assert code == 124
-    assert re.search(r"limit of 20 s was reached.*; no answer from process \d+, stopped\n", err)

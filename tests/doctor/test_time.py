@@ -82,13 +82,6 @@ def test_what_hangs_leaves_the_others_their_time(
     assert [found[one.name] for one in every] == expected
 
 
-def test_names_of_a_device_that_hangs_are_not_used(gpumap):
-    answer = gpumap.fake(HANGING)("doctor", "h->cuda0;j->cuda0", "--format", "json")
-    found = json.loads(answer.out)["result"]["diagnoses"]
-    assert [one["findings"][0]["code"] for one in found] == ["GM202", "GM202"]
-    assert answer.code == 3
-
-
 def quiet(log):
     """Wait until a log has something, and for five seconds nothing more: its device hangs."""
     size, since, end = 0, time.monotonic(), time.monotonic() + LIMIT

@@ -1,0 +1,64 @@
+"""Ranks and devices that say nothing: each of these tests waits out a limit, and computes nothing.
+
+So several run at once (`make alone`).
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+
+from flat_report import loads
+from mpi_jobs import MPIRUN, ended, started
+from ranks import by_mpirun, measuring, needs_mpi
+
+CORES = "a->cpu0;b->cpu1"
+SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
+HANGING = f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n[[device]]\nref = "cuda1"\n{SOUND}'
+
+
+def test_names_of_a_device_that_hangs_are_not_used(gpumap):
+    answer = gpumap.fake(HANGING)("doctor", "h->cuda0;j->cuda0", "--format", "json")
+    found = json.loads(answer.out)["result"]["diagnoses"]
+    assert [one["findings"][0]["code"] for one in found] == ["GM202", "GM202"]
+    assert answer.code == 3
+
+
+@needs_mpi
+def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
+    """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
+    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
+    stands_still = ("sh", "-c", "kill -STOP $$")
+    command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
+    code, _, err = ended(started(gpumap, command))
+    assert code == 128 + signal.SIGKILL
+    said = "error: the time limit of 20 s was reached: MPI waits for a rank that does not come"
+    assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
+
+
+@needs_mpi
+def test_a_rank_that_stands_still_is_named(gpumap):
+    """MPI would never say so; what was measured before is in the report."""
+    given = ("--budget", "60s", "--output", "json=report.json", "--timeout", "20s")
+    process = by_mpirun(gpumap, 2, "bench", "allreduce", "--map", CORES, *given)
+    found = measuring(process)
+    os.kill(found[1], signal.SIGSTOP)
+    code, _, err = ended(process)
+    left = loads((gpumap.folder / "report.json").read_text())
+    said = rf"time limit of 20 s was reached; no answer from \S+/b \(rank 1, process {found[1]}\)"
+    assert (code, left["status"]) == (124, "timeout")
+    assert re.search(said, err)
+    assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
+
+
+@needs_mpi
+def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
+    """By its process: it has not said yet which name is its."""
+    # of two ranks the second one stops itself as soon as MPI has started
+    stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
+    one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
+    command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
+    code, _, err = ended(started(gpumap, command))
+    assert code == 124
+    assert re.search(r"limit of 20 s was reached.*; no answer from process \d+, stopped\n", err)
