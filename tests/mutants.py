@@ -85,6 +85,7 @@ class Copy:
 
     def passes(self, tests, limit=LIMIT, output=subprocess.DEVNULL) -> bool:
         env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        env.setdefault("JAX_NUM_CPU_DEVICES", "4")  # as `make frameworks` has it
         env.pop("PYTHONPATH", None)
         process = subprocess.Popen(
             [self.python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],

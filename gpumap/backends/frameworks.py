@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class FrameworkBackend(ProbedBackend):
     """A backend that is called as its library, its distribution and its extra are."""
 
+    framework = True
+
     def probe(self) -> Probe:
         """Ask a child process; which build it is, its metadata tell where it does not answer."""
         found = super().probe()
@@ -31,7 +33,7 @@ class FrameworkBackend(ProbedBackend):
     def load(self) -> None:
         """Import the framework; what that raises is for `inventory`."""
         try:
-            self.framework()
+            self.library()
         except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
             self._error = error
 
@@ -47,7 +49,7 @@ class FrameworkBackend(ProbedBackend):
             return unloadable(self.name, error, self.install())
 
     @abstractmethod
-    def framework(self) -> Any:
+    def library(self) -> Any:
         """Import the framework, set as gpumap needs it; raises what that does."""
 
     @abstractmethod

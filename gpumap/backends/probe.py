@@ -42,7 +42,6 @@ _KILLED = 5.0  # seconds that the kernel has to end a child
 _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
 _LOOK = 0.1  # seconds between two looks at what a child has written
 _PAUSE = 0.005  # seconds between two looks at whether a killed child has ended
-_FRAMEWORKS = ("torch", "jax")  # whose import alone takes seconds
 _STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
 
@@ -59,9 +58,11 @@ class Ended:
 class ProbedBackend(Backend):
     """A backend whose library is asked in a child process: a driver may crash, hang or lie."""
 
+    framework = False  # the import of its library alone takes seconds, and `load` does it
+
     def probe(self) -> Probe:
         """Ask a child process what is there."""
-        return probe_in_child(self.name, self._host, self.install())
+        return probe_in_child(self.name, self._host, self.install(), framework=self.framework)
 
     @abstractmethod
     def install(self) -> str:
@@ -75,10 +76,14 @@ class ProbedBackend(Backend):
         """Ask the drivers, in this process; `probe` calls it in the child."""
 
 
-def probe_in_child(name: str, host: Host, install: str) -> Probe:
+def probe_in_child(name: str, host: Host, install: str, *, framework: bool = False) -> Probe:
     """Return what the backend's `inventory` says in a child process, or why it did not.
 
-    A backend is called as the module of its library; `install` says how to get that.
+    Args:
+        name: of the backend, and of the module of its library.
+        host: of its drivers, with how long each may take.
+        install: how to get the library.
+        framework: whether its import alone takes seconds.
     """
     if find_spec(name) is None:  # spares the child
         return Probe(name, usable=False, reason="not installed", fix=install, lack="no-library")
@@ -87,7 +92,8 @@ def probe_in_child(name: str, host: Host, install: str) -> Probe:
     late = _Late(first, host.patience)
     child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, late)
     imported, *lines = child.answer.split("\n")[:-1] or [""]  # that are whole
-    wrong = _wrong(child, name, host.patience, None if imported else first)
+    wrong = _unimported(name, first) if framework and not imported and child.code is None else None
+    wrong = wrong or _wrong(child, name, host.patience, framework=framework)
     if wrong is not None and (not lines or len(lines) % 2):  # no device was being opened
         reason, fix, code = wrong
         return Probe(name, usable=False, reason=reason.format("probed"), fix=fix, code=code)
@@ -109,19 +115,14 @@ def unloadable(name: str, error: Exception, fix: str) -> Probe:
 
 
 def _wrong(
-    child: Ended, name: str, limit: float, importing: float | None
+    child: Ended, name: str, limit: float, *, framework: bool
 ) -> tuple[str, str, ProbeCode] | None:
-    """Return how a driver failed a child, the fix and the code; None where it did not.
-
-    `importing`: the seconds that the import had, where a child was at it.
-    """
-    if child.code is None and importing is not None and name in _FRAMEWORKS:
-        return _unimported(name, importing)
+    """Return how a driver failed a child, the fix and the code; None where it did not."""
     if child.code is None:
-        return _unanswered(name, limit, child.cpu)
+        return _unanswered(name, limit, child.cpu, framework=framework)
     if child.code < 0:
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
-        if name in _FRAMEWORKS:
+        if framework:
             fix = pip("install", "--force-reinstall", name)
         return f"its driver crashed while {{}} ({_signal_name(-child.code)})", fix, "crashed"
     return None
@@ -151,7 +152,7 @@ def _unimported(name: str, limit: float) -> tuple[str, str, ProbeCode]:
 
 
 def _unanswered(
-    name: str, limit: float, cpu: float, root: Path = Path("/")
+    name: str, limit: float, cpu: float, root: Path = Path("/"), *, framework: bool = False
 ) -> tuple[str, str, ProbeCode]:
     """Return why a child was ended: a driver that hangs has no CPU time, one that compiles has."""
     if cpu >= max(_STARTING, _WORKING * limit):
@@ -161,7 +162,7 @@ def _unanswered(
     fix = "`gpumap devices` tries again"
     if name == "cupy" or (root / "proc/driver/nvidia").exists():
         fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
-    elif name not in _FRAMEWORKS:
+    elif not framework:
         fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
     return f"its driver did not answer within {limit:g} s", fix, "no-answer"
 

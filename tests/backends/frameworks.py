@@ -1,9 +1,12 @@
 """What tests of PyTorch's and JAX's backends share: a broken library, products of every type."""
 
 import os
+from importlib.util import find_spec
 
 import numpy as np
+import pytest
 from buffers import got, sent
+from sessions import backend
 
 from gpumap.backends import load
 from gpumap.backends import probe as module
@@ -22,6 +25,13 @@ BROKEN = {
     "ends": ("raise SystemExit('no licence')", "the probe failed: no licence", None),
 }  # fmt: skip
 MACHINE = topology.read()
+
+
+def needs(name):
+    """Mark a test of a backend: without its library it is skipped with the probe's reason."""
+    found = backend(name)[1]
+    why = f"{name}: {found.reason} ({found.fix})"
+    return pytest.mark.skipif(find_spec(name) is None, reason=why)
 
 
 def probe_of(name, source, tmp_path, monkeypatch):

@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from backends.frameworks import BROKEN, MACHINE, assert_products, probe_of
+from backends.frameworks import BROKEN, MACHINE, assert_products, needs, probe_of
 from buffers import got, sent
 from flat_report import loads
-from sessions import backend, opened
+from sessions import opened
 
 from gpumap.backends import frameworks, load, third_party
 from gpumap.backends import jax as jax_backend
@@ -26,10 +26,7 @@ class Native(SimpleNamespace):
     __hash__ = object.__hash__
 
 
-INSTALLED = find_spec("jax") is not None
-needs_jax = pytest.mark.skipif(
-    not INSTALLED, reason=f"jax: {backend('jax')[1].reason} ({backend('jax')[1].fix})"
-)
+needs_jax = needs("jax")
 
 
 @pytest.mark.parametrize("how", BROKEN)
@@ -82,6 +79,25 @@ def test_products_of_every_type_are_as_exact_as_their_sums_allow():
             products.append(got(out))
         assert products[0].dtype == np.float64
         assert np.allclose(*products, rtol=0, atol=2 * 96 * 2.0**-52 * 96)
+
+
+@needs_jax
+def test_a_copy_is_waited_for_by_both_its_sessions():
+    """It is in the queue of the one that it was requested of; the host waits for no copy."""
+    with opened("jax", "jax") as (here, there):
+        if here.native == there.native:
+            pytest.skip("JAX has one processor here: JAX_NUM_CPU_DEVICES=2 makes two")
+        source, target = sent(here, np.ones(8, "float32")), there.empty((8,), "float32")
+        here.copy(source, target)  # the first one proves the route
+        here.synchronize()
+        there.synchronize()
+        assert here.copy(source, target) == "peer"
+        arrived, target.place.array = target.place.array, Mock()
+        for number, session in enumerate((here, there), 1):
+            session.synchronize()
+            assert target.place.array.block_until_ready.call_count == number
+        target.place.array = arrived
+        assert got(target).tolist() == [1.0] * 8
 
 
 @needs_jax

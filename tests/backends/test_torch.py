@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from backends.frameworks import BROKEN, MACHINE, assert_products, probe_of
+from backends.frameworks import BROKEN, MACHINE, assert_products, needs, probe_of
 from buffers import got, sent
-from sessions import backend, opened
+from sessions import opened
 
 from gpumap.backends import frameworks, load
 from gpumap.backends.base import Host
@@ -17,10 +16,7 @@ from gpumap.backends.third_party import TABLE, outcome
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.model import Kind
 
-INSTALLED = find_spec("torch") is not None
-needs_torch = pytest.mark.skipif(
-    not INSTALLED, reason=f"torch: {backend('torch')[1].reason} ({backend('torch')[1].fix})"
-)
+needs_torch = needs("torch")
 
 
 @pytest.mark.parametrize("how", BROKEN)

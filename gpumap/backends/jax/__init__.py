@@ -31,13 +31,13 @@ class JaxBackend(FrameworkBackend):
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if NAME in row.backends) | {Kind.CPU}
 
-    def framework(self) -> Any:
+    def library(self) -> Any:
         """Import JAX."""
         return library()
 
     def found(self) -> Probe:
         """Import JAX and return what it finds."""
-        version, natives = str(self.framework().__version__), _natives()
+        version, natives = str(self.library().__version__), _natives()
         cuda = Cuda(self._host.env)
         devices = tuple(_device(id_, each, self._host, cuda) for id_, each in natives.items())
         count = sum(id_.startswith("cpu:") for id_ in natives)

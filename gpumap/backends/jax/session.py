@@ -1,7 +1,8 @@
 """A device of JAX: products that XLA compiles, in a queue that JAX keeps itself.
 
-JAX has no events: a mark has no time of its own, and waiting for one is waiting for all that its
-session has queued. A program is compiled at the first product of its shapes.
+JAX has no events: a mark has no time of its own. Its arrays never change, so that what is queued
+waits for the arrays that it takes, on whatever device, and for nothing else. A program is compiled
+at the first product of its shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpumap.dtypes import ITEMSIZE, numpy_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Feature, Product, Route
+    from gpumap.backends.base import Feature, Mark, Product, Route
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
@@ -33,7 +34,7 @@ class JaxSession(PlainMarks):
     def __init__(self, device: Device, features: frozenset[Feature], native: Any) -> None:
         self.device, self.features = device, features
         self.native = native
-        self._written: dict[int, Place] = {}  # by identity, until it was waited for
+        self._queued: dict[int, Place] = {}  # by identity, until it was waited for
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> JaxBuffer:
         """Return memory; JAX has none that no one has written, so it is of zeros.
@@ -45,16 +46,17 @@ class JaxSession(PlainMarks):
         bytes_of(sizes, held)  # what 64 bits do not count has an error of another class
         with third_party_errors(self.device):
             place = Place(jnp.zeros(sizes, held, device=self.native))
-            self._written[id(place)] = place
-            return JaxBuffer(self, place, 0, sizes)
+        self._queue(place)
+        return JaxBuffer(self, place, 0, sizes)
 
     def upload(self, source: Array, target: JaxBuffer, repeat: int = 1) -> None:
-        """Queue a copy from host memory, of which JAX makes a copy first."""
+        """Queue a copy of host memory, copied first: else JAX may keep that as a device's own."""
         check_copy(source, target)
         with third_party_errors(self.device):
             for _ in range(repeat):
                 held = np.array(source, order="C", subok=False)
-                self._put(target, jax.device_put(held, self.native, may_alias=False))
+                target.put(jax.device_put(held, self.native, may_alias=False))
+        self._queue(target.place)
 
     def download(self, source: JaxBuffer, target: Array, repeat: int = 1) -> None:
         """Copy to host memory, and wait for it."""
@@ -74,8 +76,9 @@ class JaxSession(PlainMarks):
         there = target.session
         with third_party_errors(self.device):
             for _ in range(repeat):
-                moved = jax.device_put(source.native, there.native, may_alias=False)
-                there._put(target, moved)  # noqa: SLF001 - of this class
+                target.put(jax.device_put(source.native, there.native, may_alias=False))
+        for session in (self, there):  # it is queued here, and what follows there waits for it
+            session._queue(target.place)  # noqa: SLF001 - of this class
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product
@@ -89,17 +92,21 @@ class JaxSession(PlainMarks):
                     place.array = multiply(left, right, place.array)
                 else:  # a factor, or what is beside it, is where the result goes
                     out.put(multiply(a.native, b.native, out.native))
-        self._written[id(place)] = place
+        self._queue(place)
 
-    def _put(self, target: JaxBuffer, array: Any) -> None:
-        target.put(array)
-        self._written[id(target.place)] = target.place
+    def _queue(self, place: Place) -> None:
+        self._queued[id(place)] = place
+
+    def wait(self, mark: Mark) -> None:
+        """Wait on the host for a mark of another library; JAX's arrays wait for one another."""
+        if not isinstance(mark.session, JaxSession):
+            super().wait(mark)
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
         with third_party_errors(self.device):
-            while self._written:
-                _, place = self._written.popitem()
+            while self._queued:
+                _, place = self._queued.popitem()
                 place.array.block_until_ready()
 
     def close(self) -> None:

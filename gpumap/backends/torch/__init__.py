@@ -39,7 +39,7 @@ class TorchBackend(FrameworkBackend):
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
 
-    def framework(self) -> Any:
+    def library(self) -> Any:
         """Import PyTorch."""
         import torch
 
@@ -47,7 +47,7 @@ class TorchBackend(FrameworkBackend):
 
     def found(self) -> Probe:
         """Import PyTorch and return what it finds."""
-        torch = self.framework()
+        torch = self.library()
 
         from gpumap.backends.torch.arithmetic import settle, settled
 

@@ -45,6 +45,18 @@ def test_what_goes_up_comes_down(session, rng, dtype, shape):
     assert got(buffer).tobytes() == array.tobytes()
 
 
+def test_what_was_uploaded_stays_whatever_becomes_of_its_source(session, rng):
+    """Also where the source has an alignment at which a library takes it as memory of its own."""
+    memory = np.zeros(4096 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    source = memory[start : start + 4096].view(np.float32)
+    source[:] = array = random(rng, source.shape, "float32")
+    buffer = sent(session, source)
+    session.synchronize()
+    source[:] = 0.0
+    assert got(buffer).tobytes() == array.tobytes()
+
+
 def test_views_of_any_shape_and_of_nothing(session, rng):
     """A buffer without rows is legal, and so is a slice without any."""
     empty, some = session.empty((0, 4), "float32"), sent(session, np.ones((3, 4), "float32"))
