@@ -328,7 +328,7 @@ def test_another_version_is_refused(tmp_path, version):
     ("plain", "plain text"),
 ])  # fmt: skip
 def test_another_form_of_a_report_is_named_with_the_file_to_give(tmp_path, format_, what):
-    """The JSON of the same run: by its name where it stands beside it."""
+    """The JSON of the same run: by its name where both are in one folder."""
     path = tmp_path / f"page.{format_}"
     path.write_text(render(format_, io.read(written("check").path), Style()))
     alone = refused(path)

@@ -1,6 +1,6 @@
 """A stand-in for PyTorch's accelerators: CUDA devices whose memory is the host's, as it lies.
 
-What is queued on a stream runs when somebody waits for it, and no earlier: but for the device that
+What is queued on a stream runs when it is waited for, and no earlier: but for the device that
 is `eager`, whose streams run at once. So what waits for too little sees the wrong data. What real
 hardware would only do slowly, or sometimes, is an error here (`Misuse`). Products of float32 read
 ten bits where TF32 is on. Nothing it does is a measurement, which its version says.

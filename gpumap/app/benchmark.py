@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING = Measured()
-
 _ASSUMED = Diagnostic(
     "assumed",
     "no device was opened: they are planned as their drivers list them",
@@ -103,11 +102,10 @@ class BenchmarkRun:
             default = partial(default_map, inventory, hurry=not request.several)
             found = read_map(draft, *where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
-            every = (
-                [resolve(found, inventory)]
-                if not request.every
-                else (resolve_all(found, inventory, request.several))
-            )
+            if request.every:
+                every = resolve_all(found, inventory, request.several)
+            else:
+                every = [resolve(found, inventory)]
         finally:
             draft.backends = inventory.libraries
         for number, resolution in enumerate(every):

@@ -91,7 +91,7 @@ class Shown(NamedTuple):
     Attributes:
         kind: The command.
         title: The command as it was called, in short.
-        command: The whole line.
+        argv: The arguments of the whole line.
         status: The answer in one word.
         exit_code: The same as a number.
         simulated: Whether a script had a part in it.
@@ -113,7 +113,7 @@ class Shown(NamedTuple):
 
     kind: str
     title: str
-    command: str
+    argv: tuple[str, ...]
     status: str
     exit_code: int
     simulated: bool

@@ -11,10 +11,11 @@ from gpumap.results import mapped
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Acceptance, Report
+    from gpumap.model import Acceptance, Binding, Report
     from gpumap.report.table import Table
 
 DISTURBED = "cpu-contention"  # the note that other processes had the cores
+STOPPED = ("interrupted", "timeout")  # statuses of runs that have parts of their result
 
 
 def around(
@@ -23,6 +24,7 @@ def around(
     method: Iterable[str] = (),
     accepted: Sequence[Acceptance] = (),
     *,
+    bindings: Iterable[Binding] = (),
     verbose: bool,
 ) -> Iterator[Section]:
     """Yield the sections of a result that is tables.
@@ -32,19 +34,18 @@ def around(
         tables: of its figures; without any there is nothing else.
         method: how they were found.
         accepted: how the report became a base.
+        bindings: of names that no map has, where there is none.
         verbose: with the whole id of what was judged.
     """
     yield from aside(report)
-    yield from mapped.sections(report.bindings)
+    yield from mapped.sections(report.bindings or bindings)
     yield Section("tables", tuple(tables))
-    yield from judged(report, accepted, verbose=verbose)
+    yield from _judged(report, accepted, verbose=verbose)
     if lines := tuple(method):
         yield Section("method", (Text(lines, look="footer", gap=True, filled=True),))
 
 
-def judged(
-    report: Report, accepted: Sequence[Acceptance] = (), *, verbose: bool
-) -> Iterator[Section]:
+def _judged(report: Report, accepted: Sequence[Acceptance], *, verbose: bool) -> Iterator[Section]:
     """Yield the tables of what was judged, and of what was accepted as it is."""
     if report.verdicts or accepted:
         from gpumap.results import verdicts
@@ -59,6 +60,12 @@ def aside(report: Report) -> Iterator[Section]:
         yield Section("aside", (Text(tuple(_skipped(report)), look="unclear"),))
     if found := tuple(warnings(report)):
         yield Section("aside", (Text(found, look="below", filled=True),))
+
+
+def stopped(report: Report) -> Iterator[str]:
+    """Yield that a run was stopped, if it was."""
+    if report.status in STOPPED:
+        yield f"stopped early ({report.status}): partial results above"
 
 
 def warnings(report: Report) -> Iterator[str]:

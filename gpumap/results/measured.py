@@ -14,7 +14,7 @@ from gpumap.report.csv import number
 from gpumap.report.parts import Section, Test, Text
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec, charts, mapped, rows
-from gpumap.results.around import around, aside
+from gpumap.results.around import STOPPED, around, aside, stopped
 from gpumap.results.figure_lines import break_even_lines, fit_lines, row_lines
 from gpumap.results.outcomes import of_break_even, of_row
 
@@ -24,25 +24,22 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Measured, Measurement, Report
     from gpumap.results import Line
 
-_STOPPED = ("interrupted", "timeout")
 _LATE = 5.0  # seconds over the budget that go without saying
 EVERY_TITLE = "Every row"
 EVERY = ("id", "status", "flags or reason", "time")
 
 
-def sections(report: Report, result: Measured, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
-    """Yield the tables of what was measured, and how; of a dry run the plan."""
-    yield from framed(report, result, verbose)
-
-
-def framed(
+def sections(
     report: Report,
     result: Measured,
-    verbose: bool,  # noqa: FBT001 - as above
+    verbose: bool,  # noqa: FBT001 - as of any result
     before: Sequence[Table] = (),
     after: Sequence[Table] = (),
 ) -> Iterator[Section]:
-    """Yield what was measured between tables that come before and after."""
+    """Yield the tables of what was measured, and how; of a dry run the plan.
+
+    `before` and `after` are tables that those of rows stand between.
+    """
     if not (result.measurements or report.verdicts or before):
         yield from aside(report)
     elif result.plans:
@@ -113,13 +110,13 @@ def method(report: Report) -> Iterator[str]:
     if any(share < 1.0 for share in kept):
         least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
         yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
-    yield from _stopped(report)
-    if report.status not in _STOPPED and any(row.case.swept for row in report.measurements):
+    yield from stopped(report)
+    if report.status not in STOPPED and any(row.case.swept for row in report.measurements):
         from gpumap.results import models
 
         yield from models.lacking(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
-    if late and report.status not in _STOPPED:
+    if late and report.status not in STOPPED:
         yield (
             f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
             "case is verified and measured once, however long that takes"
@@ -135,11 +132,6 @@ def _ranges(report: Report) -> Iterator[str]:
     """Yield why rows without an interval have none."""
     if any(too_few(row) for row in rows.shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
-
-
-def _stopped(report: Report) -> Iterator[str]:
-    if report.status in _STOPPED:
-        yield f"stopped early ({report.status}): partial results above"
 
 
 def _verified(report: Report) -> str:

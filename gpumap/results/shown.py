@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from gpumap.report import render as text
@@ -36,7 +35,7 @@ def shown(report: Report) -> Shown:
     return Shown(
         kind=report.kind,
         title=" ".join(("gpumap", *(about or (report.kind,)))),
-        command=join(report.argv),
+        argv=report.argv,
         status=report.status,
         exit_code=report.exit_code,
         simulated=report.simulated,

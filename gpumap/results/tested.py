@@ -22,7 +22,7 @@ def sections(report: Report, result: Tested, verbose: bool) -> Iterator[Section]
     found = result.selftest
     before = (_round_trips(found),) if found else ()
     after = (_alarms(found),) if found and found.alarms else ()
-    yield from measured.framed(report, result, verbose, before, after)
+    yield from measured.sections(report, result, verbose, before, after)
 
 
 def _round_trips(found: SelfTest) -> Table:

@@ -8,10 +8,9 @@ from gpumap import units
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
 from gpumap.judge.programs import HOST, TARGET, summary
-from gpumap.report.parts import Section, Text
 from gpumap.report.table import Table
-from gpumap.results import ResultSpec, mapped
-from gpumap.results.around import aside, judged
+from gpumap.results import ResultSpec
+from gpumap.results.around import STOPPED, around, stopped
 from gpumap.results.uses import used
 from gpumap.units import counted, time_of
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpumap.judge.programs import ImplicitCopies, Summary
     from gpumap.model import Busy, Ran, Report, Trace, Use, Watched
+    from gpumap.report.parts import Section
     from gpumap.results.figure_lines import Line
 
 COLUMNS = {
@@ -30,28 +30,21 @@ COLUMNS = {
 MOST = 100  # rows of a table
 CONTEXTS = 20
 _ALL = "--format json has all of them"
-_STOPPED = ("interrupted", "timeout")
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
 _NONE = "-"
 
 
 def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
     """Yield three tables for each context of a script, or one of a command's use of devices."""
-    stopped = report.status in _STOPPED  # it may have opened no context until then
-    if not (result.traces or result.utilisation or report.verdicts or stopped):
+    early = report.status in STOPPED  # it may have opened no context until then
+    if not (result.traces or result.utilisation or report.verdicts or early):
         return
-    yield from aside(report)
-    contexts = dict.fromkeys(b for trace in result.traces for b in trace.bindings)
-    yield from mapped.sections(report.bindings or contexts)
     tables = list(traces(result.traces))
     if result.utilisation is not None:
         refs = {device.id: str(device.ref) for device in report.devices}
         tables.append(used(result.utilisation, refs))
-    yield Section("tables", tuple(tables))
-    yield from judged(report, verbose=verbose)
-    if stopped:
-        text = f"stopped early ({report.status}): partial results above"
-        yield Section("method", (Text((text,), look="footer", gap=True, filled=True),))
+    contexts = dict.fromkeys(b for trace in result.traces for b in trace.bindings)
+    yield from around(report, tables, stopped(report), bindings=contexts, verbose=verbose)
 
 
 def traces(found: Sequence[Trace]) -> Iterator[Table]:

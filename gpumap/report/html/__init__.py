@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
@@ -70,6 +71,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         "report.html.j2",
         shown.charts(),
         shown=shown,
+        command=join(shown.argv),
         headline=text,
         color=color(shown),
         doubts=shown.doubts(),

@@ -57,7 +57,7 @@ def opened(world, number):
 
 
 def pinned(session, array):
-    """Return a buffer that gets an array from pinned memory, once somebody waits for it."""
+    """Return a buffer that gets an array from pinned memory, once it is waited for."""
     held = session.host(array.shape, array.dtype.name, "pinned")
     held[...] = array
     buffer = session.empty(array.shape, array.dtype.name)
