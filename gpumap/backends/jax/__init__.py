@@ -68,8 +68,7 @@ def library() -> Any:
 def _natives() -> dict[str, Any]:
     """Return JAX's devices by gpumap's ids; `cpu` is the first processor, whose number is 0."""
     jax = library()
-    found = {*jax.local_devices(), *jax.local_devices(backend="cpu")}
-    every = sorted(found, key=lambda native: native.id)
+    every = [*jax.local_devices(), *jax.local_devices(backend="cpu")]  # the same, without others
     named = {f"{each.client.platform}:{each.local_hardware_id}": each for each in every}
     return named | {"cpu": named["cpu:0"]}
 
@@ -82,6 +81,6 @@ def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:
         return replace(every, id=id_, ref=DeviceRef(Kind.CPU, index), backend=NAME)
     memory = (native.memory_stats() or {}).get("bytes_limit")
     major, _, minor = str(getattr(native, "compute_capability", "0.0")).partition(".")
-    size = (memory, getattr(native, "core_count", None), (int(major), int(minor or 0)))
-    told = Told(native.device_kind, None, None, *size)  # the driver knows which one it is
+    units, capability = getattr(native, "core_count", None), (int(major), int(minor or 0))
+    told = Told(native.device_kind, memory=memory, units=units, capability=capability)
     return accelerator(NAME, Kind(kind), int(number), told, host, cuda)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 class Place:
     """The array that is there now; whoever writes puts another one in."""
 
-    __slots__ = ("array",)
-
     def __init__(self, array: Any) -> None:
         self.array = array
 

@@ -34,7 +34,7 @@ class JaxSession(PlainMarks):
     def __init__(self, device: Device, features: frozenset[Feature], native: Any) -> None:
         self.device, self.features = device, features
         self.native = native
-        self._queued: dict[int, Place] = {}  # by identity, until it was waited for
+        self._queued: set[Place] = set()  # until it was waited for
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> JaxBuffer:
         """Return memory; JAX has none that no one has written, so it is of zeros.
@@ -46,7 +46,7 @@ class JaxSession(PlainMarks):
         bytes_of(sizes, held)  # what 64 bits do not count has an error of another class
         with third_party_errors(self.device):
             place = Place(jnp.zeros(sizes, held, device=self.native))
-        self._queue(place)
+        self._queued.add(place)
         return JaxBuffer(self, place, 0, sizes)
 
     def upload(self, source: Array, target: JaxBuffer, repeat: int = 1) -> None:
@@ -56,7 +56,7 @@ class JaxSession(PlainMarks):
             for _ in range(repeat):
                 held = np.array(source, order="C", subok=False)
                 target.put(jax.device_put(held, self.native, may_alias=False))
-        self._queue(target.place)
+        self._queued.add(target.place)
 
     def download(self, source: JaxBuffer, target: Array, repeat: int = 1) -> None:
         """Copy to host memory, and wait for it."""
@@ -78,7 +78,7 @@ class JaxSession(PlainMarks):
             for _ in range(repeat):
                 target.put(jax.device_put(source.native, there.native, may_alias=False))
         for session in (self, there):  # it is queued here, and what follows there waits for it
-            session._queue(target.place)  # noqa: SLF001 - of this class
+            session._queued.add(target.place)  # noqa: SLF001 - of this class
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product
@@ -92,10 +92,7 @@ class JaxSession(PlainMarks):
                     place.array = multiply(left, right, place.array)
                 else:  # a factor, or what is beside it, is where the result goes
                     out.put(multiply(a.native, b.native, out.native))
-        self._queue(place)
-
-    def _queue(self, place: Place) -> None:
-        self._queued[id(place)] = place
+        self._queued.add(place)
 
     def wait(self, mark: Mark) -> None:
         """Wait on the host for a mark of another library; JAX's arrays wait for one another."""
@@ -106,8 +103,7 @@ class JaxSession(PlainMarks):
         """Wait for everything queued so far."""
         with third_party_errors(self.device):
             while self._queued:
-                _, place = self._queued.popitem()
-                place.array.block_until_ready()
+                self._queued.pop().array.block_until_ready()
 
     def close(self) -> None:
         """Wait, and let go; a second call does nothing."""
