@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.backends import DEFAULTS, REGISTRY, load
-from gpumap.backends.probe import end_all
-from gpumap.errors import AbsentError, DeviceError, Diagnostic, GpumapError, QuestionError, Span
+from gpumap.backends import DEFAULTS
+from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
+from gpumap.inventory import of_kind
 from gpumap.kinds import KINDS, Kind
-from gpumap.machine.process_control import keep_orphans
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
 from gpumap.remedies import hidden, other_build, remedy
 from gpumap.text import listed
@@ -20,135 +17,14 @@ from gpumap.text import listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from gpumap.backends.base import Backend, Clock, Host, Session
+    from gpumap.backends.base import Host
+    from gpumap.inventory import Inventory
     from gpumap.machine.topology import Topology
-    from gpumap.model import Device, DeviceLibrary, Probe
+    from gpumap.model import Device, Probe
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
-_IMPORT = 5.0  # seconds for a framework that was not requested; real ones take 2 to 4
 _SEVERAL = 2  # backends that can be compared
-
-
-class Inventory:
-    """What each backend found on this machine; each is probed once, when first needed."""
-
-    def __init__(self, host: Host, backend: str | None = None) -> None:
-        self.host = host
-        self.requested = backend
-        self._backends: dict[str, Backend] = {}
-        self._probes: dict[str, Probe] = {}
-        self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
-        self._preferred: str | None = None
-        self._always = False
-        self._hurried = False
-        if backend is not None:
-            self.backend(backend)  # an unknown name fails here, before anything is looked for
-
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """Return what was probed so far, in the order of the registry."""
-        return tuple(self._probes[name] for name in REGISTRY if name in self._probes)
-
-    @property
-    def libraries(self) -> tuple[DeviceLibrary, ...]:
-        """Return the same without their devices, as a report has them."""
-        return tuple(probe.library for probe in self.probes)
-
-    def backend(self, name: str) -> Backend:
-        """Return the backend called `name`."""
-        if name not in self._backends:
-            self._backends[name] = load(name, self.host)
-        return self._backends[name]
-
-    def of(self, kind: Kind) -> list[Probe]:
-        """Return the probes of the backends that may drive `kind`, up to the first that can."""
-        names = DEFAULTS[kind] if self.requested is None else (self.requested,)
-        preferred = self._preferred
-        if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
-            names = (preferred or "",)
-        probed = []
-        for place, name in enumerate(names):
-            if self._hurried and place == 1:  # the first, which is preferred, has none
-                self.ask(names[1:])
-            if kind in self.backend(name).kinds:
-                probed.append(self.probe(name))
-                if _of_kind(kind, probed[-1]):
-                    break
-        return probed
-
-    def prefer(self, name: str, *, always: bool = False) -> None:
-        """Let the backend called `name` drive its kinds; the others keep their own.
-
-        `always`: those too that it drives on request alone, as PyTorch does cores.
-        """
-        self._preferred, self._always = name, always
-
-    def expect(self, names: Iterable[str]) -> None:
-        """Let each probe from now on open these devices too, as a map names them.
-
-        "*" are those of a default map. It spares `open` a child process of its own.
-        """
-        self.host.opens[:] = dict.fromkeys(names)
-
-    def open(self, device: Device, clock: Clock) -> Session:
-        """Open a device that a child process has opened before: its driver may crash, or hang.
-
-        Raises:
-            DeviceError: it did so in the child.
-        """
-        self.attempt([device])
-        if why := self._opened.get((device.backend, device.id)):
-            raise DeviceError(f"{device.ref}: {why}", "remove or update the driver")
-        return self.backend(device.backend).open(device, clock)
-
-    def attempt(self, devices: Sequence[Device]) -> None:
-        """Let a child process open each of these devices that none has opened, or failed at."""
-        for name in dict.fromkeys(device.backend for device in devices):
-            if not hasattr(self.backend(name), "inventory"):  # it has no driver
-                continue
-            keep_orphans()
-            own = [device for device in devices if device.backend == name]
-            while missing := [d for d in own if (name, d.id) not in self._opened]:
-                self.expect(str(device.ref) for device in missing)
-                probe = self._ask(self.backend(name))
-                if all((name, device.id) not in self._opened for device in missing):
-                    reason = probe.reason or ""  # it is gone, or no longer answers
-                    self._opened |= {(name, device.id): reason for device in missing}
-
-    def _ask(self, backend: Backend) -> Probe:
-        probe = backend.probe()
-        self._opened |= {(backend.name, id_): why for id_, why in probe.opened}
-        return probe
-
-    def hurry(self) -> None:
-        """Give the import of a framework less time, unless a backend was requested."""
-        self._hurried = self.requested is None
-
-    def ask(self, names: Sequence[str]) -> None:
-        """Probe these backends concurrently; who is interrupted ends their children, too."""
-        with ThreadPoolExecutor(len(names)) as pool:
-            asked = [pool.submit(self.probe, name) for name in names]
-            try:
-                for done in asked:
-                    with suppress(GpumapError):  # it is reported where names are resolved
-                        done.result()
-            except BaseException:
-                end_all()
-                raise
-
-    def know(self, probe: Probe) -> None:
-        """Take what a backend found as told: it is not probed, and its library not loaded."""
-        self._probes[probe.name] = probe
-
-    def probe(self, name: str) -> Probe:
-        """Return what the backend called `name` found."""
-        if name not in self._probes:
-            backend = self.backend(name)
-            if self._hurried and hasattr(backend, "load"):
-                backend = load(name, replace(self.host, imports=_IMPORT))
-            self._probes[name] = self._ask(backend)
-        return self._probes[name]
 
 
 def resolve(
@@ -220,7 +96,7 @@ def _may(inventory: Inventory, name: str, kind: Kind, requested: Collection[str]
 
 def _drives(probe: Probe, kinds: Collection[Kind]) -> bool:
     """Return whether a backend has a device of every kind that it is to drive, and of one."""
-    return bool(kinds) and all(_of_kind(kind, probe) for kind in kinds)
+    return bool(kinds) and all(of_kind(kind, probe) for kind in kinds)
 
 
 def _left_out(driven: Mapping[str, Collection[Kind]], inventory: Inventory) -> Iterable[Diagnostic]:
@@ -278,7 +154,7 @@ def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
 
 
 def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
-    return [device for probe in inventory.of(kind) for device in _of_kind(kind, probe)]
+    return [device for probe in inventory.of(kind) for device in of_kind(kind, probe)]
 
 
 def _by_default(kind: Kind, inventory: Inventory) -> list[DeviceRef]:
@@ -362,7 +238,7 @@ def _absent(
 ) -> Diagnostic:
     """Return that a device is not there; the one to write instead is `taken` from now on."""
     kind = entry.ref.kind
-    found = [device for probe in probes for device in _of_kind(kind, probe)]
+    found = [device for probe in probes for device in of_kind(kind, probe)]
     hiding = _hiding(kind, probes, host.env)
     if found:
         notes = [note for probe in probes for note in _about(kind, probe)] + hiding
@@ -391,10 +267,6 @@ def _kept_from(topology: Topology) -> list[str]:
     if allowed == topology.online:
         return []
     return [f"this process may run on {allowed} of {topology.online} processors"]
-
-
-def _of_kind(kind: Kind, probe: Probe) -> list[Device]:
-    return [device for device in probe.devices if device.kind is kind]
 
 
 def _why_not(kind: Kind, probe: Probe) -> str:

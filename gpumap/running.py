@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.contexts import Context, Policy
     from gpumap.contexts.array import Array
+    from gpumap.inventory import Inventory
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report
-    from gpumap.resolve import Inventory
 
 _JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
 _ERRORS: dict[int, type[GpumapError]] = {
@@ -80,8 +80,9 @@ def open_(
     from gpumap.backends import register
     from gpumap.backends.base import Host
     from gpumap.contexts import Context
+    from gpumap.inventory import Inventory
     from gpumap.machine.topology import read
-    from gpumap.resolve import Inventory, resolve
+    from gpumap.resolve import resolve
 
     _check(policy, backend)
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set

@@ -9,10 +9,11 @@ from gpumap import resolve as resolving
 from gpumap.backends import DEFAULTS
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
+from gpumap.inventory import Inventory
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, _why_not, default_map, resolve, resolve_all
+from gpumap.resolve import _why_not, default_map, resolve, resolve_all
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -399,7 +400,7 @@ def test_cores_that_share_all_of_their_hardware_get_one_name():
 def test_who_is_interrupted_ends_what_it_asked(monkeypatch):
     """The threads that wait for children would be waited for at the end."""
     inventory, ended = Inventory(Host({}, FOUR)), []
-    monkeypatch.setattr("gpumap.resolve.end_all", lambda: ended.append(True))
+    monkeypatch.setattr("gpumap.inventory.end_all", lambda: ended.append(True))
     inventory._backends["numpy"] = Mock(probe=Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         inventory.ask(["numpy"])

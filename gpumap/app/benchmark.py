@@ -14,9 +14,10 @@ from gpumap.app.output import Progress
 from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.needs import check_memory
 from gpumap.errors import Diagnostic, QuestionError
+from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, Measured, replace
-from gpumap.resolve import Inventory, default_map, resolve, resolve_all
+from gpumap.resolve import default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

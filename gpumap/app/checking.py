@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
+    from gpumap.inventory import Inventory
     from gpumap.model import (
         ContextMap,
         Device,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Resolution,
         RoundTrip,
     )
-    from gpumap.resolve import Inventory
 
     Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 
@@ -169,7 +169,8 @@ def _find(
     *,
     prove: bool,
 ) -> None:
-    from gpumap.resolve import Inventory, resolve
+    from gpumap.inventory import Inventory
+    from gpumap.resolve import resolve
 
     inventory = Inventory(program.host(), backend)
     if prove:
@@ -270,8 +271,9 @@ def _failure(
 def list_devices(program: Program, backend: str | None, timeout: float, output: Output) -> None:
     """List the devices of one backend, or of all; the map has each."""
     from gpumap.backends import REGISTRY
+    from gpumap.inventory import Inventory
     from gpumap.model import MapText
-    from gpumap.resolve import Inventory, default_map
+    from gpumap.resolve import default_map
 
     with Recording("devices", Listed(), program, output, time_limit=timeout) as record:
         draft = record.draft

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Gain, Measured, Nvidia
     from gpumap.doctor.gather import Place
     from gpumap.doctor.interpreter import Interpreter
+    from gpumap.inventory import Inventory
     from gpumap.model import Binding, ContextMap, Diagnosis
-    from gpumap.resolve import Inventory
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -124,7 +124,7 @@ class _Examination:
 
     def _run(self) -> None:
         from gpumap.doctor.gather import patience
-        from gpumap.resolve import Inventory
+        from gpumap.inventory import Inventory
 
         request = self._request
         host = self._program.host(patience=patience(request.timeout))
@@ -315,7 +315,7 @@ _LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|
 
 def environment(program: Program, python: str | None) -> str:
     """Return the block, as Markdown."""
-    from gpumap.resolve import Inventory
+    from gpumap.inventory import Inventory
 
     inventory = Inventory(program.host(patience=_PATIENCE), None)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]

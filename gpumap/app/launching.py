@@ -19,13 +19,13 @@ from gpumap.backends.numpy import NAME, cores
 from gpumap.errors import QuestionError
 from gpumap.escape import printable, written
 from gpumap.files import target_state
+from gpumap.inventory import Inventory
 from gpumap.launch import placement
 from gpumap.launch.placement import TOKEN, Place
 from gpumap.launch.process import LIMITS, Order, Sink
 from gpumap.launch.supervisor import Run
 from gpumap.machine.topology import Tree
 from gpumap.model import Probe
-from gpumap.resolve import Inventory
 from gpumap.text import width
 from gpumap.units import counted, ranges
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.mpi_ranks import WorkFactory
     from gpumap.distributed import Launch
+    from gpumap.inventory import Inventory
     from gpumap.model import Device, Resolution
-    from gpumap.resolve import Inventory
 
     # MAP, --map, --map-file and --backend
     Where = tuple[str | None, str | None, Path | None, str | None]
@@ -160,8 +160,9 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: WorkF
 def _find(program: Program, comm: Any, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
     """Resolve this rank's device by the options that rank 0 has too."""
     from gpumap import sources
+    from gpumap.inventory import Inventory
     from gpumap.parse import parse_map
-    from gpumap.resolve import Inventory, default_map, resolve
+    from gpumap.resolve import default_map, resolve
 
     argument, option, file, backend = where
     inventory = Inventory(program.host(), backend)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from gpumap.backends.base import Feature, Session
+    from gpumap.inventory import Inventory
     from gpumap.model import Device, Resolution
-    from gpumap.resolve import Inventory
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.recording import Draft, Recording
+    from gpumap.inventory import Inventory
     from gpumap.model import Alarms, Measurement, RoundTrip
-    from gpumap.resolve import Inventory
 
 _FOR_OTHERS = 0.05  # of the budget: opening a device of each other backend
 _THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`

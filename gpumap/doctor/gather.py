@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.backends.base import Session
+    from gpumap.inventory import Inventory
     from gpumap.machine.nvml import NvmlGpu
     from gpumap.model import Entry, MapText
-    from gpumap.resolve import Inventory
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES",

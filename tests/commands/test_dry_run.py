@@ -7,8 +7,9 @@ from commands.scripts import report, script
 
 from gpumap.app.opening import unopened
 from gpumap.errors import DeviceError
+from gpumap.inventory import Inventory
 from gpumap.parse import parse_map
-from gpumap.resolve import Inventory, resolve
+from gpumap.resolve import resolve
 
 MAP = ("--map", "a->cuda0;b->cuda1")
 COMMANDS = {
