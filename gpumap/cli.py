@@ -67,6 +67,8 @@ COMMANDS = {
               "Run a script or a program; show what it did with its devices."),
     "run": ("Run", "gpumap.commands.run:run",
             "Run a command once for each name of a map, on its device and on its cores."),
+    "exec": ("Run", "gpumap.commands.run:exec_",
+             "Become a command on the device and the cores of this rank's entry of the map."),
     "help": ("Help", "gpumap.commands.about:help_",
              "Show the help of a command: gpumap help bench dot."),
     "version": ("Help", "gpumap.commands.about:version", "Show the version."),
@@ -209,11 +211,11 @@ def _run(arguments: list[str]) -> int:
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
-        return _failed(error, arguments)
+        return failed(error, arguments)
     return 0
 
 
-def _failed(error: BaseException, arguments: list[str]) -> int:
+def failed(error: BaseException, arguments: list[str]) -> int:
     """Say what went wrong, and return its exit code."""
     from gpumap.errors import Exit, GpumapError
 
@@ -228,7 +230,7 @@ def _failed(error: BaseException, arguments: list[str]) -> int:
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
-    if arguments[:1] not in (["run"], ["scale"], ["trace"]) or "--" not in arguments:
+    if arguments[:1] not in (["run"], ["exec"], ["scale"], ["trace"]) or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")
     words, command = arguments[:place], tuple(arguments[place + 1 :])
@@ -321,7 +323,7 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    behind = arguments[:1] in (["run"], ["scale"])
+    behind = arguments[:1] in (["run"], ["exec"], ["scale"])
     if behind and (option or extra) and (fix := _parting(error, *arguments)):
         return fix
     dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)

@@ -39,7 +39,7 @@ FREE = {
     *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept", "--over-time"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--rows", "--grace", "--python", "--expect"),
+    *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance"),
 }

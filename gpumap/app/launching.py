@@ -9,43 +9,35 @@ import errno
 import os
 import signal
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.app.program import Ended
-from gpumap.backends.numpy import NAME, cores
+from gpumap.app.command import NOT_EXECUTABLE, NOT_FOUND, SCRIPT, cannot_run, find_program, tell
 from gpumap.errors import QuestionError
-from gpumap.escape import printable, written
+from gpumap.escape import printable
 from gpumap.files import target_state
-from gpumap.inventory import Inventory
 from gpumap.launch import placement
-from gpumap.launch.placement import TOKEN, Place
+from gpumap.launch.placement import TOKEN, Place, contradiction
 from gpumap.launch.process import LIMITS, Order, Sink
 from gpumap.launch.supervisor import Run
-from gpumap.machine.topology import Tree
-from gpumap.model import Probe
 from gpumap.text import width
-from gpumap.units import counted, ranges
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gpumap.app.program import Program
     from gpumap.launch.placement import MpiContext, Place
     from gpumap.launch.supervisor import Ending, Output, Process
     from gpumap.launch.watching import Watch
-    from gpumap.machine.topology import Topology
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
 _PATIENCE = 20.0  # seconds for mpirun to say its version
 _NO_READER = "it is a FIFO without a reader"
-_SCRIPT = "a script begins with #! and its interpreter, which must be there"
 _UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
 _UNWRITTEN = {  # the fix, where it is not another folder
     errno.EMFILE: LIMITS,
@@ -53,15 +45,6 @@ _UNWRITTEN = {  # the fix, where it is not another folder
     errno.ENAMETOOLONG: "shorten the name in the map",
 }
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
-def contradiction(place: Place, process: int) -> str | None:
-    """Return how a process is bound otherwise than planned; None: it is as planned."""
-    seen = Tree(Path("/")).allowed(str(process))
-    if seen != place.cores:
-        where = "on unknown cores" if seen is None else f"on {ranges(seen)}"
-        return f"was to run on {ranges(place.cores)}, and runs {where}"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +154,7 @@ class Launching:
             raise QuestionError(message, "leave it unbound: --no-bind")
         if number := failed.get("exec"):
             code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-            fix = _UNEXECUTED.get(number, _SCRIPT)
+            fix = _UNEXECUTED.get(number, SCRIPT)
             message = f"{job.order.path} cannot be executed: {os.strerror(number)}"
             raise cannot_run(self._program, message, fix, code)
 
@@ -220,13 +203,6 @@ class Launching:
         tell(self._program, text)
 
 
-def tell(program: Program, *lines: str) -> None:
-    """Write lines to stderr; a closed stderr does not end the run."""
-    with suppress(OSError):
-        program.stderr.write(written(lines))
-        program.stderr.flush()
-
-
 def ended(code: int) -> str:
     """Return what a process ended with."""
     if code >= 0:
@@ -271,36 +247,6 @@ def _file_name(name: str) -> str:
     )
 
 
-def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
-    """Say why, and return what ends gpumap."""
-    tell(program, f"error: {what}", f"  fix: {fix}")
-    return Ended(code)
-
-
-def find_program(command: str, program: Program) -> str:
-    """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
-    folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
-    seen = ""
-    for folder in folders:
-        path = f"{folder}/{command}" if folder else command
-        try:
-            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
-        except (OSError, ValueError):
-            continue
-        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
-            return path
-        seen = seen or path
-    if command and seen:
-        is_folder = os.path.isdir(seen)  # noqa: PTH112
-        what = "is a folder" if is_folder else "may not be executed"
-        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
-        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
-    where = "there is no such file" if "/" in command else "it is in no folder of PATH"
-    fix = "write its whole path, or look at how it is spelled"
-    what = f"{command or 'an empty command'} is not found: {where}"
-    raise cannot_run(program, what, fix, NOT_FOUND)
-
-
 def by_mpirun(
     program: Program, contexts: Sequence[MpiContext], token: str, helpers: Sequence[str] = ()
 ) -> Job:
@@ -337,10 +283,3 @@ def _version(path: str, program: Program) -> str:
         message = f"{path} does not say what it is: {type(error).__name__}"
         raise QuestionError(message, "look at it, or omit --launcher") from error
     return done.stdout.decode(errors="replace")
-
-
-def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:
-    """Return what finds the devices of a map; to place a process on cores takes no NumPy."""
-    found = Inventory(program.host(topology), backend)
-    found.know(Probe(NAME, usable=True, devices=cores(topology)))
-    return found

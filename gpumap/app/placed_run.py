@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap import sources
-from gpumap.app.launching import Job, Launching, by_mpirun, find_program, inventory, tell
+from gpumap.app.command import find_program, tell
+from gpumap.app.launching import Job, Launching, by_mpirun
 from gpumap.app.output import say
+from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
 from gpumap.distributed import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError, SourceError
@@ -21,6 +23,7 @@ from gpumap.files import read_text
 from gpumap.launch import launch_config, placement
 from gpumap.launch.placement import TOKEN
 from gpumap.launch.process import Order
+from gpumap.launch.visibility import kept
 from gpumap.machine.topology import read
 from gpumap.model import replace
 from gpumap.parse import parse_map
@@ -142,7 +145,7 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return a process for each name."""
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
-        env = {**given, **variables}
+        env = {**kept([place.device], given), **variables}
         order = Order(path, program.command or (), env, place.cores)
         found.append(Job(place.name, f"rank {rank}, {place.device.ref}", order, place))
     return found
@@ -156,7 +159,7 @@ def _by_mpirun(program: Program, path: str, planned: Planned) -> list[Job]:
         raise QuestionError(
             f'env, which sets the variables, takes {path} for one: it has a "="', fix
         )
-    contexts = placement.mpirun_contexts(planned, (path, *(program.command or ())[1:]))
+    contexts = placement.mpirun_contexts(planned, (path, *(program.command or ())[1:]), program.env)
     helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
     return [by_mpirun(program, contexts, planned[0][1][TOKEN], helpers)]
 
@@ -187,11 +190,19 @@ def _report(planned: Iterable[Place]) -> Iterator[str]:
 
 def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
     """Print what would be started."""
+    if jobs[0].place:
+        show(program, planned)
+        return
+    lines = (*_report(place for place, _ in planned), "", shlex.join(jobs[0].order.argv))
+    program.stdout.write(written(lines))
+    program.stdout.flush()
+
+
+def show(program: Program, planned: Planned) -> None:
+    """Print where each process would run, and the variables that it would get."""
     lines = [*_report(place for place, _ in planned)]
-    for place, variables in planned if jobs[0].place else ():
+    for place, variables in planned:
         lines += ("", place.name, *(f"  {k}={shlex.quote(v)}" for k, v in variables.items()))
-    if not jobs[0].place:
-        lines += ("", shlex.join(jobs[0].order.argv))
     program.stdout.write(written(lines))
     program.stdout.flush()
 

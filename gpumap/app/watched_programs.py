@@ -15,8 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
+from gpumap.app.command import find_program, tell
 from gpumap.app.given_map import read_map
-from gpumap.app.launching import Job, Launching, ended, find_program, inventory, tell
+from gpumap.app.launching import Job, Launching, ended
+from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.distributed import without_ranks
@@ -30,6 +32,7 @@ from gpumap.judge.phrases import interval
 from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence, sentences
 from gpumap.launch.placement import TOKEN, Shared, environment_of_all, joined, places
 from gpumap.launch.process import Order
+from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.topology import read
 from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict, Watched
@@ -373,7 +376,8 @@ class _Runs:
             return
         chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
         shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
-        env = without_ranks(program.env) | environment_of_all(chosen, shared, program.env)
+        given = kept([place.device for place in chosen], without_ranks(program.env))
+        env = given | environment_of_all(chosen, shared, program.env)
         order = Order(self._path, program.command or (), env, place.cores)
         launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
         launching.to_nothing()

@@ -1,4 +1,4 @@
-"""Section Run of the help: `trace` and `run`."""
+"""Section Run of the help: `trace`, `run` and `exec`."""
 
 from __future__ import annotations
 
@@ -127,6 +127,16 @@ def _typed(path: Path, program: Program) -> str:
     return next(word for word in program.argv if as_path(word) == path)
 
 
+_backend = backend_option("Drive the devices with this backend, in the processes too.")
+_no_bind = setting("--no-bind", is_flag=True, help="Bind no process to cores.")
+_dry_run = setting(
+    "--dry-run",
+    is_flag=True,
+    help="Print the placement and variables, or the call of mpirun; start nothing.",
+)
+_quiet = setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
+
+
 @click.command()
 @map_argument
 @map_texts
@@ -138,7 +148,7 @@ def _typed(path: Path, program: Program) -> str:
     "shell. Starts the bench train that it asks for, or trains its ModelClass; further options of "
     'bench train follow "--".',
 )
-@backend_option("Drive the devices with this backend, in the processes too.")
+@_backend
 @setting(
     "--launcher",
     type=click.Choice(["local", "mpi"]),
@@ -146,12 +156,8 @@ def _typed(path: Path, program: Program) -> str:
     help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
     "before lines, and has one file for all.",
 )
-@setting("--no-bind", is_flag=True, help="Bind no process to cores.")
-@setting(
-    "--dry-run",
-    is_flag=True,
-    help="Print the placement and variables, or the call of mpirun; start nothing.",
-)
+@_no_bind
+@_dry_run
 @setting(
     "--output-dir",
     metavar="DIR",
@@ -175,7 +181,7 @@ def _typed(path: Path, program: Program) -> str:
     is_flag=True,
     help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
 )
-@setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
+@_quiet
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     """Run a command once for each name of a map, on its device and on its cores.
@@ -199,3 +205,39 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     typed = ParameterSource.COMMANDLINE
     written = {name for name in context.params if context.get_parameter_source(name) is typed}
     start(program, cfg, request, frozenset(written))
+
+
+@click.command("exec")
+@map_argument
+@map_texts
+@_backend
+@click.option("--name", metavar="NAME", help="Take the entry of this name, whatever the rank.")
+@setting(
+    "--rank-from",
+    metavar="VARIABLE",
+    help="The variable that has the local rank, in place of the launcher's own.",
+)
+@_no_bind
+@setting(
+    "--verify",
+    is_flag=True,
+    help="Compare the cores and the visible devices with the plan before the command starts, and "
+    "the devices with those of the node's other ranks.",
+)
+@_dry_run
+@_quiet
+@click.pass_obj
+def exec_(program: Program, /, **options: Any) -> None:
+    """Become a command on the device and the cores of this rank's entry of the map.
+
+    Under torchrun, Slurm, Open MPI, MPICH, PALS or Flux, local rank i of each node takes entry i:
+    srun gpumap exec MAP [OPTIONS] -- COMMAND ARG... The process gets the variables that `gpumap
+    run` gives it, but for RANK and its like, which stay the launcher's, and runs on the entry's
+    cores; then the command takes its place, and no process of gpumap is left. One variable makes
+    the device the only visible one of its kind. More or fewer ranks than entries end in exit code
+    2, a device that is not there, or is another rank's, in 3, a command that cannot be run in 126
+    or 127; else the exit code is the command's.
+    """
+    from gpumap.app.execute import ExecRequest, execute
+
+    execute(program, ExecRequest(**options))

@@ -1,12 +1,16 @@
 """Ranks: number of this process, by the variables of its launcher, and a watchdog for all.
 
     Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+    Flux        FLUX_TASK_RANK, FLUX_JOB_SIZE, FLUX_TASK_LOCAL_ID
     MPICH       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (Hydra; Intel MPI too)
+    PMI         PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK, PMI_LOCAL_SIZE (PALS)
     Slurm       SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID: of a step that srun started; the
                 shell of a job has the first one too, and is no rank
     torchrun    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
 
-The first launcher in this order counts: srun may start mpirun, and both leave their variables.
+The first launcher in this order counts: srun may start mpirun, and both leave their variables. One
+that does not say the local rank comes last: srun and Flux set PMI_RANK, too. PMIx has no variable
+for it.
 
 MPI itself names no rank that dies, stops or waits for ever. A thread of rank 0 watches the
 processes of its node (/proc) and receives the heartbeats of the others, each sent by a thread. A
@@ -16,6 +20,7 @@ thread, because the main one may be in a call of MPI that never returns.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -49,7 +54,9 @@ class Launch:
 VARIABLES: dict[str, tuple[str, str, str, str]] = {
     "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    "Flux": ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""),
     "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    "PMI": ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 }  # fmt: skip
@@ -59,6 +66,7 @@ _PREFIXES = {
     "OMPI_COMM_WORLD_RANK": (
         "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "PMIX_",
     ),
+    "FLUX_TASK_RANK": ("FLUX_TASK_", "FLUX_JOB_SIZE", "PMI_", "PMIX_"),
     "PMI_RANK": ("PMI_", "PMIX_", "MPI_LOCAL"),
     "SLURM_PROCID": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "PMI_", "PMIX_"),
 }  # fmt: skip
@@ -70,13 +78,31 @@ def launched(env: Mapping[str, str]) -> Launch | None:
     Raises:
         QuestionError: a variable of the launcher is missing, is no number, or contradicts another.
     """
-    for by, names in VARIABLES.items():
-        rank, size, local_rank, local_size = names
-        if rank in env and size in env:
-            most = _number(env, local_size) if local_size in env else None
-            number, ranks, local = (_number(env, name) for name in (rank, size, local_rank))
-            return _checked(Launch(by, number, ranks, local, most), names)
+    found = [(by, names) for by, names in VARIABLES.items() if {*names[:2]} <= {*env}]
+    found.sort(key=lambda each: each[1][2] not in env)  # stable: else the order is as above
+    for by, names in found:
+        most = _number(env, by, names[3]) if names[3] in env else None
+        number, ranks, local = (_number(env, by, name) for name in names[:3])
+        return _checked(Launch(by, number, ranks, local, most), names)
     return None
+
+
+def ranks_of_node(launch: Launch, env: Mapping[str, str]) -> int | None:
+    """Return how many ranks of a launch are on this node; None where its variables do not tell.
+
+    Slurm counts by the step; SLURM_NTASKS_PER_NODE is what a job has requested.
+    """
+    if launch.by != "Slurm":
+        alone = env.get("FLUX_JOB_NNODES") == "1" and launch.by == "Flux"
+        return launch.size if alone else launch.local_size
+    counts: list[int] = []
+    for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,6})\))?", part)  # as in 4(x2),3
+        counts += [int(match[1])] * int(match[2] or 1) if match else []
+    node = env.get("SLURM_NODEID", "")
+    if node.isdecimal() and int(node) < len(counts) and sum(counts) == launch.size:
+        return counts[int(node)]
+    return launch.size if env.get("SLURM_STEP_NUM_NODES") == "1" else None
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
@@ -97,9 +123,8 @@ def _checked(launch: Launch, names: tuple[str, str, str, str]) -> Launch:
     return launch
 
 
-def _number(env: Mapping[str, str], name: str) -> int:
+def _number(env: Mapping[str, str], by: str, name: str) -> int:
     text = env.get(name)
-    by = next(by for by, names in VARIABLES.items() if name in names)
     if text is None:
         raise _wrong(by, f"{name} is not set")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) < _MOST):  # noqa: PLR2004 - digits

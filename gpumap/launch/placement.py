@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.launch.visibility import visible
-from gpumap.machine.topology import pci_address
+from gpumap.machine.topology import Tree, pci_address
 from gpumap.model import Device
 from gpumap.units import ranges
 
@@ -62,6 +63,15 @@ def joined(places: Sequence[Place]) -> Place:
         sum(place.threads for place in places),
         first.why if not bound else "the cores of its names",
     )
+
+
+def contradiction(place: Place, process: int | str) -> str | None:
+    """Return how a process is bound otherwise than planned; None: it is as planned."""
+    seen = Tree(Path("/")).allowed(str(process))
+    if seen != place.cores:
+        where = "on unknown cores" if seen is None else f"on {ranges(seen)}"
+        return f"was to run on {ranges(place.cores)}, and runs {where}"
+    return None
 
 
 _Near = tuple[int | None, str]  # the node of a device and how it is known, or why it has none
@@ -199,11 +209,16 @@ def environments(
     places: Sequence[Place], shared: Shared, given: Mapping[str, str]
 ) -> tuple[dict[str, str], ...]:
     """Return for each place the variables that its process gets beside those that were `given`."""
-    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
+    world = world_of(places)
     return tuple(
         _environment(place, rank, len(places), world, shared, given)
         for rank, place in enumerate(places)
     )
+
+
+def world_of(places: Iterable[Place]) -> str:
+    """Return the whole map, devices by their identity."""
+    return ";".join(f"{place.name}->{identity(place.device)}" for place in places)
 
 
 def identity(device: Device) -> str:
@@ -229,8 +244,7 @@ def environment_of_all(
 ) -> dict[str, str]:
     """Return the variables of one process that has several names; it is no rank of a job."""
     whole, seen = joined(places), visible([place.device for place in places], given)
-    world = ";".join(f"{place.name}->{identity(place.device)}" for place in places)
-    own = _environment(whole, 0, 1, world, shared, given)
+    own = environment_of_name(whole, world_of(places), shared, given)
     found = {key: value for key, value in own.items() if key in _OF_ALL}
     found["GPUMAP_COUNT"] = str(len(places))
     own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
@@ -240,13 +254,7 @@ def environment_of_all(
 def _environment(
     place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
 ) -> dict[str, str]:
-    outer, seen = given.get(TOKEN), visible([place.device], given)
-    found = {
-        "GPUMAP_NAME": place.name,
-        "GPUMAP_DEVICE": identity(place.device),
-        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
-        "GPUMAP_WORLD": world,
-        TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
+    ranks = {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -254,12 +262,33 @@ def _environment(
         "MASTER_ADDR": shared.address,
         "MASTER_PORT": str(shared.port),
     }
+    return environment_of_name(place, world, shared, given) | ranks
+
+
+def environment_of_name(
+    place: Place, world: str, shared: Shared, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of a process that has one name, without those that number it.
+
+    Args:
+        place: where it runs.
+        world: the whole map.
+        shared: what all processes are told alike.
+        given: the environment in which its device was found.
+    """
+    outer, seen = given.get(TOKEN), visible([place.device], given)
+    found = {
+        "GPUMAP_NAME": place.name,
+        "GPUMAP_DEVICE": identity(place.device),
+        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
+        "GPUMAP_WORLD": world,
+        TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
+    }
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(place.threads)
-    found |= seen.variables
     if shared.backend is not None:
         found["GPUMAP_BACKEND"] = shared.backend
-    return found
+    return found | dict(seen.variables)
 
 
 SEPARATOR = ":"
@@ -277,13 +306,22 @@ class MpiContext:
 
 
 def mpirun_contexts(
-    ranks: Sequence[tuple[Place, Mapping[str, str]]], command: Sequence[str]
+    ranks: Sequence[tuple[Place, Mapping[str, str]]],
+    command: Sequence[str],
+    given: Mapping[str, str],
 ) -> tuple[MpiContext, ...]:
-    """Return a context for each rank: `command` with its variables, on its cores."""
+    """Return a context for each rank: `command` with its variables, on its cores.
+
+    Args:
+        ranks: where each runs, and the variables that it gets.
+        command: what it runs.
+        given: the environment in which its device was found.
+    """
     return tuple(
         MpiContext(
             (
                 "env",
+                *(f"--unset={key}" for key in visible([place.device], given).removed),
                 *(f"{key}={value}" for key, value in variables.items()),
                 *(("taskset", "-c", ranges(place.cores)) if place.cores else ()),
                 *command,

@@ -1,13 +1,16 @@
-"""Who started this process, and as which rank: the variables of four launchers."""
+"""Who started this process, and as which rank: the variables of its launcher."""
 
 import pytest
 from refusals import refusal
 from tables import table
 
-from gpumap.distributed import VARIABLES, Launch, launched, without_ranks
+from gpumap.distributed import VARIABLES, Launch, launched, ranks_of_node, without_ranks
 from gpumap.errors import QuestionError
 
 OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()
+FLUX = {"FLUX_TASK_RANK": "3", "FLUX_JOB_SIZE": "4", "FLUX_TASK_LOCAL_ID": "1"}
+PMI = {"PMI_RANK": "3", "PMI_SIZE": "4"}  # of Flux and of srun --mpi=pmi2, too
+PALS = PMI | {"PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "2"}
 
 
 @pytest.mark.parametrize(("env", "rank"), [
@@ -16,6 +19,8 @@ OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()
     ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
     (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
     (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
+    (FLUX | PMI, Launch("Flux", 3, 4, 1, None)), (SLURM | PMI, Launch("Slurm", 3, 4, 1, None)),
+    (PALS, Launch("PMI", 3, 4, 1, 2)),
     # started alone, by the shell of a job that Slurm runs, or with a variable called RANK
     ({}, None), ({"RANK": "private"}, None), ({"OMPI_COMM_WORLD_RANK": "0"}, None),
     ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}, None),
@@ -40,6 +45,8 @@ def test_what_makes_no_rank_is_named(by, place, text, said):
     else:
         env[name] = text
     told = refusal(QuestionError, launched, env)
+    if by == "PMI" and text is None:  # it differs from MPICH by this variable alone
+        by, name = "MPICH", VARIABLES["MPICH"][2]
     assert told.message.startswith(f"the variables of {by} make no rank: {name} is ")
     assert said in told.message
 
@@ -52,7 +59,7 @@ def test_a_rank_behind_the_last_of_its_machine_is_named(by):
     assert f"{local_rank} is 2, and {local_size} is 2" in told.message
 
 
-@pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI])
+@pytest.mark.parametrize("env", [OPEN_MPI, MPICH, SLURM, SLURM | OPEN_MPI, FLUX | PMI, PALS])
 def test_what_a_rank_starts_is_no_rank(env):
     """Nothing of the rank's own place is left, and everything else is."""
     others = {"PATH": "/bin", "OMPI_MCA_btl": "self", "SLURM_JOB_ID": "77", "SLURM_NTASKS": "4"}
@@ -61,3 +68,18 @@ def test_what_a_rank_starts_is_no_rank(env):
     assert found == others
     later = {"OMPI_MCA_orte_tmpdir_base": "/scratch", "PMIX_MCA_gds": "hash", **TORCHRUN}
     assert without_ranks(later) == later
+
+
+@pytest.mark.parametrize(("env", "ranks"), [
+    (OPEN_MPI, 2), (MPICH, 2), (TORCHRUN, 2), (PALS, 2), (FLUX, None),
+    (FLUX | {"FLUX_JOB_NNODES": "1"}, 4),
+    (SLURM, None), (SLURM | {"SLURM_STEP_NUM_NODES": "1"}, 4),
+    # by the node's place in the step, whatever the job has requested of each node
+    (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "3,1", "SLURM_NODEID": "1"}, 1),
+    (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_NODEID": "1",
+              "SLURM_NTASKS_PER_NODE": "8"}, 2),
+    (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "many", "SLURM_NODEID": "0"}, None),
+])  # fmt: skip
+def test_how_many_ranks_a_node_has(env, ranks):
+    """None where the variables do not tell: nothing is guessed."""
+    assert ranks_of_node(launched(env), env) == ranks

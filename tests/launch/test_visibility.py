@@ -3,7 +3,7 @@
 import pytest
 from tables import table
 
-from gpumap.launch.visibility import visible
+from gpumap.launch.visibility import kept, visible
 from gpumap.model import Device
 from gpumap.parse import parse_map
 
@@ -15,8 +15,12 @@ def device(text):
     return Device(text, ref.kind, ref, "", "any", uuid=uuid)
 
 
-@pytest.mark.parametrize(("devices", "given", "variables", "numbered"), table(__file__)["cases"])
-def test_a_process_sees_its_own_devices_alone(devices, given, variables, numbered):
+@pytest.mark.parametrize("case", table(__file__)["cases"], ids=str)
+def test_a_process_sees_its_own_devices_alone(case):
     """In the numbers of where they were found: nothing is counted twice."""
-    found = visible([device(text) for text in devices], given or {})
-    assert (dict(found.variables), dict(found.numbered)) == (variables or {}, numbered or {})
+    devices, *expected = case
+    given, variables, numbered = (each or {} for each in expected[:3])
+    found = visible([device(text) for text in devices], given)
+    assert (dict(found.variables), dict(found.numbered)) == (variables, numbered)
+    assert [*found.removed] == (expected[3] if expected[3:] else [])
+    assert {*kept([device(text) for text in devices], given)} == {*given} - {*found.removed}

@@ -42,6 +42,7 @@ from gpumap.backends.fake.script import (
     features,
     read,
 )
+from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory, SourceError
 from gpumap.model import Device, Kind, Probe
@@ -425,7 +426,7 @@ class FakeBackend(Backend):
 
     def probe(self) -> Probe:
         """Return the scripted devices."""
-        devices = tuple(map(device_of, self._script.devices))
+        devices = visible(map(device_of, self._script.devices), self._host.env)
         reason = None if devices else "its script lists no device"
         return Probe(self.name, bool(devices), "1", reason, devices=devices)
 

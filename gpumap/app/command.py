@@ -1,0 +1,54 @@
+"""The user's command: found as a shell finds it, or refused with a shell's exit code."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpumap.app.program import Ended
+from gpumap.escape import written
+
+if TYPE_CHECKING:
+    from gpumap.app.program import Program
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
+SCRIPT = "a script begins with #! and its interpreter, which must be there"
+
+
+def tell(program: Program, *lines: str) -> None:
+    """Write lines to stderr; a closed stderr does not end the run."""
+    with suppress(OSError):
+        program.stderr.write(written(lines))
+        program.stderr.flush()
+
+
+def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
+    """Say why, and return what ends gpumap."""
+    tell(program, f"error: {what}", f"  fix: {fix}")
+    return Ended(code)
+
+
+def find_program(command: str, program: Program) -> str:
+    """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
+    folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
+    seen = ""
+    for folder in folders:
+        path = f"{folder}/{command}" if folder else command
+        try:
+            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
+            return path
+        seen = seen or path
+    if command and seen:
+        is_folder = os.path.isdir(seen)  # noqa: PTH112
+        what = "is a folder" if is_folder else "may not be executed"
+        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
+        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
+    where = "there is no such file" if "/" in command else "it is in no folder of PATH"
+    fix = "write its whole path, or look at how it is spelled"
+    what = f"{command or 'an empty command'} is not found: {where}"
+    raise cannot_run(program, what, fix, NOT_FOUND)

@@ -1,0 +1,240 @@
+"""A process that takes one entry of a map, its device and its cores, and becomes a command."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap import sources
+from gpumap.app.command import NOT_EXECUTABLE, NOT_FOUND, SCRIPT, cannot_run, find_program, tell
+from gpumap.app.own_entry import own_index, own_rank, take
+from gpumap.app.program import Ended
+from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
+from gpumap.launch.placement import TOKEN, Shared, contradiction, environment_of_name, identity
+from gpumap.launch.visibility import kept
+from gpumap.machine.process_control import pin
+from gpumap.model import replace
+from gpumap.parse import parse_map
+from gpumap.units import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from gpumap.app.own_entry import Rank, Taken
+    from gpumap.app.program import Program
+    from gpumap.launch.placement import Place
+    from gpumap.model import Device, MapText
+
+_NO_MAP = (
+    'give one: gpumap exec "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
+)
+_NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
+_BY_EXEC = "exec"  # in the place of what identifies the processes of a run
+_PATIENCE = 5.0  # seconds in which the other ranks of this node come
+_PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: it has the whole map"}
+_JOBS = {  # by launcher: variables that together no other job of this node has
+    "Open MPI": ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+    "Flux": ("FLUX_JOB_ID",),
+    "Slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+    "torchrun": ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", TOKEN),
+}
+
+
+class ExecRequest(NamedTuple):
+    """Which entry of which map a process takes, and how that is checked."""
+
+    argument: str | None = None
+    option: str | None = None
+    map_file: Path | None = None
+    backend: str | None = None
+    name: str | None = None
+    rank_from: str | None = None
+    no_bind: bool = False
+    verify: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+
+
+def execute(program: Program, request: ExecRequest) -> None:
+    """Become the command after "--" on the device and the cores of one entry.
+
+    It returns after a dry run alone.
+
+    Raises:
+        QuestionError: there is no command, or no map.
+        Ended: something is not as it should be, and has been said.
+    """
+    if not program.command:
+        raise QuestionError("no command is given", _NO_COMMAND)
+    path = find_program(program.command[0], program)
+    source = _source(program, request)
+    try:
+        env = _prepared(program, request, source)
+    except GpumapError as error:
+        _say(error.diagnostics, program, source.text)
+        raise Ended(error.exit_code) from error
+    if not request.dry_run:
+        _become(program, path, env)
+
+
+def _source(program: Program, request: ExecRequest) -> MapText:
+    env, cwd = program.env, program.cwd
+    source = sources.find(request.argument, request.option, request.map_file, env=env, cwd=cwd)
+    if source is None:
+        _say(sources.ignored(env=env, cwd=cwd), program)
+        raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
+    return source
+
+
+def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[str, str]:
+    """Take the entry, run on its cores, prove it if requested; return the command's variables."""
+    whole = parse_map(source.text)
+    rank = own_rank(program.env, request.rank_from, named=request.name is not None)
+    names = [entry.name for entry in whole.entries]
+    index = own_index(names, rank, request.name, program.env)
+    taken = take(program, whole, index, rank, request.backend, bind=not request.no_bind)
+    if not request.quiet:
+        _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
+    place, shared = taken.place, Shared(_BY_EXEC, 0, backend=request.backend)
+    mine = environment_of_name(place, taken.world, shared, program.env)
+    if TOKEN in program.env:
+        del mine[TOKEN]  # by which the run around this process knows it
+    env = kept([place.device], program.env) | mine
+    if request.dry_run:
+        from gpumap.app.placed_run import show
+
+        show(program, [(place, mine)])
+        return env
+    if place.cores and not pin(place.cores):
+        raise DeviceError(
+            f"{place.name} cannot be bound to its cores", "leave it unbound: --no-bind"
+        )
+    if request.verify:
+        _verify(program, taken, env, request.backend)
+    if rank and (request.verify or taken.given):
+        _meet(program, request, taken, rank, len(names), env)
+    return env
+
+
+def _note(
+    notes: Iterable[Diagnostic], program: Program, source: MapText, rank: Rank | None
+) -> None:
+    """Say what is odd about the map, once on a node; and what each rank has been given."""
+    first = rank is None or rank.local == 0
+    said = [d for d in notes if d.code == "given" or (first and d.severity != "note")]
+    if said:
+        _say(said, program, source.text)
+
+
+def _say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
+    from gpumap.app.output import say  # 8 ms, where nothing is to be said
+
+    say(tuple(diagnostics), program, text)
+
+
+# --- the proof
+
+
+def _verify(program: Program, taken: Taken, env: Mapping[str, str], backend: str | None) -> None:
+    """Compare what kernel and driver show with what was planned.
+
+    Raises:
+        DeviceError: they show something else.
+    """
+    place = taken.place
+    if place.cores and (message := contradiction(place, "self")):
+        raise DeviceError(f"{place.name} {message}", "leave it unbound: --no-bind")
+    kind = place.device.kind
+    if any(env.get(name) for name in kind.row.hides):
+        from gpumap.inventory import Inventory
+
+        host = program.host()
+        asked = Inventory(replace(host, env=env), backend)
+        seen = {d.id: d for p in asked.of(kind) for d in p.devices if d.kind is kind}
+        if message := otherwise(place, list(seen.values())):
+            raise DeviceError(f"{place.name} {message}", "gpumap devices, with these variables")
+
+
+def otherwise(place: Place, seen: list[Device]) -> str | None:
+    """Return how a process sees other devices than planned; None: its own alone."""
+    own = place.device
+    if len(seen) == 1 and (own.uuid, own.pci) == (seen[0].uuid, seen[0].pci):
+        return None
+    found = ", ".join(map(identity, seen)) or "none"
+    return f"was to see {identity(own)} alone, and its driver shows {found}"
+
+
+def _meet(
+    program: Program,
+    request: ExecRequest,
+    taken: Taken,
+    rank: Rank,
+    names: int,
+    env: Mapping[str, str],
+) -> None:
+    """Compare devices with the other ranks of this node; say what has been verified.
+
+    Raises:
+        BusyError: another rank has the same device.
+        QuestionError: there is no folder to meet in.
+    """
+    from gpumap.launch.rendezvous import Claim, Meeting
+
+    place, count = taken.place, rank.ranks or max(names, rank.local + 1)
+    device = _known_as(place.device, env)
+    claim = Claim(place.name, str(taken.entry.ref), device, os.getpid())
+    meeting = Meeting(_job(rank, program.env), program.env)
+    meeting.take(rank.local, claim)
+    missing = meeting.wait(rank.local, count, claim, _PATIENCE)
+    if request.quiet:
+        return
+    if missing:
+        late = f"{missing} of {count} ranks of this node did not come within {_PATIENCE:g} s"
+        tell(program, f"warning: {late}: cannot tell whether they have other devices")
+    elif request.verify:
+        where = f"cores {ranges(place.cores)}" if place.cores else place.why
+        node = f"local rank {rank.local} of {count} on {os.uname().nodename} ({rank.by})"
+        tell(program, f"verified: {place.name} is {node}, {identity(place.device)}, {where}")
+
+
+def _known_as(device: Device, env: Mapping[str, str]) -> str:
+    """Return a device as no other of this node is called, whatever is visible."""
+    hides = (f"{name}={env[name]}" for name in device.kind.row.hides if env.get(name))
+    return device.uuid or device.pci or next(hides, device.id)
+
+
+def _job(rank: Rank, env: Mapping[str, str]) -> str:
+    """Return what the ranks of a job on this node have in common, and no other job."""
+    words = [f"{name}={env[name]}" for name in _JOBS.get(rank.by, ()) if env.get(name)]
+    if not words:
+        parent = os.getppid()
+        try:
+            with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib is slow
+                began = file.read().rpartition(")")[2].split()[19]
+        except (OSError, IndexError):
+            began = ""
+        words = [f"child of {parent}, since {began}"]
+    return "\n".join((rank.by, *words))
+
+
+# --- the end
+
+
+def _become(program: Program, path: str, env: Mapping[str, str]) -> None:
+    """Replace this process: no child is left, and streams and signals are the command's own."""
+    for stream in (program.stdout, program.stderr):
+        stream.flush()
+    for ignored in _PYTHONS:
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execve(path, program.command or (), env)  # noqa: S606 - a program, not a shell
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None) or errno.EINVAL
+        message = f"{path} cannot be executed: {os.strerror(number)}"
+        code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+        fix = _UNEXECUTED.get(number, SCRIPT)
+        raise cannot_run(program, message, fix, code) from error

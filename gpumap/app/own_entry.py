@@ -1,0 +1,206 @@
+"""Which entry of a map this process takes, by its local rank or by name, and what is there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap.app.program import unbound
+from gpumap.distributed import VARIABLES, launched, ranks_of_node
+from gpumap.errors import AbsentError, Diagnostic, QuestionError
+from gpumap.inventory import Inventory
+from gpumap.launch.placement import TOKEN, identity, places, world_of
+from gpumap.machine.topology import read
+from gpumap.model import Binding, Probe
+from gpumap.resolve import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.app.program import Program
+    from gpumap.launch.placement import Place
+    from gpumap.machine.topology import Topology
+    from gpumap.model import ContextMap, Device, Entry
+
+    Notes = tuple[Diagnostic, ...]
+
+_NO_RANK = "no launcher has started this process as a rank"
+_NAME_IT = "add --name NAME, or --rank-from VARIABLE; or start it by srun, torchrun or mpirun"
+_PMIX = "--rank-from PMIX_RANK if all ranks are on this node: PMIx has no variable for a local rank"
+_DIGITS = 6  # of a local rank, at most
+_SHOWN = 40  # characters of a variable
+
+
+class Rank(NamedTuple):
+    """The place of this process among those of its node; `ranks` may not be known."""
+
+    by: str
+    local: int
+    ranks: int | None
+
+
+class Taken(NamedTuple):
+    """What a process has taken.
+
+    Attributes:
+        entry: Of the map.
+        place: Its device and its cores.
+        world: The map, devices by what stays the same whatever is visible.
+        notes: What is to be said of it.
+        given: Whether the launcher has left the process this device alone.
+    """
+
+    entry: Entry
+    place: Place
+    world: str
+    notes: Notes
+    given: bool
+
+
+def own_rank(env: Mapping[str, str], variable: str | None, *, named: bool) -> Rank | None:
+    """Return the local rank of this process; None where nothing has numbered it.
+
+    Args:
+        env: of this process.
+        variable: that has the local rank in place of a launcher's own.
+        named: whether its entry is known without; then broken variables do not matter.
+
+    Raises:
+        QuestionError: a variable has no rank.
+    """
+    if variable is not None:
+        text = env.get(variable, "")
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+            what = f"is {text[:_SHOWN]!r}" if text else "is not set"
+            message = f"the variable {variable} {what}: it is no local rank"
+            raise QuestionError(message, "name one that counts the ranks of each node from 0")
+        return Rank(variable, int(text), None)
+    try:
+        launch = launched(env)
+    except QuestionError:
+        if not named:
+            raise
+        return None
+    if launch is None:
+        return None
+    return Rank(launch.by, launch.local_rank, ranks_of_node(launch, env))
+
+
+def own_index(
+    names: Sequence[str], rank: Rank | None, name: str | None, env: Mapping[str, str]
+) -> int:
+    """Return which entry of a map this process takes.
+
+    Raises:
+        QuestionError: none, or there are more or fewer ranks than entries.
+    """
+    if name is not None:
+        if name not in names:
+            raise QuestionError(f"the map has no name {name}", f"write one of {', '.join(names)}")
+        return names.index(name)
+    if TOKEN in env and list(names) == [env.get("GPUMAP_NAME")]:
+        return 0  # the run around this process gave it its own entry
+    if rank is None:
+        raise QuestionError(_NO_RANK, _PMIX if "PMIX_RANK" in env else _NAME_IT)
+    if rank.ranks not in (None, len(names)) or rank.local >= len(names):
+        raise _miscounted(len(names), rank)
+    return rank.local
+
+
+def _miscounted(names: int, rank: Rank) -> QuestionError:
+    """Return that there are more or fewer ranks than entries."""
+    several = f"{names} names" if names > 1 else "one name"
+    if rank.ranks is None:
+        what = f"this is number {rank.local + 1} by {rank.by}"
+    else:
+        what = f"{rank.by} has started {rank.ranks} rank{'s' * (rank.ranks > 1)}"
+    fewer = (rank.ranks or rank.local + 1) < names
+    fix = "map one device for each rank" if fewer else "add a name for each rank to the map"
+    message = f"{what} on {os.uname().nodename}, and the map has {several}"
+    return QuestionError(message, f"start {names} on each node, or {fix}")
+
+
+def take(
+    program: Program,
+    whole: ContextMap,
+    index: int,
+    rank: Rank | None,
+    backend: str | None,
+    *,
+    bind: bool = True,
+) -> Taken:
+    """Find the device and the cores of an entry; of the others too, which share the cores.
+
+    The cores that mpirun or srun has bound this process to are left, unless they are all that is
+    known: it counts no map.
+
+    Raises:
+        AbsentError: a device of the map is not there, or is not left to this process.
+        QuestionError: as `resolve`.
+    """
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if rank is not None and rank.by in VARIABLES:
+        unbound(program)
+    topology = read()
+    entry, found = whole.entries[index], inventory(program, topology, backend)
+    alone = _left_alone(program.env, whole, entry, found) if rank else None
+    if alone is not None:
+        _restore(before)
+        notes = _checked(entry, index, alone, f"{rank.by} has left local rank {rank.local}")  # type: ignore[union-attr]
+        (place,) = places([Binding(entry.name, alone[1])], read(), bind=bind)
+        return Taken(entry, place, whole.text, notes, given=True)
+    resolution = resolve(whole, found)
+    planned = places(resolution.bindings, topology, bind=bind)
+    if not planned[index].cores:
+        _restore(before)
+    return Taken(entry, planned[index], world_of(planned), resolution.notes, given=False)
+
+
+def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:
+    """Return what finds the devices of a map; to place a process on cores takes no NumPy."""
+    from gpumap.backends.numpy import NAME, cores
+
+    found = Inventory(program.host(topology), backend)
+    found.know(Probe(NAME, usable=True, devices=cores(topology)))
+    return found
+
+
+def _restore(before: set[int]) -> None:
+    """Run where the launcher has let this process run."""
+    with suppress(OSError, AttributeError):
+        os.sched_setaffinity(0, before)
+
+
+def _left_alone(
+    env: Mapping[str, str], whole: ContextMap, entry: Entry, found: Inventory
+) -> tuple[str, Device] | None:
+    """Return the one device of a kind that the launcher has left, and the variable that says so.
+
+    None: it has not chosen for this rank; or the map has one device of the kind anyway.
+    """
+    kind = entry.ref.kind
+    hides = [f"{name}={env[name][:_SHOWN]}" for name in kind.row.hides if env.get(name)]
+    if not hides or len({str(e.ref) for e in whole.entries if e.ref.kind is kind}) == 1:
+        return None
+    devices = [d for probe in found.of(kind) for d in probe.devices if d.kind is kind]
+    return (hides[-1], devices[0]) if len({device.id for device in devices}) == 1 else None
+
+
+def _checked(entry: Entry, index: int, alone: tuple[str, Device], who: str) -> Notes:
+    """Return the note that an index is taken as what is there.
+
+    Raises:
+        AbsentError: the map has another device there, by its identity.
+    """
+    variable, device = alone
+    text = f"{who} {identity(device)} alone ({variable})"
+    number, wished = index + 1, entry.ref.identity
+    if wished is None:
+        message = f"{text}: it is taken as {entry}"
+        return (Diagnostic("given", message, number, severity="note", name=entry.name),)
+    if wished in (device.pci, device.uuid):
+        return ()
+    message = f"{entry.name}: {entry.ref} is not visible: {text}"
+    fix = "let the launcher leave all devices to each rank, or map indices: dev0->cuda0"
+    raise AbsentError((Diagnostic("absent", message, number, entry.span, fix, name=entry.name),))

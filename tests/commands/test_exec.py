@@ -1,0 +1,318 @@
+"""`gpumap exec`: a rank takes its entry of the map, and becomes its command."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import click
+import pytest
+from flat_report import loads
+from mpi_jobs import MPIRUN
+from ranks import needs_mpirun
+from scripts import script
+from shell import BIN, LIMIT, Answer
+from tables import table
+
+from gpumap import cli
+from gpumap.app.execute import ExecRequest, otherwise
+from gpumap.app.shortcut import plain
+from gpumap.launch.placement import Place
+from gpumap.model import Device, DeviceRef, Kind
+
+TABLE = table(__file__)
+PYTHON = sys.executable
+ALLOWED = sorted(os.sched_getaffinity(0))
+UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{n}" for n in range(8)]
+FOUR = ";".join(f"dev{n}->cuda{n}" for n in range(4))
+SHOW = "import os, json; print(json.dumps(dict(os.environ) | {'process': os.getpid(), 'cores': "
+SHOW += "sorted(os.sched_getaffinity(0))}))"
+two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
+
+
+def launched(by, local, count, *, rank=None, size=None):
+    """Return the variables of a rank as its launcher sets them."""
+    numbers = {"rank": local if rank is None else rank, "size": size or count,
+               "local": local, "count": count}  # fmt: skip
+    return {name: text.format(**numbers) for name, text in TABLE["launchers"][by].items()}
+
+
+@pytest.fixture
+def node(gpumap):
+    """A node of eight GPUs, and a folder in which its ranks can meet."""
+    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
+    pci = [f"0000:{n + 1:02x}:00.0" for n in range(8)]
+    return gpumap.fake(script(*({"uuid": UUIDS[n], "pci": pci[n]} for n in range(8))))
+
+
+def become(gpumap, *words, **env):
+    """Return the variables and the cores of a command, and what gpumap has said."""
+    answer = gpumap("exec", *words, "--", PYTHON, "-c", SHOW, **env)
+    assert answer.code == 0, answer.err
+    return loads(answer.out), answer.err
+
+
+def refused(gpumap, *words, **env):
+    """Return the exit code and what was said of a command that must not start."""
+    answer = gpumap("exec", *words, "--", "touch", "started", **env)
+    assert not (gpumap.folder / "started").exists()
+    assert answer.out == ""
+    return answer.code, answer.err
+
+
+# --- the reports of docs/launchers.md
+
+
+@pytest.mark.parametrize("local", [0, 3])
+@pytest.mark.parametrize("by", TABLE["launchers"])
+def test_each_rank_is_left_the_gpu_of_its_entry_before_its_program_starts(node, by, local):
+    """openai/gpt-oss 266, tritonbench 869: by the local rank, whatever the rank among all is."""
+    found, said = become(node, FOUR, **launched(by, local, 4, rank=4 + local, size=8))
+    assert found["CUDA_VISIBLE_DEVICES"] == UUIDS[local]
+    assert found["GPUMAP_CONTEXTS"] == f"dev{local}->cuda@{UUIDS[local]}"
+    assert found["GPUMAP_WORLD"].split(";")[3] == f"dev3->cuda@{UUIDS[3]}"
+    assert said == ""
+
+
+def test_the_launchers_own_numbers_stay(node):
+    given = launched("torchrun", 1, 4, rank=5, size=8)
+    found, _ = become(node, FOUR, **given)
+    assert {name: found[name] for name in given} == given
+    assert "MASTER_ADDR" not in found  # which is of the launcher alone
+
+
+@pytest.mark.parametrize("local", [0, 1])
+def test_indices_count_what_the_job_has(node, local):
+    """Report jax 23452: a job with two of eight GPUs; what is set names a UUID."""
+    given = launched("Slurm", local, 2) | {"CUDA_VISIBLE_DEVICES": "2,3"}
+    found, _ = become(node, "a->cuda0;b->cuda1", **given)
+    assert found["CUDA_VISIBLE_DEVICES"] == UUIDS[2 + local]
+
+
+@pytest.mark.parametrize("by", ["Slurm", "Open MPI"])
+def test_a_rank_keeps_the_one_gpu_that_its_launcher_has_given_it(node, by):
+    """Reports mace 435, meld 114: by its identity; an index is taken as what is there, and said."""
+    given = launched(by, 2, 4) | {"CUDA_VISIBLE_DEVICES": "6"}
+    known = ";".join(f"dev{n}->cuda@{UUIDS[4 + n]}" for n in range(4))
+    start = together(node, known, by, ["4", "5", "6", "7"])
+    assert [answer.code for answer in start] == [0, 0, 0, 0]
+    assert [loads(a.out)["CUDA_VISIBLE_DEVICES"] for a in start] == UUIDS[4:]
+    start = together(node, FOUR, by, ["4", "5", "6", "7"])
+    assert [loads(a.out)["CUDA_VISIBLE_DEVICES"] for a in start] == UUIDS[4:]
+    assert f"{by} has left local rank 2 cuda@{UUIDS[6]} alone" in start[2].err
+    assert "it is taken as dev2->cuda2" in start[2].err
+    code, said = refused(node, f"a->cuda0;b->cuda1;dev2->cuda@{UUIDS[5]};d->cuda3", **given)
+    assert code == 3
+    assert f"dev2: cuda@{UUIDS[5]} is not visible: {by} has left local rank 2" in said
+
+
+def together(gpumap, map_, by, visible, *options):
+    """Run all ranks of a node at once, each with its own CUDA_VISIBLE_DEVICES."""
+    count, ranks = len(visible), []
+    for local, text in enumerate(visible):
+        env = launched(by, local, count) | ({} if text is None else {"CUDA_VISIBLE_DEVICES": text})
+        command = [gpumap.command, "exec", map_, *options, "--", PYTHON, "-c", SHOW]
+        ranks.append(gpumap.start(command, env))
+    found = []
+    for process in ranks:
+        out, err = process.communicate(timeout=LIMIT)
+        found.append(Answer(process.returncode, out.decode(), err.decode()))
+    return found
+
+
+def test_two_ranks_with_one_gpu_end_both_and_say_who(node):
+    """Each says the same, and neither command starts."""
+    for answer in together(node, "a->cuda0;b->cuda1", "Slurm", ["5", "5"]):
+        assert (answer.code, answer.out) == (3, "")
+        assert "local rank 0 (a->cuda0, process " in answer.err
+        assert "and local rank 1 (b->cuda1, process " in answer.err
+        assert f"have one device: {UUIDS[5]}" in answer.err
+
+
+def test_of_amds_two_variables_one_is_left(node):
+    """DeepSpeed 3165: HIP's counts within ROCR's, so that both together hide too much."""
+    node.fake(script(*({"ref": f"rocm{n}"} for n in range(8))))
+    for map_, rocr, hip, left in (
+        ("a->rocm0;b->rocm1", "4,5", None, "5"), ("a->rocm0;b->rocm1", "4,5,6", "2,0", "4"),
+    ):  # fmt: skip
+        given = launched("torchrun", 1, 2) | {"ROCR_VISIBLE_DEVICES": rocr}
+        given |= {} if hip is None else {"HIP_VISIBLE_DEVICES": hip}
+        found, _ = become(node, map_, **given)
+        assert found["ROCR_VISIBLE_DEVICES"] == left
+        assert "HIP_VISIBLE_DEVICES" not in found
+        assert found["GPUMAP_CONTEXTS"] == "b->rocm0"
+
+
+@pytest.mark.parametrize(("map_", "count", "said"), [
+    # torchtitan 423
+    ("a->cuda0;b->cuda1", 8, "torchrun has started 8 ranks on HOST, and the map has 2 names"),
+    (FOUR, 1, "torchrun has started 1 rank on HOST, and the map has 4 names"),
+    ("a->cuda0", 2, "torchrun has started 2 ranks on HOST, and the map has one name"),
+])  # fmt: skip
+def test_more_or_fewer_ranks_than_entries_start_nothing(node, map_, count, said):
+    """Both numbers are said, by each rank alike."""
+    for local in range(min(count, 2)):
+        env = launched("torchrun", local, count) | {"CUDA_VISIBLE_DEVICES": "2,3"}
+        code, error = refused(node, map_, **env)
+        assert code == 2
+        assert f"error: {said.replace('HOST', os.uname().nodename)}\n  fix: start " in error
+
+
+def test_where_the_count_is_not_known_a_rank_without_an_entry_is_refused(node):
+    code, said = refused(node, "a->cuda0;b->cuda1", "--rank-from", "MY_RANK", MY_RANK="2")
+    assert (code, "this is number 3 by MY_RANK" in said) == (2, True)
+
+
+def test_the_map_of_another_node_starts_nothing(node):
+    """gpt-oss 266: which name has no device here, and what is here."""
+    map_ = "a->cuda@0000:01:00.0;b->cuda@0000:aa:00.0"
+    code, said = refused(node, map_, **launched("torchrun", 0, 2))
+    assert code == 3
+    assert "b: cuda@0000:aa:00.0 is not there" in said
+    assert f"there are 0000:01:00.0, {UUIDS[0]}" in said
+
+
+# --- which entry, and what it is then
+
+
+@two_cores
+def test_a_name_takes_its_entry_without_a_rank_and_no_process_is_between(gpumap):
+    """The command has the process, the cores and the entry that is true inside."""
+    process = gpumap.start([gpumap.command, "exec", "a->cpu0;b->cpu1", "--name", "b", "--",
+                            PYTHON, "-c", SHOW])  # fmt: skip
+    found = loads(process.communicate(timeout=LIMIT)[0].decode())
+    assert (found["process"], found["cores"]) == (process.pid, [ALLOWED[1]])
+    assert (found["GPUMAP_NAME"], found["GPUMAP_CONTEXTS"]) == ("b", "b->cpu0")
+    assert (found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"]) == ("1", "")
+    assert "RANK" not in found
+    unbound, _ = become(gpumap, "a->cpu0;b->cpu1", "--name=b", "--no-bind")
+    assert unbound["cores"] == ALLOWED
+
+
+def test_in_a_run_a_process_takes_the_entry_that_the_run_gave_it(gpumap):
+    """The run still knows it by its own variable."""
+    code = "import os; print(os.environ['GPUMAP_NAME'], len(os.environ['GPUMAP_RUN']))"
+    inner = (gpumap.command, "exec", "--", PYTHON, "-c", code)
+    answer = gpumap("run", "--quiet", "a->cpu0;b->cpu0", "--", *inner)
+    assert (answer.code, sorted(answer.out.splitlines())) == (0, ["[a] a 32", "[b] b 32"])
+
+
+@pytest.mark.parametrize(("words", "env", "code", "said"), TABLE["refused"])
+def test_what_is_refused_says_what_and_the_fix(gpumap, words, env, code, said):
+    """Nothing has started."""
+    found, error = refused(gpumap, *words, **(env or {}))
+    assert (found, said in error, "\n  fix: " in error) == (code, True, True), error
+
+
+@pytest.mark.parametrize("words", [("--",), ()])
+def test_a_call_without_a_command_shows_where_it_goes(gpumap, words):
+    answer = gpumap("exec", "a->cpu0", *words)
+    assert (answer.code, "gpumap exec MAP -- COMMAND" in answer.err) == (2, True)
+
+
+def test_a_command_that_is_not_there_ends_as_in_a_shell(gpumap):
+    for command, code in (("./none", 127), (".", 126)):
+        assert gpumap("exec", "a->cpu0", "--name", "a", "--", command).code == code
+
+
+def test_a_dry_run_shows_the_place_and_the_variables(node):
+    answer = node("exec", FOUR, "--name", "dev2", "--dry-run", "--", "touch", "started")
+    assert (answer.code, answer.err) == (0, "")
+    assert f"  CUDA_VISIBLE_DEVICES={UUIDS[2]}\n" in answer.out
+    assert not (node.folder / "started").exists()
+
+
+def test_the_command_has_the_signals_of_a_shells_command(gpumap):
+    """Python ignores SIGPIPE, which the command must not inherit."""
+    status = "/proc/self/status"
+    answer = gpumap("exec", "a->cpu0", "--name", "a", "--", "grep", "SigIgn", status)
+    assert int(answer.out.split()[1], 16) == 0
+
+
+# --- the proof
+
+
+@pytest.mark.parametrize("by", ["torchrun", "Slurm", "MPICH"])
+def test_ranks_with_devices_of_their_own_are_verified(node, by):
+    found = together(node, FOUR, by, [None] * 4, "--verify")
+    assert [answer.code for answer in found] == [0] * 4
+    said = f"verified: dev3 is local rank 3 of 4 on {os.uname().nodename} ({by}), cuda@{UUIDS[3]}"
+    assert said in found[3].err
+
+
+def test_one_name_taken_twice_ends_both(node):
+    for answer in together(node, FOUR, "Slurm", [None] * 2, "--verify", "--name", "dev1"):
+        assert (answer.code, f"have one device: {UUIDS[1]}" in answer.err) == (3, True)
+
+
+def test_two_names_that_the_map_gives_one_device_may_share_it(node):
+    found = together(node, "a->cuda3;b->cuda3", "Slurm", [None] * 2, "--verify")
+    assert [answer.code for answer in found] == [0, 0]
+
+
+def test_a_driver_that_shows_other_devices_is_a_contradiction():
+    ref = DeviceRef(Kind.CUDA, 0)
+    one, other = (Device(f"cuda:{n}", Kind.CUDA, ref, "x", "fake", uuid=UUIDS[n]) for n in (0, 1))
+    place = Place("a", one, None, (), 1, "")
+    assert otherwise(place, [one]) is None
+    assert otherwise(place, [one, other]).endswith(f"shows cuda@{UUIDS[0]}, cuda@{UUIDS[1]}")
+    assert otherwise(place, [other]).endswith(f"alone, and its driver shows cuda@{UUIDS[1]}")
+    assert otherwise(place, []).endswith("shows none")
+
+
+# --- the start without click
+
+
+@pytest.mark.parametrize("words", TABLE["plain"], ids=str)
+def test_what_is_read_without_click_is_what_click_reads(words):
+    """Each option that may be read so is in one of the cases."""
+    command = cli.group.get_command(click.Context(cli.group), "exec")
+    params = command.make_context("exec", [*words], obj=None).params
+    assert plain(words, {}) == ExecRequest(**params)
+
+
+@pytest.mark.parametrize("words", TABLE["for_click"], ids=str)
+def test_what_is_not_plain_is_left_to_click(words):
+    assert plain(words, {}) is None
+    assert plain([], {"GPUMAP_QUIET": "1"}) is None
+    assert plain([], {"GPUMAP_BACKEND": "fake"}) == ExecRequest(backend="fake")
+
+
+def test_to_become_a_command_loads_neither_click_nor_numpy(gpumap):
+    command = [PYTHON, "-X", "importtime", "-m", "gpumap", "exec", "a->cpu0", "--name", "a"]
+    loaded = gpumap.run([*command, "--", "true"]).err
+    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in loaded.splitlines()}
+    assert "msgspec" in names
+    assert {"click", "numpy", "psutil", "rich"} & names == set()
+
+
+# --- real launchers
+
+
+@needs_mpirun
+@two_cores
+def test_ranks_of_mpirun_have_their_cores(gpumap):
+    """Whatever mpirun itself has bound them to."""
+    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
+    code = "import os; print(os.environ['OMPI_COMM_WORLD_RANK'], *os.sched_getaffinity(0))"
+    job = [*MPIRUN, "2", gpumap.command, "exec", "a->cpu1;b->cpu0", "--verify"]
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    answer = gpumap.run([*job, "--", PYTHON, "-c", code], **root)
+    assert answer.code == 0, answer.err
+    assert sorted(answer.out.split("\n"))[1:] == [f"0 {ALLOWED[1]}", f"1 {ALLOWED[0]}"]
+    assert answer.err.count("verified: ") == 2
+
+
+@two_cores
+def test_ranks_of_torchrun_have_their_cores(gpumap):
+    torchrun = shutil.which("torchrun", path=f"{BIN}:{os.environ['PATH']}")
+    if torchrun is None:
+        pytest.skip("no torchrun: pip install torch")
+    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
+    code = "import os; print(os.environ['RANK'], *os.sched_getaffinity(0))"
+    job = [torchrun, "--nproc-per-node", "2", "--no-python", gpumap.command, "exec",
+           "a->cpu1;b->cpu0", "--verify", "--", PYTHON, "-c", code]  # fmt: skip
+    done = subprocess.run(job, env=gpumap.env | {"PYTHONWARNINGS": ""}, capture_output=True,
+                          text=True, timeout=LIMIT, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"0 {ALLOWED[1]}", f"1 {ALLOWED[0]}"]

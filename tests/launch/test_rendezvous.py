@@ -1,0 +1,140 @@
+"""Ranks of one node meet by locked files: who lives counts, and nobody else's file is followed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from refusals import refusal
+
+from gpumap.errors import BusyError, QuestionError
+from gpumap.launch.rendezvous import Claim, Meeting
+
+# A rank that takes a claim, becomes another program as `gpumap exec` does, and lives until its
+# stdin is closed.
+RANK = """
+import os, sys
+from gpumap.launch.rendezvous import Claim, Meeting
+job, rank, name, ref, device = sys.argv[1:]
+Meeting(job, os.environ).take(int(rank), Claim(name, ref, device, os.getpid()))
+os.execvp("sh", ["sh", "-c", "echo ready; read line"])
+"""
+
+
+class Node:
+    """A folder to meet in, and ranks that are programs already."""
+
+    def __init__(self, folder):
+        self.env = {"XDG_RUNTIME_DIR": str(folder)}
+        self.folder = folder / f"gpumap-{os.getuid()}"
+        self.started = []
+
+    def start(self, rank, name, ref, device, job="job"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", RANK, job, str(rank), name, ref, device],
+            env=os.environ | self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    def meeting(self, job="job"):
+        return Meeting(job, self.env)
+
+
+@pytest.fixture
+def node(tmp_path):
+    found = Node(tmp_path)
+    yield found
+    for process in found.started:
+        process.communicate()
+
+
+def claim(name="a", ref="cuda0", device="GPU-0"):
+    return Claim(name, ref, device, os.getpid())
+
+
+def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
+    """Its file stays, and does not count; a rank started anew takes it."""
+    process = node.start(1, "b", "cuda1", "GPU-1")
+    assert node.meeting().others(0, 2) == {1: Claim("b", "cuda1", "GPU-1", process.pid)}
+    process.communicate()
+    assert node.meeting().others(0, 2) == {}
+    again = node.start(1, "c", "cuda2", "GPU-2")
+    assert node.meeting().others(0, 2)[1].process == again.pid
+
+
+@pytest.mark.parametrize(("name", "ref", "device", "busy"), [
+    ("b", "cuda1", "GPU-0", True),  # the launcher has left both the same
+    ("a", "cuda0", "GPU-0", True),  # one entry taken twice
+    ("b", "cuda0", "GPU-0", False),  # the map itself gives it two names
+    ("b", "cuda1", "GPU-1", False),
+])  # fmt: skip
+def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, device, busy):
+    process = node.start(1, name, ref, device)
+    met = node.meeting()
+    met.take(0, claim())
+    if not busy:
+        assert met.wait(0, 2, claim(), 60.0) == 0
+        return
+    told = refusal(BusyError, met.wait, 0, 2, claim(), 60.0)
+    who = f"local rank 1 ({name}->{ref}, process {process.pid}) have one device: GPU-0"
+    assert told.message == f"local rank 0 (a->cuda0, process {os.getpid()}) and {who}"
+
+
+def test_who_does_not_come_is_counted(node):
+    node.start(2, "c", "cuda2", "GPU-2")
+    met = node.meeting()
+    met.take(0, claim())
+    assert met.wait(0, 4, claim(), 0.0) == 2
+
+
+def test_another_job_meets_elsewhere(node):
+    node.start(1, "b", "cuda1", "GPU-0", job="other")
+    assert node.meeting().others(0, 2) == {}
+
+
+def test_a_rank_is_there_once(node):
+    process = node.start(0, "b", "cuda1", "GPU-1")
+    told = refusal(BusyError, node.meeting().take, 0, claim())
+    assert told.message == f"process {process.pid} (b) is local rank 0 of this job, too"
+
+
+def test_what_is_no_claim_is_none(node):
+    """A name with a tab in it would be one, too: such a file is not read as another's claim."""
+    node.start(1, "a\tb", "cuda1", "GPU-0")
+    assert node.meeting().others(0, 2) == {}
+
+
+@pytest.mark.parametrize("plant", ["link", "hard link", "folder", "fifo"])
+def test_no_file_but_a_plain_one_of_the_users_own_is_opened(node, plant, tmp_path):
+    """What a link names stays as it is."""
+    met, victim = node.meeting(), tmp_path / "victim"
+    victim.write_text("kept")
+    (inner,) = node.folder.iterdir()
+    path = inner / "0"
+    {
+        "link": lambda: path.symlink_to(victim),
+        "hard link": lambda: path.hardlink_to(victim),
+        "folder": path.mkdir,
+        "fifo": lambda: os.mkfifo(path),
+    }[plant]()
+    told = refusal(QuestionError, met.take, 0, claim())
+    assert told.message.startswith(f"the ranks of this node cannot meet in {path}: ")
+    assert "XDG_RUNTIME_DIR" in told.hint
+    assert victim.read_text() == "kept"
+
+
+@pytest.mark.parametrize("plant", ["open", "link", "file", "missing"])
+def test_ranks_meet_in_no_folder_that_others_may_write_to(node, plant, tmp_path):
+    if plant == "open":
+        node.folder.mkdir()
+        node.folder.chmod(0o777)
+    elif plant == "link":
+        (tmp_path / "other").mkdir(mode=0o700)
+        node.folder.symlink_to(tmp_path / "other")
+    elif plant == "file":
+        node.folder.touch()
+    else:
+        node.env["XDG_RUNTIME_DIR"] = str(tmp_path / "none")
+    assert "cannot meet in" in refusal(QuestionError, node.meeting).message
