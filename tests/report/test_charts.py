@@ -49,6 +49,26 @@ def test_an_outlier_does_not_flatten_a_chart():
     assert picture(chart)[0].get_xlim()[1] > 7.5
 
 
+def by_torch(case):
+    """Return a case as if PyTorch drove its devices."""
+    devices = [(b, replace(b.device, backend="torch")) for b in case.bindings]
+    return replace(case, bindings=tuple(replace(b, device=device) for b, device in devices))
+
+
+def test_backends_are_side_by_side_in_one_chart():
+    """The same case of each is together, and says which backend it is of; alone it does not."""
+    report = sized(made_reports.passed(), *(made_reports.figure(2.0, "1") for _ in range(2)))
+    torch = [replace(row, case=by_torch(row.case)) for row in report.measurements]
+    both = replace(report, measurements=(*report.measurements, *torch))
+    (chart,) = speedups.speedup(both)
+    assert chart.title == "Speed-up of dot"
+    ends = [line.partition(":")[0].rpartition(" on ")[2].partition(", ")[2] for line in chart.lines]
+    assert ends == [f"backend {b}, size {n}" for n in range(2) for b in ("fake", "torch")]
+    (alone,) = speedups.speedup(report)
+    assert alone.title == "Speed-up of dot, fake"
+    assert not any("backend" in line for line in alone.lines)
+
+
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30), st.sampled_from([None, 0.0]))
 def test_an_axis_is_within_its_values(values, base):
     """It leaves out less than a quarter of the values at either end."""

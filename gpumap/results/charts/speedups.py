@@ -43,14 +43,25 @@ _MANY = 8.0  # from here on not every whole number has a tick
 
 
 def speedup(report: Report) -> Iterator[Chart]:
-    """Yield a chart for each benchmark and backend that has speed-ups."""
-    groups: dict[tuple[str, str], list[Measurement]] = {}
+    """Yield a chart for each benchmark that has speed-ups: backends are side by side in it."""
+    groups: dict[str, list[Measurement]] = {}
     for row in report.measurements:
+        if drawn(row.case) and drawable(row.metrics.get("speedup")):
+            groups.setdefault(row.case.bench, []).append(row)
+    for bench, group in groups.items():
+        backends = {row.case.backend for row in group}
+        of = f", {backends.pop()}" if len(backends) == 1 else ""
+        yield _bars(f"Speed-up of {bench}{of}", _side_by_side(group))
+
+
+def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows, each beside those of the same case on other backends."""
+    beside: dict[object, list[Measurement]] = {}
+    for row in rows:
         case = row.case
-        if drawn(case) and drawable(row.metrics.get("speedup")):
-            groups.setdefault((case.bench, case.backend), []).append(row)
-    for (bench, backend), group in groups.items():
-        yield _bars(f"Speed-up of {bench}, {backend}", group)
+        same = case.name, case.names, tuple(sorted(case.params.items()))
+        beside.setdefault(same, []).append(row)
+    return [row for together in beside.values() for row in together]
 
 
 def _bars(title: str, group: Sequence[Measurement]) -> Chart:
@@ -72,7 +83,7 @@ def _gain(row: Measurement) -> Estimate:
 
 def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[str]:
     """Return what tells each case from the others: parameters that are the same do not."""
-    telling = [{**sizes(case), **how(case)} for case in cases]
+    telling = [{"backend": case.backend, **sizes(case), **how(case)} for case in cases]
     same = set.intersection(*(set(each.items()) for each in telling))
     return [
         ", ".join((
