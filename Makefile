@@ -12,11 +12,13 @@ VENV_QUICK := .venv-quick
 VENV_FRAMEWORKS := .venv-frameworks
 BIN_PYGPU := $(VENV_PYGPU)/bin
 # Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
+# MPICH and Slurm are launchers, of which `gpumap exec` is a rank;
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
 # zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; man pages are read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc g++ libc6-dev openmpi-bin \
+	mpich slurm-wlm munge \
 	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
@@ -99,8 +101,8 @@ OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_ven
 	tests/kernels/test_oclgrind.py
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
-# two ranks and more, by mpirun
-MPI = tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,job_check)
+# two ranks and more, by mpirun; what launchers start
+MPI = tests/launch/test_real_launchers.py tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
 	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
@@ -183,7 +185,7 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	$(PIP_FRAMEWORKS) '$(TORCH)' || $(PIP_FRAMEWORKS) torch --index-url $(TORCH_INDEX)
 	$(PIP_FRAMEWORKS) -e '.[test,jax]'
 	touch $@
-FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax)
+FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py
 frameworks: $(VENV_FRAMEWORKS)/.installed
 	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
 		-k "torch or jax" $(FRAMEWORKS)

@@ -26,21 +26,26 @@ _TEMPORARY = "/tmp"  # noqa: S108 - of the system: ranks may have a TMPDIR each
 _LONGEST = 4096  # bytes of a claim
 _PAUSE = 0.01  # seconds between two looks
 _LINGER = 0.5  # seconds in which a rank that has lost can still be seen by the other
+_MET = b"met\n"  # behind the claim
 _OWNED, _WRITTEN = 0, 1  # bytes of a file: locked by its rank, and once its claim is complete
 
 
 class Claim(NamedTuple):
-    """What a rank has taken: its name in the map, the device there, and what it really is."""
+    """What a rank has taken: its name in the map, the device there, and what it really is.
+
+    `met`: it has seen the claim of every other rank.
+    """
 
     name: str
     ref: str
     device: str
     process: int
+    met: bool = False
 
     @property
     def text(self) -> str:
         """Return it as its file has it: no part holds a tab."""
-        return "\t".join(map(str, self))
+        return "\t".join((self.name, self.ref, self.device, str(self.process)))
 
 
 class Meeting:
@@ -75,6 +80,7 @@ class Meeting:
             who = f"process {other.process} ({other.name})" if other else "another process"
             message = f"{who} is local rank {rank} of this job, too"
             raise BusyError(message, "start one `gpumap exec` for each rank")
+        self._own = file
         os.ftruncate(file, 0)
         os.pwrite(file, f"{claim.text}\n".encode(errors="surrogateescape"), 0)
         while not _locked(file, _WRITTEN):  # another rank looks, which takes no time
@@ -89,6 +95,8 @@ class Meeting:
     def wait(self, rank: int, ranks: int, claim: Claim, patience: float) -> int:
         """Wait for the other ranks; return how many of them have not come in time.
 
+        None leaves before each has seen all: its command may end at once, and its claim with it.
+
         Args:
             rank: of this process on this node; its claim is taken.
             ranks: of this node.
@@ -99,14 +107,18 @@ class Meeting:
             BusyError: another rank has taken the same device.
         """
         until = time.monotonic() + patience
+        missing = ranks - 1
         while True:
             others = self.others(rank, ranks)
             for number, other in others.items():
                 if _collide(claim, other):
                     self._linger(number)
                     raise _busy((rank, claim), (number, other))
-            missing = ranks - 1 - len(others)
-            if not missing or time.monotonic() > until:
+            if missing:  # who has been seen may have ended since
+                missing = ranks - 1 - len(others)
+                if not missing:
+                    os.pwrite(self._own, _MET, os.fstat(self._own).st_size)
+            if (not missing and all(o.met for o in others.values())) or time.monotonic() > until:
                 return missing
             time.sleep(_PAUSE)
 
@@ -174,11 +186,12 @@ def _locked(file: int, byte: int) -> bool:
 def _read(file: int) -> Claim | None:
     """Return the claim in a file; None where it has none."""
     text = os.pread(file, _LONGEST, 0).decode(errors="surrogateescape")
-    *parts, process = text.rstrip("\n").split("\t") if text.endswith("\n") else ("",)
-    if len(parts) != len(Claim._fields) - 1 or not process.isdecimal():
+    line, end, rest = text.partition("\n")
+    parts = line.split("\t")
+    if not end or len(parts) != len(Claim._fields) - 1 or not parts[-1].isdecimal():
         return None
-    name, ref, device = parts
-    return Claim(name, ref, device, int(process))
+    name, ref, device, process = parts
+    return Claim(name, ref, device, int(process), met=rest.encode() == _MET)
 
 
 def _collide(one: Claim, other: Claim) -> bool:

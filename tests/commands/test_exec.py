@@ -1,17 +1,13 @@
 """`gpumap exec`: a rank takes its entry of the map, and becomes its command."""
 
 import os
-import shutil
-import subprocess
 import sys
 
 import click
 import pytest
 from flat_report import loads
-from mpi_jobs import MPIRUN
-from ranks import needs_mpirun
 from scripts import script
-from shell import BIN, LIMIT, Answer
+from shell import LIMIT, Answer
 from tables import table
 
 from gpumap import cli
@@ -284,35 +280,3 @@ def test_to_become_a_command_loads_neither_click_nor_numpy(gpumap):
     names = {line.rpartition("|")[2].strip().partition(".")[0] for line in loaded.splitlines()}
     assert "msgspec" in names
     assert {"click", "numpy", "psutil", "rich"} & names == set()
-
-
-# --- real launchers
-
-
-@needs_mpirun
-@two_cores
-def test_ranks_of_mpirun_have_their_cores(gpumap):
-    """Whatever mpirun itself has bound them to."""
-    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
-    code = "import os; print(os.environ['OMPI_COMM_WORLD_RANK'], *os.sched_getaffinity(0))"
-    job = [*MPIRUN, "2", gpumap.command, "exec", "a->cpu1;b->cpu0", "--verify"]
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    answer = gpumap.run([*job, "--", PYTHON, "-c", code], **root)
-    assert answer.code == 0, answer.err
-    assert sorted(answer.out.split("\n"))[1:] == [f"0 {ALLOWED[1]}", f"1 {ALLOWED[0]}"]
-    assert answer.err.count("verified: ") == 2
-
-
-@two_cores
-def test_ranks_of_torchrun_have_their_cores(gpumap):
-    torchrun = shutil.which("torchrun", path=f"{BIN}:{os.environ['PATH']}")
-    if torchrun is None:
-        pytest.skip("no torchrun: pip install torch")
-    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
-    code = "import os; print(os.environ['RANK'], *os.sched_getaffinity(0))"
-    job = [torchrun, "--nproc-per-node", "2", "--no-python", gpumap.command, "exec",
-           "a->cpu1;b->cpu0", "--verify", "--", PYTHON, "-c", code]  # fmt: skip
-    done = subprocess.run(job, env=gpumap.env | {"PYTHONWARNINGS": ""}, capture_output=True,
-                          text=True, timeout=LIMIT, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.split("\n"))[1:] == [f"0 {ALLOWED[1]}", f"1 {ALLOWED[0]}"]

@@ -1,23 +1,28 @@
 """Ranks of one node meet by locked files: who lives counts, and nobody else's file is followed."""
 
 import os
+import select
 import subprocess
 import sys
 
 import pytest
 from refusals import refusal
+from shell import until
 
 from gpumap.errors import BusyError, QuestionError
 from gpumap.launch.rendezvous import Claim, Meeting
 
-# A rank that takes a claim, becomes another program as `gpumap exec` does, and lives until its
-# stdin is closed.
+# A rank that takes a claim, meets so many as `gpumap exec` does (1: itself alone), and becomes
+# another program, which lives until its stdin is closed.
 RANK = """
 import os, sys
 from gpumap.launch.rendezvous import Claim, Meeting
-job, rank, name, ref, device = sys.argv[1:]
-Meeting(job, os.environ).take(int(rank), Claim(name, ref, device, os.getpid()))
-os.execvp("sh", ["sh", "-c", "echo ready; read line"])
+job, rank, ranks, name, ref, device = sys.argv[1:]
+claim, met = Claim(name, ref, device, os.getpid()), Meeting(job, os.environ)
+met.take(int(rank), claim)
+print("ready", flush=True)
+met.wait(int(rank), int(ranks), claim, 60.0)
+os.execvp("sh", ["sh", "-c", "echo left; read line"])
 """
 
 
@@ -29,9 +34,9 @@ class Node:
         self.folder = folder / f"gpumap-{os.getuid()}"
         self.started = []
 
-    def start(self, rank, name, ref, device, job="job"):
+    def start(self, rank, name, ref, device, *, ranks=1, job="job"):
         process = subprocess.Popen(
-            [sys.executable, "-c", RANK, job, str(rank), name, ref, device],
+            [sys.executable, "-c", RANK, job, str(rank), str(ranks), name, ref, device],
             env=os.environ | self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         self.started.append(process)
@@ -71,7 +76,7 @@ def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
     ("b", "cuda1", "GPU-1", False),
 ])  # fmt: skip
 def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, device, busy):
-    process = node.start(1, name, ref, device)
+    process = node.start(1, name, ref, device, ranks=2)
     met = node.meeting()
     met.take(0, claim())
     if not busy:
@@ -80,6 +85,30 @@ def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, d
     told = refusal(BusyError, met.wait, 0, 2, claim(), 60.0)
     who = f"local rank 1 ({name}->{ref}, process {process.pid}) have one device: GPU-0"
     assert told.message == f"local rank 0 (a->cuda0, process {os.getpid()}) and {who}"
+
+
+def test_no_rank_leaves_before_all_have_seen_its_claim(node):
+    """Its command may end at once: the others would wait for a rank that has been there."""
+    process = node.start(1, "b", "cuda1", "GPU-1", ranks=2)
+    met = node.meeting()
+    met.take(0, claim())
+    until(lambda: met.others(0, 2)[1].met, process)
+    assert select.select([process.stdout], [], [], 0.3)[0] == []
+    assert met.wait(0, 2, claim(), 60.0) == 0
+    assert process.communicate(timeout=60.0)[0] == b"left\n"
+
+
+def test_who_was_seen_and_has_ended_is_not_missing(node, monkeypatch):
+    """It may be killed, while a third rank has not seen all yet."""
+    second, third = (node.start(n, "bc"[n - 1], f"cuda{n}", f"GPU-{n}") for n in (1, 2))
+    met = node.meeting()
+    met.take(0, claim())
+    seen = met.others(0, 3)
+    assert (len(seen), seen[2].met) == (2, False)
+    looks = iter([seen, {2: seen[2]}, {2: seen[2]._replace(met=True)}])
+    monkeypatch.setattr(met, "others", lambda *_: next(looks))
+    assert met.wait(0, 3, claim(), 60.0) == 0
+    assert {second.poll(), third.poll()} == {None}
 
 
 def test_who_does_not_come_is_counted(node):

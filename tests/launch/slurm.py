@@ -1,0 +1,117 @@
+"""A Slurm of one node, this one: daemons of its own, on free ports, in a folder of its own.
+
+slurmd takes root. Every daemon stays in the foreground, as a child that is ended by its process id.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+LIMIT = 60.0  # seconds in which a daemon answers
+_FOLDERS = "/usr/sbin", "/usr/bin"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun")
+CONF = """
+ClusterName=gpumap
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={first}
+SlurmdPort={second}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+ReturnToService=2
+MpiDefault=none
+InactiveLimit=0
+KillWait=1
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+PartitionName=p Nodes={host} Default=YES OverSubscribe=FORCE:4 State=UP
+"""
+
+
+def missing():
+    """Return why there can be no Slurm here; None: there can."""
+    if os.getuid():
+        return "slurmd takes root"
+    lacking = [name for name in PROGRAMS if _program(name) is None]
+    return f"no {lacking[0]}: apt-get install slurm-wlm munge" if lacking else None
+
+
+def _program(name):
+    return shutil.which(name, path=os.pathsep.join((os.environ["PATH"], *_FOLDERS)))
+
+
+def _free():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def _until(true, log):
+    end = time.monotonic() + LIMIT
+    while not true():
+        assert time.monotonic() < end, log.read_text() if log.exists() else log
+        time.sleep(0.05)
+
+
+@contextmanager
+def node(folder):
+    """Start the daemons; give the variables by which srun finds them."""
+    folder = Path(folder)
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    folder.chmod(0o755)  # munged refuses a socket that clients cannot reach
+    host, conf = socket.gethostname().partition(".")[0], folder / "slurm.conf"
+    ports = {"first": _free(), "second": _free()}
+    conf.write_text(CONF.format(host=host, folder=folder, user="root",
+                                cpus=os.cpu_count(), **ports))  # fmt: skip
+    key, sock = folder / "munge.key", folder / "munge.socket"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    env = {"SLURM_CONF": str(conf)}
+    log = folder / "daemons.log"
+    calls = (
+        ("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={sock}",
+         f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
+         f"--seed-file={folder}/seed"),
+        ("slurmctld", "-D", "-i", "-f", str(conf)),
+        ("slurmd", "-D", "-f", str(conf)),
+    )  # fmt: skip
+    daemons = []
+    try:
+        with log.open("wb") as out:
+            for name, *words in calls:
+                call = [_program(name), *words]
+                streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
+                daemons.append(subprocess.Popen(call, env=os.environ | env, **streams))
+                if name == "munged":
+                    _until(sock.exists, folder / "munged.log")
+        _until(lambda: _idle(env), folder / "slurmctld.log")
+        yield env
+    finally:
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                daemon.wait(LIMIT / 6)
+            daemon.kill()
+            daemon.wait()
+
+
+def _idle(env):
+    call = [_program("sinfo"), "--noheader", "--format=%T"]
+    done = subprocess.run(call, env=os.environ | env, capture_output=True, text=True, timeout=LIMIT,
+                          check=False)  # fmt: skip
+    return done.stdout.strip() == "idle"
