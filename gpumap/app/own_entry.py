@@ -90,7 +90,7 @@ def own_rank(env: Mapping[str, str], variable: str | None, *, named: bool) -> Ra
 def own_index(
     names: Sequence[str], rank: Rank | None, name: str | None, env: Mapping[str, str]
 ) -> int:
-    """Return which entry of a map this process takes.
+    """Return which entry of a map this process takes; that of a map with one needs no rank.
 
     Raises:
         QuestionError: none, or there are more or fewer ranks than entries.
@@ -101,6 +101,8 @@ def own_index(
         return names.index(name)
     if TOKEN in env and list(names) == [env.get("GPUMAP_NAME")]:
         return 0  # the run around this process gave it its own entry
+    if rank is None and len(names) == 1 and "PMIX_RANK" not in env:
+        return 0
     if rank is None:
         raise QuestionError(_NO_RANK, _PMIX if "PMIX_RANK" in env else _NAME_IT)
     if rank.ranks not in (None, len(names)) or rank.local >= len(names):

@@ -185,6 +185,14 @@ def test_a_name_takes_its_entry_without_a_rank_and_no_process_is_between(gpumap)
     assert unbound["cores"] == ALLOWED
 
 
+def test_the_one_entry_of_a_map_needs_no_rank(gpumap):
+    """Without a launcher nothing else can be meant; a launcher's ranks are still counted."""
+    found, _ = become(gpumap, "a->cpu0")
+    assert (found["GPUMAP_NAME"], found["cores"]) == ("a", [ALLOWED[0]])
+    code, said = refused(gpumap, "a->cpu0", **launched("torchrun", 0, 2))
+    assert (code, "and the map has one name" in said) == (2, True)
+
+
 def test_in_a_run_a_process_takes_the_entry_that_the_run_gave_it(gpumap):
     """The run still knows it by its own variable."""
     code = "import os; print(os.environ['GPUMAP_NAME'], len(os.environ['GPUMAP_RUN']))"
