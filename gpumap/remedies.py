@@ -35,8 +35,8 @@ def remedy(
     scripted = any(probe.name == "fake" for probe in probes)
     ways = (
         _by_its_name(kind, probes, None if scripted else Tree(root)),
-        next((p.fix for p in probes if p.fix and p.lack != "no-library"), None),
         None if scripted else _elsewhere(kind, Tree(root), system),
+        next((p.fix for p in probes if p.fix and p.lack != "no-library"), None),
         next(filter(None, (_rebuilt(kind, probe) for probe in probes)), None),
         next(filter(None, (_line(kind, probe) for probe in probes)), None),
         None if probes else _OTHER,

@@ -18,6 +18,7 @@ class FrameworkBackend(ProbedBackend):
     """A backend that is called as its library, its distribution and its extra are."""
 
     framework = True
+    variables: tuple[str, ...] = ()  # that say what it does, and with which it may fail
 
     def probe(self) -> Probe:
         """Ask a child process; which build it is, its metadata tell where it does not answer."""
@@ -40,13 +41,21 @@ class FrameworkBackend(ProbedBackend):
     def inventory(self) -> Probe:
         """Ask the framework, in this process; `probe` calls it in the child."""
         if self._error is not None:
-            missing = isinstance(self._error, ModuleNotFoundError)
             again = pip("install", "--force-reinstall", self.name)  # else pip leaves it as it is
-            return unloadable(self.name, self._error, self.install() if missing else again)
+            return unloadable(self.name, self._error, self._repair(self._error, again))
         try:
             return self.found()
         except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
-            return unloadable(self.name, error, self.install())
+            return unloadable(self.name, error, self._repair(error, self.install()))
+
+    def _repair(self, error: Exception, otherwise: str) -> str:
+        """Return what to do about an error of its import, or of its first answer."""
+        if isinstance(error, ModuleNotFoundError):
+            return self.install()
+        given = [name for name in self.variables if self._host.env.get(name)]
+        if given and not isinstance(error, ImportError):
+            return f"unset {' '.join(given)}"
+        return otherwise
 
     @abstractmethod
     def library(self) -> Any:

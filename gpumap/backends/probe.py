@@ -27,6 +27,7 @@ from gpumap.extras import pip
 from gpumap.machine import process_control
 from gpumap.model import Device, Probe, replace
 from gpumap.model.io import plain, typed
+from gpumap.text import middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ _PACKAGE_ROOT = Path(__file__).parents[2]
 _MARK = "GPUMAP_PROBE"  # the variable that tells a child's children
 _KILLED = 5.0  # seconds that the kernel has to end a child
 _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
+_REASON = 300  # columns of what a library says
 _LOOK = 0.1  # seconds between two looks at what a child has written
 _PAUSE = 0.005  # seconds between two looks at whether a killed child has ended
 _STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
@@ -111,7 +113,8 @@ def probe_in_child(name: str, host: Host, install: str, *, framework: bool = Fal
 def unloadable(name: str, error: Exception, fix: str) -> Probe:
     """Return the probe of a library that is installed and cannot be imported."""
     lack: Lack = "no-module" if "No module named" in str(error) else "unloadable"  # CuPy wraps it
-    return Probe(name, usable=False, reason=f"cannot load: {error}", fix=fix, lack=lack)
+    reason = middle(str(error) or type(error).__name__, _REASON)
+    return Probe(name, usable=False, reason=f"cannot load: {reason}", fix=fix, lack=lack)
 
 
 def _wrong(

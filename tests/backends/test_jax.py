@@ -17,6 +17,7 @@ from gpumap.backends import frameworks, load, third_party
 from gpumap.backends import jax as jax_backend
 from gpumap.backends.base import Host
 from gpumap.backends.jax import JaxBackend
+from gpumap.backends.probe import unloadable
 from gpumap.backends.third_party import outcome
 from gpumap.errors import OutOfMemory, Unsupported
 from gpumap.machine.cuda import CudaDevice, CudaDriver
@@ -206,27 +207,89 @@ def test_a_report_says_that_processors_are_shared(gpumap):
     }
 
 
-@pytest.mark.parametrize(("platform", "kind", "hardware"), [
-    ("cuda", "cuda", "pci:0000:9d:00.0"), ("rocm", "rocm", "rocm:1"), ("tpu", "tpu", "tpu:1"),
-])  # fmt: skip
-def test_an_accelerator_is_known_by_its_clients_platform(monkeypatch, platform, kind, hardware):
-    """JAX calls two kinds of GPUs gpu; which card it is, the driver knows by its number."""
-    native = Native(
-        client=SimpleNamespace(platform=platform), platform="gpu", local_hardware_id=1, id=1,
-        device_kind="A board", memory_stats=lambda: {"bytes_limit": 1 << 30},
-        compute_capability="9.0",
+def _accelerator(platform, version="", **more):
+    client = SimpleNamespace(platform=platform, platform_version=f"PJRT C API\n{version}")
+    return Native(
+        client=client, platform=platform, local_hardware_id=1, id=1, device_kind="A board",
+        memory_stats=lambda: {"bytes_limit": 1 << 30}, **more,
     )  # fmt: skip
-    processor = Native(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
-    jax = SimpleNamespace(
-        local_devices=lambda backend=None: [processor if backend else native],
-        __version__="0.10",
-    )  # fmt: skip
+
+
+def _found_of(monkeypatch, *natives, processor=True, **variables):
+    """Return what the backend finds where JAX has these devices, and a processor or none."""
+    own = Native(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
+
+    def local_devices(backend=None):
+        if backend and not processor:
+            raise RuntimeError("Unknown backend cpu")
+        return [own] if backend else [*natives]
+
+    jax = SimpleNamespace(local_devices=local_devices, __version__="0.10")
     cards = tuple(CudaDevice("A board", f"0000:9{letter}:00.0", None) for letter in "cd")
     monkeypatch.setattr(jax_backend, "library", lambda: jax)
     monkeypatch.setattr(third_party, "driver", lambda: CudaDriver(0, 13000, cards))
-    found = JaxBackend(Host({}, MACHINE)).found()
-    device = found.devices[1] if found.devices[0].kind == "cpu" else found.devices[0]
+    return JaxBackend(Host(variables, MACHINE)).found()
+
+
+@pytest.mark.parametrize(("native", "kind", "hardware"), [
+    (_accelerator("gpu", "cuda 12080", compute_capability="9.0"), "cuda", "pci:0000:9d:00.0"),
+    (_accelerator("gpu", "rocm 60300", compute_capability="gfx942"), "rocm", "rocm:1"),
+    (_accelerator("tpu", "TFRT TPU v4"), "tpu", "tpu:1"),
+])  # fmt: skip
+def test_an_accelerator_is_known_by_its_clients_version(native, kind, hardware, monkeypatch):
+    """JAX calls GPUs of two makers gpu; which card it is, the driver knows by its number."""
+    device = _found_of(monkeypatch, native).devices[0]
     assert (str(device.ref), device.hardware) == (f"{kind}1", frozenset({hardware}))
     assert device.memory_total == 1 << 30
+    assert device.facts.get("compute_capability") == ("9.0" if kind == "cuda" else None)
     features = JaxBackend(Host({}, MACHINE)).features(device)
     assert ("float64" in features) == (kind != "tpu")
+
+
+def test_a_device_of_no_kind_hides_no_other(monkeypatch):
+    """A plugin may bring what gpumap has no word for, as METAL."""
+    found = _found_of(monkeypatch, _accelerator("METAL"), _accelerator("tpu"))
+    assert [str(device.ref) for device in found.devices] == ["tpu1", "cpu0", "cpu"]
+    assert found.notes[0].startswith("METAL:1: ")
+
+
+def test_jax_without_processors_has_its_accelerators(monkeypatch):
+    """JAX_PLATFORMS=cuda leaves processors out, and no count of them is given."""
+    native = _accelerator("gpu", "cuda 12080", compute_capability="9.0")
+    found = _found_of(monkeypatch, native, processor=False, JAX_PLATFORMS="cuda")
+    assert [str(device.ref) for device in found.devices] == ["cuda1"]
+    lacking = ("cpu", "rocm", "tpu")
+    assert found.notes == tuple(f"{k}: JAX_PLATFORMS=cuda leaves it out" for k in lacking)
+    assert found.fix == "unset JAX_PLATFORMS"
+
+
+@needs_jax
+@pytest.mark.parametrize(("name", "value", "reason"), [
+    ("JAX_NUM_CPU_DEVICES", "many", 'Invalid value "many"'),
+    ("JAX_NUM_CPU_DEVICES", "0", "Unable to initialize backend 'cpu'"),
+    ("JAX_NUM_CPU_DEVICES", "9" * 20, "Unable to initialize backend 'cpu'"),
+    ("JAX_PLATFORMS", "no-such", "Unable to initialize backend 'no-such'"),
+])  # fmt: skip
+def test_a_variable_that_jax_refuses_is_the_fix(name, value, reason):
+    """To install JAX again would change nothing; what it says is cut to a few lines."""
+    bare = {k: v for k, v in os.environ.items() if k not in JaxBackend.variables}
+    found = load("jax", Host(bare | {name: value}, MACHINE)).probe()
+    assert found.reason.startswith(f"cannot load: {reason}")
+    assert found.fix == f"unset {name}"
+    assert len(found.reason) < 400
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (ImportError("libx.so"), "--force-reinstall"),
+    (ModuleNotFoundError("No module named 'jaxlib'"), "jax>=0.5"),
+])  # fmt: skip
+def test_an_import_that_fails_is_not_the_variables_fault(error, words):
+    """What is missing is installed, whatever is set."""
+    backend = JaxBackend(Host({"JAX_PLATFORMS": "cpu"}, MACHINE))
+    backend._error = error
+    assert words in backend.inventory().fix
+
+
+def test_an_error_without_words_has_its_class():
+    """JAX asserts that it has a platform, and says no more."""
+    assert unloadable("jax", AssertionError(), "").reason == "cannot load: AssertionError"

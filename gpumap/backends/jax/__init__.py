@@ -7,6 +7,7 @@ A processor is all cores whatever its number: how many there are says JAX_NUM_CP
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.accelerators import Told, accelerator
@@ -17,11 +18,14 @@ from gpumap.kinds import KINDS, Kind
 from gpumap.model import DeviceRef, Probe, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.backends.base import Clock, Feature, Host
     from gpumap.backends.jax.session import JaxSession
     from gpumap.model import Device
 
 NAME = "jax"
+_PLATFORMS = "JAX_PLATFORMS"
 _FEATURES: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
 
 
@@ -30,6 +34,7 @@ class JaxBackend(FrameworkBackend):
 
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if NAME in row.backends) | {Kind.CPU}
+    variables = (_PLATFORMS, "JAX_NUM_CPU_DEVICES")
 
     def library(self) -> Any:
         """Import JAX."""
@@ -39,10 +44,16 @@ class JaxBackend(FrameworkBackend):
         """Import JAX and return what it finds."""
         version, natives = str(self.library().__version__), _natives()
         cuda = Cuda(self._host.env)
-        devices = tuple(_device(id_, each, self._host, cuda) for id_, each in natives.items())
-        count = sum(id_.startswith("cpu:") for id_ in natives)
-        note = f"cpu: JAX has {count}, each of all cores; JAX_NUM_CPU_DEVICES makes more"
-        return Probe(NAME, usable=True, version=version, devices=devices, notes=(note,))
+        devices, notes = [], []
+        for id_, native in natives.items():
+            try:
+                devices.append(_device(id_, native, self._host, cuda))
+            except Exception as error:  # noqa: BLE001 - one device hides no other
+                notes.append(f"{id_}: {error}")
+        notes += _notes(devices, platforms := self._host.env.get(_PLATFORMS, ""))
+        fix = f"unset {_PLATFORMS}" if platforms else None
+        found = Probe(NAME, usable=True, version=version, fix=fix)
+        return replace(found, devices=tuple(devices), notes=tuple(notes))
 
     def open(self, device: Device, clock: Clock) -> JaxSession:  # noqa: ARG002 - it has no events
         """Open a device, which JAX knows by its platform and number."""
@@ -68,9 +79,26 @@ def library() -> Any:
 def _natives() -> dict[str, Any]:
     """Return JAX's devices by gpumap's ids; `cpu` is the first processor, whose number is 0."""
     jax = library()
-    every = [*jax.local_devices(), *jax.local_devices(backend="cpu")]  # the same, without others
-    named = {f"{each.client.platform}:{each.local_hardware_id}": each for each in every}
-    return named | {"cpu": named["cpu:0"]}
+    every = list(jax.local_devices())
+    with suppress(RuntimeError):  # JAX_PLATFORMS=cuda leaves processors out
+        every += jax.local_devices(backend="cpu")  # the same, without others
+    named = {f"{_platform(each.client)}:{each.local_hardware_id}": each for each in every}
+    return named | ({"cpu": named["cpu:0"]} if "cpu:0" in named else {})
+
+
+def _platform(client: Any) -> str:
+    """Return "cuda", "rocm", "tpu" or "cpu": to JAX all makers' GPUs are gpu, but their version."""
+    made = client.platform_version if client.platform == "gpu" else ""
+    return next((kind for kind in (Kind.CUDA, Kind.ROCM) if kind in made), client.platform)
+
+
+def _notes(devices: Sequence[Device], platforms: str) -> list[str]:
+    """Return how many processors there are, and what JAX_PLATFORMS, if set, leaves out."""
+    count = sum(device.kind is Kind.CPU and device.ref.index is not None for device in devices)
+    notes = [f"cpu: JAX has {count}, each of all cores; JAX_NUM_CPU_DEVICES makes more"]
+    lacking = sorted(JaxBackend.kinds - {device.kind for device in devices})
+    left = [f"{kind}: {_PLATFORMS}={platforms} leaves it out" for kind in lacking if platforms]
+    return notes[: bool(count)] + left
 
 
 def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:
@@ -80,7 +108,12 @@ def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:
         index = int(number) if number else None
         return replace(every, id=id_, ref=DeviceRef(Kind.CPU, index), backend=NAME)
     memory = (native.memory_stats() or {}).get("bytes_limit")
-    major, _, minor = str(getattr(native, "compute_capability", "0.0")).partition(".")
-    units, capability = getattr(native, "core_count", None), (int(major), int(minor or 0))
+    units = getattr(native, "core_count", None)
+    capability = _capability(native) if kind == Kind.CUDA else (0, 0)  # of AMD's it says gfx942
     told = Told(native.device_kind, memory=memory, units=units, capability=capability)
     return accelerator(NAME, Kind(kind), int(number), told, host, cuda)
+
+
+def _capability(native: Any) -> tuple[int, int]:
+    major, _, minor = str(native.compute_capability).partition(".")
+    return int(major), int(minor or 0)
