@@ -200,7 +200,7 @@ def check_any(plan: Plan) -> None:
     """
     reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
     if "" not in reasons:
-        fix = "ask for another --algorithm or --comm, or name other devices: --map"
+        fix = "name another --backend, --algorithm or --comm, or map other devices"
         raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,7 +95,8 @@ def probe_in_child(name: str, host: Host, install: str, *, framework: bool = Fal
     late = _Late(first, host.patience)
     child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, late)
     imported, *lines = child.answer.split("\n")[:-1] or [""]  # that are whole
-    wrong = _unimported(name, first) if framework and not imported and child.code is None else None
+    early = framework and not imported and child.code is None
+    wrong = _unimported(name, first, host.patience) if early else None
     wrong = wrong or _wrong(child, name, host.patience, framework=framework)
     if wrong is not None and (not lines or len(lines) % 2):  # no device was being opened
         reason, fix, code = wrong
@@ -107,7 +109,13 @@ def probe_in_child(name: str, host: Host, install: str, *, framework: bool = Fal
         return replace(typed(inventory, Probe), opened=tuple(opened.items()))
     except ValueError:
         last = child.errors.strip().rpartition("\n")[2]
-        return Probe(name, usable=False, reason=f"the probe failed: {last or f'exit {child.code}'}")
+        reason = f"the probe failed: {middle(last or f'exit {child.code}', _REASON)}"
+        return Probe(name, usable=False, reason=reason, fix=f"see what `{_import(name)}` does")
+
+
+def _import(name: str) -> str:
+    """Return the shell line that imports a library and nothing else."""
+    return shlex.join((sys.executable, "-c", f"import {name}"))
 
 
 def unloadable(name: str, error: Exception, fix: str) -> Probe:
@@ -148,9 +156,11 @@ class _Late:
         return now - self._since > self._limit
 
 
-def _unimported(name: str, limit: float) -> tuple[str, str, ProbeCode]:
-    """Return why a child was ended while it imported a framework."""
-    fix = f"see whether `{sys.executable} -c 'import {name}'` ends; --backend {name} waits longer"
+def _unimported(name: str, limit: float, most: float) -> tuple[str, str, ProbeCode]:
+    """Return why a child was ended while it imported a framework, which may have had `most`."""
+    fix = f"see whether `{_import(name)}` ends"
+    if limit < most:
+        fix += f"; --backend {name} waits longer"
     return f"its import did not end within {limit:g} s", fix, "no-answer"
 
 

@@ -27,14 +27,15 @@ _GPU_BUSY = 0.1  # share of a GPU's time that others have
 _NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
 _NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
 _BUSY = 0.5  # cores
+_CRASHED = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS, LD_LIBRARY_PATH"
 
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
-    """Return the probes of the backends that drive a kind, by preference."""
+    """Return the probes of the backends that drive a kind, by preference; else the requested."""
     from gpumap.backends import DEFAULTS
 
     by_name = {probe.name: probe for probe in known.probes}
-    return [by_name[name] for name in DEFAULTS[kind] if name in by_name]
+    return [by_name[name] for name in DEFAULTS[kind] if name in by_name] or [*known.probes]
 
 
 def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe | None:
@@ -78,9 +79,8 @@ def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> 
     """Return how the subprocess of a name's probes or of a backend's devices ended."""
     failure = named.measured.failure
     if failure is not None and failure.code == probing:
-        return Sign({"what": f"{named.requested}: {failure.text}"})
-    probe = _failed(known, named, asking)
-    return Sign({"what": _about(probe)}) if probe else None
+        return Sign({"what": f"{named.requested}: {failure.text}", "fix": _CRASHED})
+    return _library(_failed(known, named, asking), otherwise=_CRASHED)
 
 
 def _about(probe: Probe) -> str:
@@ -185,10 +185,12 @@ def _missing(known: Evidence, named: MapName) -> Sign | None:
     return _library(_failed(known, named, *_NO_LIBRARY), advice)
 
 
-def _library(probe: Probe | None, advice: str | None = None) -> Sign | None:
+def _library(
+    probe: Probe | None, advice: str | None = None, otherwise: str = "install it again"
+) -> Sign | None:
     if probe is None:
         return None
-    return Sign({"what": _about(probe), "fix": advice or probe.fix or "install it again"})
+    return Sign({"what": _about(probe), "fix": advice or probe.fix or otherwise})
 
 
 def _mig(known: Evidence, named: MapName) -> Sign | None:
@@ -200,9 +202,8 @@ def _mig(known: Evidence, named: MapName) -> Sign | None:
 
 
 def _not_there(known: Evidence, named: MapName) -> Sign | None:
-    masked = named.kind.row.cores and (named.index or 0) < known.topology.online
-    if named.absent is None or (masked and not known.fake()):
-        return None  # a processor that is on, and not for this process
+    if named.absent is None or (_masked(known, named) and not known.fake()):
+        return None
     return Sign.of(named.absent, "`gpumap devices`")
 
 
@@ -304,12 +305,17 @@ DEVICES = {
 }
 
 
+def _masked(known: Evidence, named: MapName) -> bool:
+    """Return whether a name is of a core that is on, and not for this process."""
+    if not named.kind.row.cores or named.index is None:
+        return False
+    return len(known.topology.cpus) <= named.index < known.topology.online
+
+
 def _affinity(known: Evidence, named: MapName) -> Sign | None:
+    if named.absent is None or not _masked(known, named):
+        return None
     allowed, online = len(known.topology.cpus), known.topology.online
-    if named.absent is None or not named.kind.row.cores or named.index is None:
-        return None
-    if not allowed <= named.index < online:
-        return None
     return Sign({"device": named.requested, "allowed": str(allowed), "online": str(online)})
 
 

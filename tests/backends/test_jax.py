@@ -37,6 +37,7 @@ def test_a_jax_that_does_not_answer_costs_the_others_nothing(how, tmp_path, monk
     found = probe_of("jax", source, tmp_path, monkeypatch)
     assert (found.usable, found.devices, found.code) == (False, (), code)
     assert found.reason.startswith(reason)
+    assert found.fix
     assert found.version == frameworks.installed("jax")
 
 

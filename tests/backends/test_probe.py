@@ -17,7 +17,7 @@ from gpumap.backends import probe as module
 from gpumap.backends import pyopencl as pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import CupyBackend
-from gpumap.backends.probe import _Late, _starved, _unanswered, probe_in_child
+from gpumap.backends.probe import _Late, _starved, _unanswered, _unimported, probe_in_child
 from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
 from gpumap.machine import topology
@@ -113,6 +113,14 @@ def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path, monkeypat
 def test_who_used_the_processor_was_working(limit, cpu, code):
     """Importing a library takes a second or two; what hangs has no more."""
     assert _unanswered("pygpu", limit, cpu)[2] == code
+
+
+@pytest.mark.parametrize(("limit", "advised"), [(5.0, True), (27.0, False)])
+def test_who_had_all_the_time_is_not_told_how_to_get_it(limit, advised):
+    """A library that is requested by name has the time of every driver."""
+    reason, fix, _ = _unimported("torch", limit, 27.0)
+    assert reason.endswith(f"{limit:g} s")
+    assert ("--backend torch" in fix, "import torch" in fix) == (advised, True)
 
 
 @pytest.mark.parametrize(("name", "there", "advised"), [

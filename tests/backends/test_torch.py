@@ -26,6 +26,7 @@ def test_a_torch_that_does_not_answer_costs_the_others_nothing(how, tmp_path, mo
     found = probe_of("torch", source, tmp_path, monkeypatch)
     assert (found.usable, found.devices, found.code) == (False, (), code)
     assert found.reason.startswith(reason)
+    assert found.fix
     assert found.version == frameworks.installed("torch")
     assert "OpenCL" not in (found.fix or "")
     assert load("numpy", Host({}, MACHINE)).probe().usable

@@ -140,6 +140,22 @@ def test_how_a_library_gave_no_answer(code, found):
     assert codes(known(name, probes=probes))[0] == found
 
 
+@pytest.mark.parametrize("requested", ["cpu", "cpu0", "cpu3", "cpu4", "cpu9"])
+@pytest.mark.parametrize(("why", "found"), [
+    ({"code": "crashed"}, "GM203"), ({"lack": "unloadable"}, "GM210"), ({}, "GM219"),
+])  # fmt: skip
+def test_no_name_without_a_device_is_used(requested, why, found):
+    """A core, too: what was requested to drive it may fail, and the core be there."""
+    probes = (model.Probe("torch", usable=False, reason="x", fix="y", **why),)
+    lost = Diagnostic("absent", "torch: x")
+    number = int(requested[3:]) if requested[3:] else None
+    name = MapName("a", requested, model.Kind.CPU, number, None, lost)
+    evidence = known(name, topology=replace(SMALL, online=8), probes=probes)
+    assert diagnoses(evidence)[0].verdict == "not used"
+    assert diagnoses(evidence)[0].findings[0].fix == "y" or found == "GM219"
+    assert {found, "GM301" if number == SMALL.online else found} & {*codes(evidence)}
+
+
 @pytest.mark.parametrize(("cause", "code"), [
     ("serialised", "GM404"), ("shared-hardware", "GM304"), ("cpu-contention", None),
 ])  # fmt: skip
