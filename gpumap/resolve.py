@@ -124,8 +124,16 @@ def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
         else:
             each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
             message = f"{name} is not the same hardware under {backends}: {each}"
-            hint = "map it by its identity: cuda@PCI-ID or cuda@UUID"
+            hint = _same_everywhere(devices[0].kind)
             yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
+
+
+def _same_everywhere(kind: Kind) -> str | None:
+    """Return how to name hardware of a kind so that every backend knows the same by it."""
+    if kind.row.cores:
+        return f"map {kind}, which is all cores to each of them"
+    by_identity = f"map it by its identity: {kind}@PCI-ID or {kind}@UUID"
+    return by_identity if "identity" in kind.row.forms else None
 
 
 def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
@@ -383,5 +391,5 @@ def _unused(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Dia
         if d.kind in kinds and d.ref.part is None and used.isdisjoint(d.hardware)
     ]
     if idle:
-        message = f"the map leaves unused: {_listed(idle)}"
+        message = f"the map leaves unused: {_listed(list(dict.fromkeys(idle)))}"
         yield Diagnostic("unused", message, hint="add a name for each, if wished", severity="note")
