@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.errors import BusyError, QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
-_PLACES = ("XDG_RUNTIME_DIR",)
+_PRIVATE = "XDG_RUNTIME_DIR"
 _TEMPORARY = "/tmp"  # noqa: S108 - of the system: ranks may have a TMPDIR each
 _LONGEST = 4096  # bytes of a claim
 _PAUSE = 0.01  # seconds between two looks
@@ -61,7 +61,9 @@ class Meeting:
         Raises:
             QuestionError: the folder cannot be made, or others may write to it.
         """
-        base = next(filter(None, (env.get(name) for name in _PLACES)), _TEMPORARY)
+        base = env.get(_PRIVATE, "")
+        if not (base.startswith("/") and os.access(f"{base}/", os.W_OK | os.X_OK)):
+            base = _TEMPORARY  # srun hands on the variable of another node, where the folder is
         outer = os.path.join(base, f"gpumap-{os.getuid()}")  # noqa: PTH118 - pathlib is slow
         self._folder = os.path.join(outer, hashlib.sha256(job.encode()).hexdigest()[:16])  # noqa: PTH118
         for folder in (outer, self._folder):
@@ -72,24 +74,31 @@ class Meeting:
 
         Raises:
             BusyError: another process of the job is this rank.
+            QuestionError: the file cannot be written, or not be locked.
         """
         file = self._opened(rank, os.O_RDWR | os.O_CREAT)
         assert file is not None  # it was made
-        if not _locked(file, _OWNED):
-            other = _read(file)
-            who = f"process {other.process} ({other.name})" if other else "another process"
-            message = f"{who} is local rank {rank} of this job, too"
-            raise BusyError(message, "start one `gpumap exec` for each rank")
-        self._own = file
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{claim.text}\n".encode(errors="surrogateescape"), 0)
-        while not _locked(file, _WRITTEN):  # another rank looks, which takes no time
-            time.sleep(_PAUSE)
+        try:
+            if not _locked(file, _OWNED):
+                raise _twice(rank, _read(file))
+            self._own = file
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{claim.text}\n".encode(errors="surrogateescape"), 0)
+            while not _locked(file, _WRITTEN):  # another rank looks, which takes no time
+                time.sleep(_PAUSE)
+        except OSError as error:
+            raise _unusable(self._folder, error.strerror or "") from error
         os.set_inheritable(file, True)  # noqa: FBT003 - or the lock would end with this program
 
-    def others(self, rank: int, ranks: int) -> dict[int, Claim]:
-        """Return what the other ranks that live have taken."""
-        found = ((number, self._claim(number)) for number in range(ranks) if number != rank)
+    def others(self, rank: int, ranks: int, seen: Container[int] = ()) -> dict[int, Claim]:
+        """Return what the other ranks that live have taken, without those that have been seen."""
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - pathlib is slow
+        except OSError as error:
+            raise _unusable(self._folder, error.strerror or "") from error
+        numbers = [int(name) for name in names if name.isdecimal()]
+        unseen = [n for n in numbers if n < ranks and n != rank and n not in seen]
+        found = ((number, self._claim(number)) for number in unseen)
         return {number: claim for number, claim in found if claim}
 
     def wait(self, rank: int, ranks: int, claim: Claim, patience: float) -> int:
@@ -107,20 +116,24 @@ class Meeting:
             BusyError: another rank has taken the same device.
         """
         until = time.monotonic() + patience
-        missing = ranks - 1
+        seen: set[int] = set()  # some may have ended since
         while True:
-            others = self.others(rank, ranks)
-            for number, other in others.items():
+            for number, other in self.others(rank, ranks, seen).items():
                 if _collide(claim, other):
                     self._linger(number)
                     raise _busy((rank, claim), (number, other))
-            if missing:  # who has been seen may have ended since
-                missing = ranks - 1 - len(others)
-                if not missing:
-                    os.pwrite(self._own, _MET, os.fstat(self._own).st_size)
-            if (not missing and all(o.met for o in others.values())) or time.monotonic() > until:
-                return missing
+                seen.add(number)
+            if len(seen) == ranks - 1:
+                break
+            if time.monotonic() > until:
+                return ranks - 1 - len(seen)
             time.sleep(_PAUSE)
+        os.pwrite(self._own, _MET, os.fstat(self._own).st_size)
+        while not all(other.met for other in self.others(rank, ranks).values()):
+            if time.monotonic() > until:
+                break
+            time.sleep(_PAUSE)
+        return 0
 
     def _linger(self, rank: int) -> None:
         """Let the other rank see this one's claim, too, before that is gone with this process."""
@@ -134,7 +147,8 @@ class Meeting:
         if file is None:
             return None
         try:
-            return None if _locked(file, _WRITTEN) else _read(file)
+            # Shared: a rank that looks at the same time must not be taken for the owner.
+            return None if _locked(file, _WRITTEN, fcntl.LOCK_SH) else _read(file)
         finally:
             os.close(file)
 
@@ -172,10 +186,10 @@ def _unusable(path: str, why: str) -> QuestionError:
     return QuestionError(f"the ranks of this node cannot meet in {path}: {why}", fix)
 
 
-def _locked(file: int, byte: int) -> bool:
+def _locked(file: int, byte: int, how: int = fcntl.LOCK_EX) -> bool:
     """Lock a byte of a file, if no other process has; return whether that worked."""
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        fcntl.lockf(file, how | fcntl.LOCK_NB, 1, byte)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return False
@@ -192,6 +206,12 @@ def _read(file: int) -> Claim | None:
         return None
     name, ref, device, process = parts
     return Claim(name, ref, device, int(process), met=rest.encode() == _MET)
+
+
+def _twice(rank: int, other: Claim | None) -> BusyError:
+    who = f"process {other.process} ({other.name})" if other else "another process"
+    message = f"{who} is local rank {rank} of this job, too"
+    return BusyError(message, "start one `gpumap exec` for each rank")
 
 
 def _collide(one: Claim, other: Claim) -> bool:

@@ -244,6 +244,17 @@ def test_ranks_with_devices_of_their_own_are_verified(node, by):
     assert said in found[3].err
 
 
+def test_a_full_disk_is_no_place_to_meet(node):
+    """A limit on the size of files has the same end: the system does not write the claim."""
+    command = 'ulimit -f 0; exec "$@"'
+    env = launched("torchrun", 0, 1)
+    words = ["exec", "a->cuda0", "--verify", "--", "touch", "started"]
+    answer = node.run(["sh", "-c", command, "sh", node.command, *words], **env)
+    assert (answer.code, (node.folder / "started").exists()) == (2, False), answer.err
+    assert "the ranks of this node cannot meet in " in answer.err
+    assert "\n  fix: let XDG_RUNTIME_DIR name a folder" in answer.err
+
+
 def test_one_name_taken_twice_ends_both(node):
     for answer in together(node, FOUR, "Slurm", [None] * 2, "--verify", "--name", "dev1"):
         assert (answer.code, f"have one device: {UUIDS[1]}" in answer.err) == (3, True)
