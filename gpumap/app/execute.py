@@ -34,6 +34,7 @@ _NO_MAP = (
 _NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
 _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
 _PATIENCE = 5.0  # seconds in which the other ranks of this node come
+_SEES_OTHERS = "omit --verify to start it all the same; `gpumap devices` lists what drivers show"
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
 _UNEXECUTED = {errno.E2BIG: "shorten it, or the names: it has the whole map"}
 _JOBS = {  # by launcher: variables that together no other job of this node has
@@ -117,6 +118,8 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
         _verify(program, taken, env, request.backend)
     if rank and (request.verify or taken.given):
         _meet(program, request, taken, rank, len(names), env)
+    elif request.verify and not request.quiet:
+        _tell_verified(program, place)
     return env
 
 
@@ -149,14 +152,14 @@ def _verify(program: Program, taken: Taken, env: Mapping[str, str], backend: str
     if place.cores and (message := contradiction(place, "self")):
         raise DeviceError(f"{place.name} {message}", "leave it unbound: --no-bind")
     kind = place.device.kind
-    if any(env.get(name) for name in kind.row.hides):
+    if kind.row.hides:  # set or not: a GPU without a UUID hides no other
         from gpumap.inventory import Inventory
 
         host = program.host()
         asked = Inventory(replace(host, env=env), backend)
         seen = {d.id: d for p in asked.of(kind) for d in p.devices if d.kind is kind}
         if message := otherwise(place, list(seen.values())):
-            raise DeviceError(f"{place.name} {message}", "gpumap devices, with these variables")
+            raise DeviceError(f"{place.name} {message}", _SEES_OTHERS)
 
 
 def otherwise(place: Place, seen: list[Device]) -> str | None:
@@ -196,9 +199,13 @@ def _meet(
         late = f"{missing} of {count} ranks of this node did not come within {_PATIENCE:g} s"
         tell(program, f"warning: {late}: cannot tell whether they have other devices")
     elif request.verify:
-        where = f"cores {ranges(place.cores)}" if place.cores else place.why
-        node = f"local rank {rank.local} of {count} on {os.uname().nodename} ({rank.by})"
-        tell(program, f"verified: {place.name} is {node}, {identity(place.device)}, {where}")
+        node = f"local rank {rank.local} of {count} on {os.uname().nodename} ({rank.by}), "
+        _tell_verified(program, place, node)
+
+
+def _tell_verified(program: Program, place: Place, node: str = "") -> None:
+    where = f"cores {ranges(place.cores)}" if place.cores else place.why
+    tell(program, f"verified: {place.name} is {node}{identity(place.device)}, {where}")
 
 
 def _known_as(device: Device, env: Mapping[str, str]) -> str:

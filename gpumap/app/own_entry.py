@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.program import unbound
-from gpumap.distributed import VARIABLES, launched, ranks_of_node
+from gpumap.distributed import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.launch.placement import TOKEN, identity, places, world_of
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _NO_RANK = "no launcher has started this process as a rank"
 _NAME_IT = "add --name NAME, or --rank-from VARIABLE; or start it by srun, torchrun or mpirun"
+_NAME_OR_UNSET = "add --name NAME, or --rank-from VARIABLE; or unset what an earlier launcher left"
 _PMIX = "--rank-from PMIX_RANK if all ranks are on this node: PMIx has no variable for a local rank"
+_TORCHRUN = "TORCHELASTIC_RUN_ID"  # which it alone sets
 _DIGITS = 6  # of a local rank, at most
 _SHOWN = 40  # characters of a variable
 
@@ -76,11 +78,13 @@ def own_rank(env: Mapping[str, str], variable: str | None, *, named: bool) -> Ra
             message = f"the variable {variable} {what}: it is no local rank"
             raise QuestionError(message, "name one that counts the ranks of each node from 0")
         return Rank(variable, int(text), None)
+    if _TORCHRUN in env:
+        env = without_ranks(env)  # torchrun is what another launcher has started on each node
     try:
         launch = launched(env)
-    except QuestionError:
+    except QuestionError as error:
         if not named:
-            raise
+            raise QuestionError(str(error), _NAME_OR_UNSET) from error
         return None
     if launch is None:
         return None

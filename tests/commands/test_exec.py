@@ -77,6 +77,13 @@ def test_the_launchers_own_numbers_stay(node):
     assert "MASTER_ADDR" not in found  # which is of the launcher alone
 
 
+@pytest.mark.parametrize("outer", ["Slurm", "Open MPI", "Flux", "MPICH"])
+def test_torchrun_is_the_launcher_whoever_has_started_it(node, outer):
+    """One torchrun on each node, by srun for example: the numbers of its workers count."""
+    given = launched(outer, 0, 1, rank=1, size=2) | launched("torchrun", 2, 4, rank=6, size=8)
+    assert become(node, FOUR, **given)[0]["GPUMAP_NAME"] == "dev2"
+
+
 @pytest.mark.parametrize("local", [0, 1])
 def test_indices_count_what_the_job_has(node, local):
     """Report jax 23452: a job with two of eight GPUs; what is set names a UUID."""
@@ -242,6 +249,22 @@ def test_ranks_with_devices_of_their_own_are_verified(node, by):
     assert [answer.code for answer in found] == [0] * 4
     said = f"verified: dev3 is local rank 3 of 4 on {os.uname().nodename} ({by}), cuda@{UUIDS[3]}"
     assert said in found[3].err
+
+
+def test_a_gpu_that_no_variable_hides_the_others_of_is_not_verified(node):
+    """A driver that tells no UUID."""
+    node.fake(script({"pci": "0000:01:00.0"}, {"pci": "0000:02:00.0"}))
+    code, said = refused(node, "a->cuda1", "--verify")
+    assert (code, "shows cuda@0000:01:00.0, cuda@0000:02:00.0\n  fix: omit --verify" in said) == (
+        3,
+        True,
+    )
+    assert become(node, "a->cuda1")[0]["GPUMAP_DEVICE"] == "cuda@0000:02:00.0"
+
+
+def test_what_is_verified_without_a_launcher_is_said_too(node):
+    said = become(node, FOUR, "--name", "dev1", "--verify")[1]
+    assert said.startswith(f"verified: dev1 is cuda@{UUIDS[1]}, ")
 
 
 def test_a_full_disk_is_no_place_to_meet(node):
