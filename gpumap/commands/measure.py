@@ -169,9 +169,9 @@ def scale(program: Program, /, **options: Any) -> None:
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.
     """
-    from gpumap.app import watched_programs
+    from gpumap.app import scaling
 
-    watched_programs.scale(program, watched_programs.ScaleRequest(**options))
+    scaling.scale(program, scaling.ScaleRequest(**options))
 
 
 @click.command()

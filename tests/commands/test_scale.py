@@ -10,7 +10,7 @@ import pytest
 from flat_report import loads
 from shell import until
 
-from gpumap.app.watched_programs import _judged
+from gpumap.app.scaling import _judged
 from gpumap.model import Estimate, replace
 from gpumap.model.io import read
 

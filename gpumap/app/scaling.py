@@ -1,0 +1,224 @@
+"""`gpumap scale`: how much faster a program is on more names of a map, and what limits it.
+
+A turn has one run on each number of names, up and down in turn: so a slow change of the machine is
+in all numbers alike. A speed-up is the median of one ratio for each turn. One run on all names
+comes first, and does not count.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap import units
+from gpumap.app.command import find_program, tell
+from gpumap.app.launching import Job, Launching, ended
+from gpumap.app.recording import Recording
+from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
+from gpumap.distributed import without_ranks
+from gpumap.engine.estimates import located, ratio
+from gpumap.engine.stopping import EARLY, EARLY_LOOKS
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.exit_status import Gate, concluded
+from gpumap.judge.inconclusive import ENOUGH
+from gpumap.judge.limits import verdict_on
+from gpumap.judge.phrases import interval
+from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence
+from gpumap.launch.placement import Shared, environment_of_all, joined, places
+from gpumap.launch.process import Order
+from gpumap.launch.visibility import kept
+from gpumap.launch.watching import Watch, units_of
+from gpumap.machine.topology import read
+from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+    from gpumap.launch.supervisor import Ending
+    from gpumap.model import Binding, Report, TimedRun, Use
+
+_ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
+_ASK_LESS = "see what limits it, or request less"
+_LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
+_CONFIDENCE, _PRECISION = 0.95, 0.02
+_EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ... and all
+
+
+class ScaleRequest(NamedTuple):
+    """On which map a program is measured, how long, and what it is to reach."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    budget: float
+    timeout: float | None
+    expect: float | None
+    inconclusive: str
+    output: Output
+
+
+def scale(program: Program, request: ScaleRequest) -> None:
+    """Measure a program on numbers of names, and report the speed-up and what limits it.
+
+    Raises:
+        Ended: with the program's own exit code, where a run failed.
+    """
+    if not program.command:
+        raise QuestionError("no command is given", NO_COMMAND.format("scale"))
+    if request.expect is not None and not math.isfinite(request.expect):
+        raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
+    path = find_program(program.command[0], program)
+    settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
+    gate = {"expect": request.expect, "inconclusive": request.inconclusive}
+    with Recording(
+        "scale", Scaled(), program, request.output, settings | gate, time_limit=None
+    ) as record:
+        where = request.argument, request.option, request.map_file
+        record.draft.resolution = resolved(program, record, where, request.backend)
+        runs = _Runs(program, path, request, record.draft.resolution.bindings)
+        try:
+            runs.take()
+        finally:
+            record.draft.result = Scaled(judge_scaling(program.command, runs.steps()))
+        if runs.stopped:
+            record.draft.account(None, stopped=True)
+        for count, ending in runs.failed.items():
+            record.own = record.own or ending.code
+            late = ending.why == "timeout"
+            record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
+        record.judge = partial(_judged, request=request, turn=runs.each)
+
+
+class _Runs:
+    """The runs of a program on so many names of a map."""
+
+    def __init__(
+        self, program: Program, path: str, request: ScaleRequest, bindings: Sequence[Binding]
+    ) -> None:
+        self.failed: dict[int, Ending] = {}  # by the number of names
+        self.stopped = False  # by Ctrl-C
+        self.each = 0.0  # seconds of a turn
+        self._program, self._path, self._request = program, path, request
+        self._bindings, most = bindings, len(bindings)
+        if most == 1:
+            raise QuestionError("the map has one name", _ONE_NAME)
+        self._places = places(bindings, read())
+        every = [n for n in range(1, most + 1) if most <= _EVERY or n in (most, n & -n)]
+        self._taken: dict[int, list[TimedRun]] = {count: [] for count in every}
+        self._uses: dict[int, tuple[Use, ...]] = {}
+
+    def take(self) -> None:
+        """Take turns until the speed-ups are known well enough, or the budget is spent."""
+        budget, began = self._request.budget, time.monotonic()
+        looks = [began + share * budget for share in EARLY_LOOKS]
+        order, turn = [*self._taken], 0
+        self._run(-1, order[-1])
+        first = now = time.monotonic()
+        while not self.stopped and 1 in order and (len(order) > 1 or not turn):
+            for count in order:
+                self._run(turn, count)
+            order, turn = [count for count in order[::-1] if count not in self.failed], turn + 1
+            last, now = now, time.monotonic()
+            self.each = (now - first) / turn
+            if turn == 1 and not self._request.output.quiet:
+                took, most = map(units.time_of, (self.each, budget))
+                tell(self._program, f"note: a turn takes {took}, and --budget is {most}")
+            looked = any(last < look <= now for look in looks)
+            if now + self.each > began + budget or (looked and self._decided()):
+                return
+
+    def steps(self, confidence: float = _CONFIDENCE) -> list[ScaleStep]:
+        """Return each number of names with its time and speed-up."""
+        found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
+        for count, runs in self._taken.items():
+            bound, ending = self._bindings[:count], self.failed.get(count)
+            own = {run.turn: run.elapsed for run in runs}
+            found.append(
+                ScaleStep(
+                    tuple(binding.name for binding in bound),
+                    units_of(bound),
+                    tuple(runs),
+                    None if ending is None else _code(ending),
+                    located([*own.values()], "s", confidence) if own else None,
+                    ratio(one, own, confidence) if count > 1 else None,
+                    self._uses.get(count, ()),
+                )
+            )
+        return found
+
+    def _decided(self) -> bool:
+        """Return whether an early look answers: speed-ups are precise, or the verdict is clear."""
+        gains = [step.speedup for step in self.steps() if step.speedup is not None]
+        if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
+            return True
+        found = judge_scaling((), self.steps(1.0 - 2 * EARLY))
+        limit, gain = self._request.expect, found.steps[-1].speedup
+        if gain is None or not gain.has_interval:
+            return False
+        if limit is not None:
+            return reaches(found, limit, gain) != "inconclusive"
+        least = ENOUGH * len(self._bindings)
+        return found.cause not in INCONCLUSIVE and verdict_on(">=", least, gain) != "inconclusive"
+
+    def _run(self, turn: int, count: int) -> None:
+        """Run the program once; turn -1 does not count."""
+        if self.stopped or count in self.failed:
+            return
+        chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
+        shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
+        given = kept([place.device for place in chosen], without_ranks(program.env))
+        env = given | environment_of_all(chosen, shared, program.env)
+        order = Order(self._path, program.command or (), env, place.cores)
+        launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
+        launching.to_nothing()
+        watch = Watch(self._bindings[:count])
+        ending = launching.run(token, GRACE, self._request.timeout, watch)
+        self.stopped = ending.why == "interrupted"
+        if ending.why == "done" and turn >= 0:
+            self._taken[count].append(watch.timed(turn))
+            self._uses[count] = watch.uses()
+        elif ending.why not in ("done", "interrupted"):
+            self.failed[count] = ending
+
+
+def _code(ending: Ending) -> int:
+    return (ending.process.code if ending.process else None) or ending.code
+
+
+def _failure(count: int, ending: Ending) -> Diagnostic:
+    end = "took longer than --timeout" if ending.why == "timeout" else ended(_code(ending))
+    last = ending.process.last[-1:] if ending.process else []
+    hint = f"it printed last: {last[0].decode(errors='backslashreplace')}" if last else None
+    return Diagnostic("program", f"on {units.counted(count, 'name')} the program {end}", hint=hint)
+
+
+def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
+    """Return the report with what is uncertain, or less than was expected."""
+    found = report.result.scaling if isinstance(report.result, Scaled) else None
+    if found is None or found.cause is None or (gain := found.steps[-1].speedup) is None:
+        return report
+    verdicts, text = [], sentence(found).rstrip(".")
+    answer = "inconclusive" if found.cause in INCONCLUSIVE else "pass"
+    few, known = math.ceil(1.2 * (FEWEST + 1) * turn), gain.has_interval
+    if request.expect is not None:
+        least, answer = f"speedup>={request.expect:g}", reaches(found, request.expect, gain)
+        low, high = (gain.low, gain.high) if known else (None, None)
+        figure = gain.value, low, high, request.expect
+        verdict = Verdict("limit", least, None, "speedup", answer, *figure)
+        verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
+    hint = f"raise --budget: six turns take about {few}s"
+    if known:
+        hint = _IDLE if found.cause == "cpu-contention" else _LONGER
+    wrong = {
+        "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
+        "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),
+    }
+    gate = Gate(inconclusive="pass" if request.inconclusive == "pass" else "fail")
+    return concluded(report, gate, verdicts, [wrong[answer]] if answer in wrong else ())
