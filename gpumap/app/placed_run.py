@@ -81,15 +81,15 @@ def run_names(program: Program, request: RunRequest) -> None:
     resolution = _resolved(program, topology, request)
     planned = _planned(program, topology, resolution, request.backend, bind=not request.no_bind)
     if request.launcher == "mpi":
-        jobs = _by_mpirun(program, path, planned)
+        found = by_mpi(program, path, planned)
     else:
-        jobs = _jobs(program, path, planned)
+        found = jobs(program, path, planned)
     if request.dry_run:
-        _show(program, planned, jobs)
+        _show(program, planned, found)
         return
     if not request.quiet:
         tell(program, *_report(place for place, _ in planned))
-    launching = Launching(program, jobs, quiet=request.quiet)
+    launching = Launching(program, found, quiet=request.quiet)
     if request.output_dir is not None:
         launching.to_files(request.output_dir)
     token = planned[0][1][TOKEN].rpartition(":")[2]
@@ -134,14 +134,22 @@ def _planned(
 ) -> Planned:
     """Return for each name its place, and the variables of its process."""
     found = placement.places(resolution.bindings, topology, bind=bind)
+    return with_ranks(program, found, backend)
+
+
+def with_ranks(
+    program: Program, found: Sequence[Place], backend: str | None, token: str | None = None
+) -> Planned:
+    """Return each place with the variables of its process, which is a rank of a new job."""
     sought = socket()
     sought.bind(("127.0.0.1", 0))
-    shared = placement.Shared(os.urandom(16).hex(), sought.getsockname()[1], backend=backend)
+    token = token or os.urandom(16).hex()
+    shared = placement.Shared(token, sought.getsockname()[1], backend=backend)
     sought.close()
     return list(zip(found, placement.environments(found, shared, program.env), strict=True))
 
 
-def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
+def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return a process for each name."""
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
@@ -151,7 +159,7 @@ def _jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     return found
 
 
-def _by_mpirun(program: Program, path: str, planned: Planned) -> list[Job]:
+def by_mpi(program: Program, path: str, planned: Planned) -> list[Job]:
     """Return the one process that what is planned is as mpirun does it."""
     places = [place for place, _ in planned]
     if "=" in path and not all(place.cores for place in places):

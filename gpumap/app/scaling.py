@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.launching import Job, Launching, ended
+from gpumap.app.placed_run import by_mpi, jobs, with_ranks
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
 from gpumap.distributed import without_ranks
@@ -41,17 +43,24 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import Binding, Report, TimedRun, Use
+    from gpumap.model import Binding, Estimate, Report, Scaling, TimedRun, Use
 
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
 _ASK_LESS = "see what limits it, or request less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
 _CONFIDENCE, _PRECISION = 0.95, 0.02
+_LOOK = 0.05  # seconds between two looks: a cause takes twenty of them
+# What a library says is missing where nothing has started it as one of several ranks.
+_OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ... and all
 
 
 class ScaleRequest(NamedTuple):
-    """On which map a program is measured, how long, and what it is to reach."""
+    """On which map a program is measured, how, how long, and what it is to reach.
+
+    `ranks`: as one process for each name, which `launcher` starts. `weak`: its work grows with the
+    names.
+    """
 
     argument: str | None
     option: str | None
@@ -62,6 +71,9 @@ class ScaleRequest(NamedTuple):
     expect: float | None
     inconclusive: str
     output: Output
+    ranks: bool = False
+    weak: bool = False
+    launcher: str = "local"
 
 
 def scale(program: Program, request: ScaleRequest) -> None:
@@ -74,11 +86,14 @@ def scale(program: Program, request: ScaleRequest) -> None:
         raise QuestionError("no command is given", NO_COMMAND.format("scale"))
     if request.expect is not None and not math.isfinite(request.expect):
         raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
+    if request.launcher != "local" and not request.ranks:
+        raise QuestionError(f"--launcher {request.launcher} starts ranks", "add --ranks")
     path = find_program(program.command[0], program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
+    how = {"ranks": request.ranks, "weak": request.weak, "launcher": request.launcher}
     with Recording(
-        "scale", Scaled(), program, request.output, settings | gate, time_limit=None
+        "scale", Scaled(), program, request.output, settings | gate | how, time_limit=None
     ) as record:
         where = request.argument, request.option, request.map_file
         record.draft.resolution = resolved(program, record, where, request.backend)
@@ -86,13 +101,15 @@ def scale(program: Program, request: ScaleRequest) -> None:
         try:
             runs.take()
         finally:
-            record.draft.result = Scaled(judge_scaling(program.command, runs.steps()))
+            record.draft.result = Scaled(runs.judged())
         if runs.stopped:
             record.draft.account(None, stopped=True)
         for count, ending in runs.failed.items():
             record.own = record.own or ending.code
             late = ending.why == "timeout"
-            record.draft.refuse(_failure(count, ending), Exit.TIMEOUT if late else Exit.NO)
+            offer = None if request.ranks else _offer(program, ending)
+            problem = _failure(count, ending, offer)
+            record.draft.refuse(problem, Exit.TIMEOUT if late else Exit.NO)
         record.judge = partial(_judged, request=request, turn=runs.each)
 
 
@@ -134,6 +151,11 @@ class _Runs:
             if now + self.each > began + budget or (looked and self._decided()):
                 return
 
+    def judged(self, confidence: float = _CONFIDENCE) -> Scaling:
+        """Return each number of names with what limits the largest."""
+        how, command = self._request, self._program.command or ()
+        return judge_scaling(command, self.steps(confidence), ranks=how.ranks, weak=how.weak)
+
     def steps(self, confidence: float = _CONFIDENCE) -> list[ScaleStep]:
         """Return each number of names with its time and speed-up."""
         found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
@@ -147,18 +169,26 @@ class _Runs:
                     tuple(runs),
                     None if ending is None else _code(ending),
                     located([*own.values()], "s", confidence) if own else None,
-                    ratio(one, own, confidence) if count > 1 else None,
+                    self._speedup(count, one, own, confidence),
                     self._uses.get(count, ()),
                 )
             )
         return found
+
+    def _speedup(
+        self, count: int, one: dict[int, float], own: dict[int, float], confidence: float
+    ) -> Estimate | None:
+        """Return the speed-up against one name; if the work grows, of so many times the work."""
+        done = count if self._request.weak else 1
+        work = {turn: seconds * done for turn, seconds in one.items()}
+        return ratio(work, own, confidence) if count > 1 else None
 
     def _decided(self) -> bool:
         """Return whether an early look answers: speed-ups are precise, or the verdict is clear."""
         gains = [step.speedup for step in self.steps() if step.speedup is not None]
         if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
             return True
-        found = judge_scaling((), self.steps(1.0 - 2 * EARLY))
+        found = self.judged(1.0 - 2 * EARLY)
         limit, gain = self._request.expect, found.steps[-1].speedup
         if gain is None or not gain.has_interval:
             return False
@@ -171,14 +201,11 @@ class _Runs:
         """Run the program once; turn -1 does not count."""
         if self.stopped or count in self.failed:
             return
-        chosen, program, token = self._places[:count], self._program, os.urandom(16).hex()
-        shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
-        given = kept([place.device for place in chosen], without_ranks(program.env))
-        env = given | environment_of_all(chosen, shared, program.env)
-        order = Order(self._path, program.command or (), env, place.cores)
-        launching = Launching(program, [Job(place.name, "", order, place)], quiet=True)
+        token = os.urandom(16).hex()
+        started = self._ranks(count, token) if self._request.ranks else [self._whole(count, token)]
+        launching = Launching(self._program, started, quiet=True)
         launching.to_nothing()
-        watch = Watch(self._bindings[:count])
+        watch = Watch(self._bindings[:count], shortest=_LOOK)
         ending = launching.run(token, GRACE, self._request.timeout, watch)
         self.stopped = ending.why == "interrupted"
         if ending.why == "done" and turn >= 0:
@@ -187,16 +214,41 @@ class _Runs:
         elif ending.why not in ("done", "interrupted"):
             self.failed[count] = ending
 
+    def _whole(self, count: int, token: str) -> Job:
+        """Return the program as one process with all of so many names."""
+        chosen, program = self._places[:count], self._program
+        shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
+        given = kept([place.device for place in chosen], without_ranks(program.env))
+        env = given | environment_of_all(chosen, shared, program.env)
+        order = Order(self._path, program.command or (), env, place.cores)
+        return Job(place.name, "", order, place)
+
+    def _ranks(self, count: int, token: str) -> list[Job]:
+        """Return the program as a process for each of so many names, as `gpumap run` starts it."""
+        planned = with_ranks(self._program, self._places[:count], self._request.backend, token)
+        started = jobs if self._request.launcher == "local" else by_mpi
+        return started(self._program, self._path, planned)
+
 
 def _code(ending: Ending) -> int:
     return (ending.process.code if ending.process else None) or ending.code
 
 
-def _failure(count: int, ending: Ending) -> Diagnostic:
+def _offer(program: Program, ending: Ending) -> str | None:
+    """Return the line that starts a program as ranks, if it ended for want of their variables."""
+    said = b"\n".join(ending.process.last) if ending.process else b""
+    if not any(name.encode() in said for name in _OF_RANKS):
+        return None
+    words = [word for word in program.argv if word != "scale"]
+    return f"it is a program of ranks: {shlex.join(('gpumap', 'scale', '--ranks', *words))}"
+
+
+def _failure(count: int, ending: Ending, offer: str | None) -> Diagnostic:
     end = "took longer than --timeout" if ending.why == "timeout" else ended(_code(ending))
     last = ending.process.last[-1:] if ending.process else []
     hint = f"it printed last: {last[0].decode(errors='backslashreplace')}" if last else None
-    return Diagnostic("program", f"on {units.counted(count, 'name')} the program {end}", hint=hint)
+    message = f"on {units.counted(count, 'name')} the program {end}"
+    return Diagnostic("program", message, hint=offer or hint)
 
 
 def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:

@@ -146,6 +146,22 @@ def predict(
     type=click.FloatRange(0.0, min_open=True),
     help="Exit code 1 where all names are not at least this many times as fast as one.",
 )
+@click.option(
+    "--ranks",
+    is_flag=True,
+    help="Run it as a process for each name, as `gpumap run` does: PyTorch's DDP and its like.",
+)
+@setting(
+    "--launcher",
+    type=click.Choice(["local", "mpi"]),
+    default="local",
+    help="What starts the ranks: gpumap itself, or mpirun, which a program of MPI needs.",
+)
+@click.option(
+    "--weak",
+    is_flag=True,
+    help="Its work grows with the names: as much time on all as on one is the ideal.",
+)
 @inconclusive_option
 @setting("--timeout", type=DurationType(), help="End a run after this time; it has failed.")
 @setting(
@@ -164,7 +180,8 @@ def scale(program: Program, /, **options: Any) -> None:
     8 ... and all), in turns. Each run must end with exit code 0. The process has its names in
     GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the
     cores it may run on are those of its names, as `gpumap run` sets them. It reads nothing from
-    stdin, and what it prints is not shown.
+    stdin, and what it prints is not shown. With --ranks it is a process for each of these names,
+    with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them.
 
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.

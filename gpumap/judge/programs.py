@@ -7,13 +7,18 @@ For the same work on n names and on one
     speed-up / n  =  P(n) / (n P(1))  x  W(1) / W(n)
 
 is exact: what is missing is lost because they rest, or because the same work takes them longer. The
-larger loss, of the logarithms, is explained. If they rest, then
+larger loss, of the logarithms, is explained. If they rest, by the most of the seconds in which not
+several work, as `gpumap.launch.timeline` tells them apart:
 
-    start-up        half of it passes before a second one works
-    one-at-a-time   about one works at any time
+    start-up        before several work
+    one-at-a-time   one works alone, and then others again
+    uneven-work     one works alone at the end. Of ranks: the least and the most busy have more than
+                    1 s of work, and differ by more than 25 %
+    communication   the ranks rest together
+    waits           none of these; one process rests
     idle-names      a name does no work at all
-    uneven-work     one works far less than another
-    waits           none of these
+
+No such cause rests on fewer than 20 looks.
 
 Before that: too few runs for an interval, one that reaches far to both sides of 90 % of the ideal,
 and other programs on the cores of the names leave it inconclusive.
@@ -34,7 +39,7 @@ from __future__ import annotations
 import math
 from functools import reduce
 from operator import attrgetter
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -78,23 +83,30 @@ INCONCLUSIVE = ("few-samples", "wide-interval", "cpu-contention")
 _WIDE = 0.2  # of the speed-up: an interval that is wider on both sides of it decides nothing
 _OTHERS = 0.1  # of the cores' time
 _MAIN = 0.5  # of a loss: what accounts for as much is its cause
-_ONE = (0.8, 1.2)  # cores or devices at work: about one
-_UNEVEN = 0.75  # of the busiest name
+_UNEVEN = 0.75  # of the busiest rank
+_LEAST = 1.0  # seconds of work of a rank, below which it is not compared with others
+LOOKS = 20  # at a run, from which on it tells why
 _FEW = 3  # names that are written out
 CAUSES: dict[ScaleCause, str] = {
     "scales": "Nothing limits it.",
     "busy-no-faster": "All {noun}s work, but the same work takes them {growth:.2f} times as long: "
-    "memory bandwidth, or contention.",
-    "start-up": "It takes {start} until a second {noun} works.",
-    "one-at-a-time": "It keeps one {noun} busy: serial work, or one lock (Python's GIL).",
+    "{longer}.",
+    "start-up": "Start-up: for {start} of {elapsed}, before several {noun}s work.",
+    "one-at-a-time": "One {noun} works alone for {serial} of {elapsed}: serial work, or one lock "
+    "(Python's GIL).",
     "idle-names": "It does not use {unused}.",
-    "uneven-work": "The work is uneven: {shares}.",
+    "uneven-work": "The work is uneven: {worked}at the end one {noun} works alone for {uneven}.",
     "waits": "The {noun}s work {busy} of the time: it waits.",
+    "communication": "The ranks rest together for {idle} of {elapsed}: they exchange, or wait.",
+    "few-looks": "Why does not show: a run is too short for {looks} looks. Give it more work.",
     "not-seen": "What its devices do is not visible.",
     "cpu-contention": "Other programs had {others} of the cores. Repeat on an idle machine.",
     "few-samples": "Six turns make an interval. Repeat with a larger --budget.",
     "wide-interval": "The times vary too much. Repeat with a larger --budget.",
 }
+_SPENT = ("start", "serial", "uneven", "idle", "elapsed")
+_CONTENTION = "memory bandwidth, or contention"
+_REPEATED = "work that each rank repeats (imports, compiling), memory bandwidth, or contention"
 _IDLE = 0.5  # of the time
 WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
@@ -113,16 +125,26 @@ _ARROW = "->"  # from one name to another; no name of a map holds it
 _SORT = attrgetter("name", "device", "kind", "implicit")
 
 
-def judge_scaling(command: Sequence[str], steps: Sequence[ScaleStep]) -> Scaling:
-    """Return the steps with what limits the last one; it has no cause where a run has failed."""
+def judge_scaling(
+    command: Sequence[str], steps: Sequence[ScaleStep], *, ranks: bool = False, weak: bool = False
+) -> Scaling:
+    """Return the steps with what limits the last one; it has no cause where a run has failed.
+
+    Args:
+        command: the program and its arguments.
+        steps: each number of names.
+        ranks: whether there is a process for each name.
+        weak: whether the work grows with the names.
+    """
     first, last = (_mean(step, "busy") for step in (steps[0], steps[-1]))
-    busy = _share(steps[-1], last)
-    growth = last / first if last and first else None
-    return Scaling(tuple(command), tuple(steps), _cause(steps, busy, growth), busy, growth)
+    busy, done = _share(steps[-1], last), len(steps[-1].names) if weak else 1
+    growth = last / first / done if last and first else None
+    cause = _cause(steps, busy, growth, ranks=ranks)
+    return Scaling(tuple(command), tuple(steps), cause, busy, growth, ranks, weak)
 
 
 def _cause(
-    steps: Sequence[ScaleStep], busy: float | None, growth: float | None
+    steps: Sequence[ScaleStep], busy: float | None, growth: float | None, *, ranks: bool
 ) -> ScaleCause | None:
     last, gain = steps[-1], steps[-1].speedup
     if gain is None or not gain.has_interval:
@@ -136,21 +158,43 @@ def _cause(
     if wide or busy is None or growth is None:
         return "wide-interval" if wide else "not-seen"
     longer = math.log(growth) >= _MAIN * math.log(ideal / gain.value)
-    return "busy-no-faster" if longer else _resting(last, busy)
+    return "busy-no-faster" if longer else _resting(last, busy, ranks=ranks)
 
 
-def _resting(last: ScaleStep, busy: float) -> ScaleCause:
+def _resting(step: ScaleStep, busy: float, *, ranks: bool) -> ScaleCause:
     """Return why cores or devices do not work all the time."""
-    rest = (1.0 - busy) * last.units * (_mean(last, "elapsed") or 0.0)
-    if (last.units - 1) * (_mean(last, "start") or 0.0) >= _MAIN * rest:
-        return "start-up"
-    if _ONE[0] <= busy * last.units <= _ONE[1]:
-        return "one-at-a-time"
-    if any(use.verdict == "not-used" for use in last.uses):
+    if _median(step, "looks") < LOOKS:
+        return "few-looks"
+    rest = (1.0 - busy) * step.units * _median(step, "elapsed")
+    lost: dict[ScaleCause, float] = {
+        "start-up": step.units * _median(step, "start"),
+        "one-at-a-time": (step.units - 1) * _median(step, "serial"),
+        "uneven-work": (step.units - 1) * _median(step, "uneven"),
+        "communication" if ranks else "waits": step.units * _median(step, "idle"),
+    }
+    main = max(lost, key=lambda cause: lost[cause])
+    cores = all("proc" in use.sources for use in step.uses)
+    unused = any(use.verdict == "not-used" for use in step.uses)
+    if unused and (lost[main] < _MAIN * rest or not cores):
         return "idle-names"
-    shares = [use.busy for use in last.uses if use.busy is not None]
-    uneven = len(shares) > 1 and min(shares) < _UNEVEN * max(shares)
-    return "uneven-work" if uneven else "waits"
+    even = main == "uneven-work" and ranks and not _differ(step)
+    return "waits" if even or lost[main] < _MAIN * rest else main
+
+
+def _differ(step: ScaleStep) -> bool:
+    """Return whether ranks differ in the work that they had, in the middle one of the runs."""
+    worked = _worked(step)
+    return min(worked) >= _LEAST and min(worked) < _UNEVEN * max(worked)
+
+
+def _worked(step: ScaleStep) -> tuple[float, ...]:
+    """Return the seconds that each name worked: the median of its runs."""
+    return tuple(map(median, zip(*(run.worked for run in step.runs), strict=True)))
+
+
+def _median(step: ScaleStep, what: str) -> float:
+    """Return the median of its runs."""
+    return float(median(getattr(run, what) for run in step.runs))
 
 
 def _mean(step: ScaleStep, what: str) -> float | None:
@@ -204,15 +248,26 @@ def sentence(scaling: Scaling) -> str:
     """Return the text of what limits a program."""
     last = scaling.steps[-1]
     unused = [middle(use.name) for use in last.uses if use.verdict == "not-used"]
+    spent = {key: _median(last, key) if last.runs else 0.0 for key in _SPENT}
     return CAUSES[scaling.cause or "not-seen"].format(
         noun="core" if all("proc" in use.sources for use in last.uses) else "device",
         growth=scaling.growth or 0.0,
         busy=percent(scaling.busy or 0.0),
-        start=time_of(_mean(last, "start") or 0.0),
         others=percent(_others(scaling.steps)),
-        shares=shares(last),
+        longer=_REPEATED if scaling.ranks else _CONTENTION,
+        looks=LOOKS,
         unused=" and ".join(unused) if len(unused) < _FEW else f"{len(unused)} of its names",
+        worked=_listed(last) if scaling.ranks and last.runs else "",
+        **{key: time_of(seconds) for key, seconds in spent.items()},
     )
+
+
+def _listed(step: ScaleStep) -> str:
+    """Return ``a worked 2.0 s, b 1.0 s; ``; of many names the least and the most."""
+    known = list(zip(_worked(step), step.names, strict=True))
+    known = known if len(known) <= _FEW else [min(known), max(known)]
+    rest = ", ".join(f"{middle(name)} {time_of(seconds)}" for seconds, name in known[1:])
+    return f"{middle(known[0][1])} worked {time_of(known[0][0])}, {rest}; "
 
 
 def shares(step: ScaleStep) -> str:

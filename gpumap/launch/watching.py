@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.device_usage import Devices, Sight
+from gpumap.launch.timeline import phases
 from gpumap.model import TimedRun, Use, Utilisation
 from gpumap.model.programs import Seeing, Unseen
 
@@ -41,7 +42,6 @@ _WHOLE = 10  # looks, after which most only note what is in the files of the pro
 _NOTED = 9  # of them in a row: where caches are cold, to evaluate one takes as long as ten
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
-_SEVERAL = 1.5  # cores or devices at work: more than one
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
 # Seconds of CPU time: to open a device takes a process more (0.047 s with PoCL), and what the
 # kernel tells in ticks may be 0.02 s less.
@@ -98,6 +98,7 @@ class Watch:
         root: str = "",
         clock: Callable[[], float] = time.monotonic,
         library: object = None,
+        shortest: float = SHORTEST,
     ) -> None:
         """Prepare to look.
 
@@ -106,9 +107,11 @@ class Watch:
             root: a recorded tree, or "" for the running system.
             clock: replaces the time.
             library: replaces the module `pynvml`.
+            shortest: seconds between two looks.
         """
         self.show: list[Callable[[], None]] = []  # done at each look
-        self.second: float | None = None  # seconds until more than one core or device worked
+        self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
+        self._shortest = shortest
         self.hide: Callable[[], None] = lambda: None  # before others write
         self.cost = 0.0  # seconds of CPU time of a look
         self.looks, self.cpu, self.memory = 0, 0.0, 0
@@ -201,7 +204,7 @@ class Watch:
     def _spend(self, now: float, seconds: float) -> None:
         if self.looks > 1:  # the first one makes what the others have
             self.cost += _NEW * (seconds - self.cost)
-        self.due = now + SHORTEST
+        self.due = now + self._shortest
         if self.looks > _WHOLE:
             self.due = max(self.due, now + self.cost / _SHARE)
 
@@ -226,9 +229,8 @@ class Watch:
             self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
         for name, sight in self.latest.items():
             self._sums[name].add(sight, began, ended)
-        if self.second is None and passed >= SHORTEST / 2:
-            working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
-            self.second = began if sum(working) >= _SEVERAL else None
+        working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
+        self._worked.append((ended - began, sum(working)))
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
@@ -308,7 +310,15 @@ class Watch:
         if len(self._widths) == len(self._bindings):  # all are cores
             worked = self.cpu
             others = self._others(self._names, worked + self._own_cpu, self.elapsed)
-        return TimedRun(turn, self.elapsed, worked, self.second, others, self.memory)
+        lost = phases(self._worked)
+        start, serial, uneven, idle = (round(seconds, 3) for seconds in lost)
+        names = tuple(round(self._seconds(binding.name), 3) for binding in self._bindings)
+        seen = names, self.looks, others, self.memory
+        return TimedRun(turn, self.elapsed, worked, start, serial, uneven, idle, *seen)
+
+    def _seconds(self, name: str) -> float:
+        """Return the seconds that a name's cores worked, added up; or its device."""
+        return self._sums[name].worked * self._widths.get(name, 1)
 
     # --- processes
 

@@ -19,7 +19,7 @@ Unseen = Literal[
 UseVerdict = Literal["used", "not-used", "unknown"]
 ScaleCause = Literal[
     "scales", "busy-no-faster", "start-up", "one-at-a-time", "idle-names", "uneven-work", "waits",
-    "not-seen", "cpu-contention", "few-samples", "wide-interval",
+    "communication", "few-looks", "not-seen", "cpu-contention", "few-samples", "wide-interval",
 ]  # fmt: skip
 
 
@@ -236,8 +236,12 @@ class Utilisation(
     uses: tuple[Use, ...]
 
 
-_RUN = {"elapsed": "elapsed_s", "busy": "busy_s", "start": "start_s", "foreign": "foreign_s",
-        "memory": "memory_bytes"}  # fmt: skip
+_RUN = {
+    **{key: f"{key}_s" for key in ("elapsed", "busy", "start", "serial", "uneven", "idle")},
+    "worked": "worked_s",
+    "foreign": "foreign_s",
+    "memory": "memory_bytes",
+}
 
 
 class TimedRun(Struct, frozen=True, rename=_RUN):
@@ -247,7 +251,12 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
         turn: In which turn, from 0 on: a turn has one run on each number of names.
         elapsed: From its start to its end.
         busy: Seconds that its cores or devices worked for it, added up; null: not seen.
-        start: Seconds until more than one of them worked; null: no look saw it.
+        start: Seconds at its start in which not more than one of them worked.
+        serial: Seconds after that in which one worked alone, and then others again.
+        uneven: The same, where at its end one works alone.
+        idle: Seconds after the start in which none worked.
+        worked: Seconds that each name's cores worked, added up, or its device.
+        looks: How often it was looked at.
         foreign: Seconds that its cores worked for other programs, added up; null: not known.
         memory: Resident memory of all its processes together, at most.
     """
@@ -255,7 +264,12 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
     turn: Natural
     elapsed: Positive
     busy: Positive | None
-    start: Positive | None
+    start: Positive
+    serial: Positive
+    uneven: Positive
+    idle: Positive
+    worked: tuple[Positive, ...]
+    looks: Natural
     foreign: Positive | None
     memory: Natural
 
@@ -264,7 +278,7 @@ class ScaleStep(Struct, frozen=True):
     """A program on a number of names of a map.
 
     Attributes:
-        names: The names that one process of it had.
+        names: The names that it had: one process all of them, or each process one.
         units: How many cores they have; of devices how many those are.
         runs: Each run that ended well.
         code: What a run ended with that failed, after which there was none; null: none failed.
@@ -292,6 +306,8 @@ class Scaling(Struct, frozen=True):
         busy: Share of the time in which the cores or devices of the most names worked; null: not
             seen.
         growth: Their time for the same work, as a multiple of what one name takes; null as above.
+        ranks: Whether there is a process for each name.
+        weak: Whether the work grows with the names, so that equal times are a speed-up.
     """
 
     command: tuple[str, ...]
@@ -299,3 +315,5 @@ class Scaling(Struct, frozen=True):
     cause: ScaleCause | None = None
     busy: Positive | None = None
     growth: Positive | None = None
+    ranks: bool = False
+    weak: bool = False

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from flat_report import loads
+from ranks import ROOT, needs_mpirun
 from shell import until
 
 from gpumap.app.scaling import _judged
@@ -51,6 +52,63 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     steps = report["scaling"]["steps"]
     assert [(step["names"], len(step["runs"])) for step in steps] == [(["a"], 1), (["a", "b"], 1)]
     assert [step["time"]["unit"] for step in steps] == ["s", "s"]
+
+
+def test_with_ranks_each_name_is_a_process_of_a_job_of_its_own(gpumap):
+    """As `gpumap run` starts them: a free port for each run, and one core each."""
+    code = TOLD.replace('"RANK",', '"RANK", "WORLD_SIZE", "GPUMAP_NAME", "MASTER_PORT",')
+    answer, report = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=code)
+    lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
+    seen = sorted((i["WORLD_SIZE"], i["RANK"], i["GPUMAP_NAME"], i["cores"]) for i in lines)
+    both = [("2", "0", "a", CORES[:1]), ("2", "1", "b", CORES[1:2])]
+    assert seen == sorted([("1", "0", "a", CORES[:1]), *both, *both])
+    assert {line["GPUMAP_COUNT"] for line in lines} == {None}
+    assert [line["CUDA_VISIBLE_DEVICES"] for line in lines] == [""] * 5
+    assert len({line["MASTER_PORT"] for line in lines if line["WORLD_SIZE"] == "2"}) <= 2
+    assert (answer.code, report["scaling"]["ranks"], report["settings"]["ranks"]) == (0, True, True)
+    (run,) = report["scaling"]["steps"][1]["runs"]
+    assert len(run["worked_s"]) == 2
+
+
+@pytest.mark.parametrize(("option", "times"), [((), 1), (("--weak",), 2)])
+def test_weak_scaling_counts_the_work_that_grows(gpumap, option, times):
+    """Of the same runs twice the speed-up: on two names the work is twice that of one."""
+    _, report = scaled(gpumap, *option, "--inconclusive", "pass")
+    one, both = report["scaling"]["steps"]
+    ratio = one["runs"][0]["elapsed_s"] / both["runs"][0]["elapsed_s"]
+    assert both["speedup"]["value"] == pytest.approx(times * ratio)
+
+
+def test_a_program_that_wants_a_rank_is_offered_ranks(gpumap):
+    """With its own words; one that fails of something else is not."""
+    wants = "import os\nos.environ['RANK']"
+    answer, _ = scaled(gpumap, code=wants)
+    line = "it is a program of ranks: gpumap scale --ranks 'a->cpu0;b->cpu1' --budget 1ms"
+    assert (answer.code, line in answer.err) == (1, True)
+    answer, _ = scaled(gpumap, code="raise SystemExit('no rank is lower')")
+    assert "--ranks" not in answer.err
+    answer, _ = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=wants)
+    assert answer.code == 0
+
+
+def test_of_ranks_the_first_failure_ends_the_others(gpumap):
+    code = "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else None"
+    code += "\ntime.sleep(60 if os.environ['WORLD_SIZE'] == '2' else 0)"
+    answer, report = scaled(gpumap, "--ranks", "--timeout", "50s", code=code)
+    assert (answer.code, report["errors"][0]["message"]) == (
+        7, "on 2 names the program ended with exit code 7")  # fmt: skip
+
+
+@needs_mpirun
+def test_mpirun_starts_the_ranks_of_a_program_of_mpi(gpumap):
+    code = "import os; open('told' + os.environ['OMPI_COMM_WORLD_RANK'], 'a').write("
+    code += "os.environ['OMPI_COMM_WORLD_SIZE'])"
+    options = ("--ranks", "--launcher", "mpi", "--inconclusive", "pass")
+    answer, _ = scaled(gpumap, *options, code=code, **ROOT)
+    told = [(gpumap.folder / f"told{rank}").read_text() for rank in (0, 1)]
+    assert (answer.code, told) == (0, ["212", "22"])
+    answer = gpumap("scale", TWO, "--launcher", "mpi", "--", "true")
+    assert (answer.code, "  fix: add --ranks" in answer.err) == (2, True)
 
 
 def test_turns_go_up_and_down(gpumap):

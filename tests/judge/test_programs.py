@@ -24,11 +24,15 @@ SPANS = st.lists(TIMES, max_size=8)
 PLACES = ("a", "b", "a->b", "b->a", "cpu")
 
 
-def step(count, elapsed, busy, *, start=None, foreign=0.0, shares=(), noise=NOISE):
-    """Return runs on so many names of one core each; `shares` of None: a name was not used."""
-    runs = tuple(
-        model.TimedRun(turn, elapsed * by, busy, start, foreign, 8) for turn, by in enumerate(noise)
-    )
+LOST = ("start", "serial", "uneven", "idle")  # seconds of a run
+
+
+def step(count, elapsed, busy, *, foreign=0.0, shares=(), noise=NOISE, **seen):
+    """Return runs on so many names of one core each; a share of 0: a name was not used."""
+    lost = [seen.get(key, 0.0) for key in LOST]
+    worked = tuple(elapsed * share for share in shares or (0.9,) * count)
+    rest = (*lost, seen.get("worked", worked), seen.get("looks", 40), foreign, 8)
+    runs = tuple(model.TimedRun(turn, elapsed * by, busy, *rest) for turn, by in enumerate(noise))
     uses = tuple(
         model.Use(f"dev{n}", f"cpu:{n}", "used" if share else "not-used", None, ("proc",), share)
         for n, share in enumerate(shares or (0.9,) * count)
@@ -42,8 +46,9 @@ def step(count, elapsed, busy, *, start=None, foreign=0.0, shares=(), noise=NOIS
     )
 
 
-def limited(*args, **others):
-    return programs.judge_scaling(("x",), (step(1, *ONE), step(*args, **others)))
+def limited(*args, ranks=False, weak=False, **others):
+    steps = step(1, *ONE), step(*args, **others)
+    return programs.judge_scaling(("x",), steps, ranks=ranks, weak=weak)
 
 
 @pytest.mark.parametrize(("cause", "args", "others"), [
@@ -53,13 +58,19 @@ def limited(*args, **others):
     ("busy-no-faster", (2, 1.9, 3.7), {}),
     ("busy-no-faster", (2, 2.4, 4.8), {}),  # slower than one
     ("start-up", (2, 1.6, 2.05), {"start": 1.1}),
-    ("one-at-a-time", (2, 2.0, 2.0), {"shares": (0.6, 0.4)}),  # threads that hold a lock
-    ("one-at-a-time", (2, 2.0, 2.0), {"shares": (1.0, 0.0)}),
-    ("one-at-a-time", (2, 2.0, 2.0), {"start": 0.1}),  # a start that is nothing
+    ("start-up", (2, 1.6, 2.05), {"start": 1.1, "uneven": 0.1, "ranks": True}),
+    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 1.9, "shares": (0.6, 0.4)}),  # a lock
+    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 2.0, "shares": (1.0, 0.0)}),
+    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 1.8, "start": 0.1}),  # a start that is nothing
     ("idle-names", (3, 1.05, 2.05), {"shares": (1.0, 0.95, 0.0)}),
-    ("uneven-work", (2, 1.5, 2.1), {"shares": (1.0, 0.4)}),
-    ("waits", (2, 2.0, 1.2), {"shares": (0.3, 0.3)}),
-    ("waits", (2, 1.3, 2.1), {"shares": (0.8, 0.8)}),
+    ("uneven-work", (2, 1.5, 2.1), {"uneven": 0.9}),
+    ("uneven-work", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.04), "ranks": True}),
+    ("waits", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.06), "ranks": True}),  # as much
+    ("waits", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 0.99), "ranks": True}),  # too little
+    ("waits", (2, 2.0, 1.2), {"idle": 1.2}),
+    ("communication", (2, 2.0, 2.2), {"idle": 0.9, "ranks": True}),
+    ("waits", (2, 1.3, 2.1), {"start": 0.1, "idle": 0.05, "serial": 0.1}),  # a little of all
+    ("few-looks", (2, 2.0, 2.0), {"serial": 1.9, "looks": 19}),
     ("not-seen", (2, 2.0, None), {}),
     ("cpu-contention", (2, 2.0, 2.0), {"foreign": 0.5}),
     ("few-samples", (2, 1.0, 2.0), {"noise": NOISE[:5]}),
@@ -72,6 +83,23 @@ def test_one_cause_is_found_by_elimination(cause, args, others):
     assert re.fullmatch(r"[A-Z].*\.", programs.sentence(found))
     assert "{" not in programs.sentence(found)
     assert cause in programs.CAUSES
+
+
+def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
+    """Twice the work on two cores in the time of one is no growth; in twice the time it is."""
+    assert limited(2, 2.0, 4.0, weak=True).growth == pytest.approx(1.0)
+    assert limited(2, 4.0, 8.0, weak=True).growth == pytest.approx(2.0)
+
+
+def test_ranks_that_all_repeat_something_are_told_of_that():
+    """A start that each rank makes is no memory bandwidth: from outside both are more work."""
+    said = programs.sentence(limited(2, 1.9, 3.7, ranks=True))
+    assert "work that each rank repeats (imports, compiling)" in said
+
+
+def test_uneven_ranks_are_listed_with_their_work():
+    found = limited(2, 1.5, 2.1, uneven=0.9, worked=(1.4, 1.01), ranks=True)
+    assert "dev0 worked 1.40 s, dev1 1.01 s; at the end one" in programs.sentence(found)
 
 
 @given(st.floats(0.5, 8.0), st.floats(0.1, 16.0), st.integers(2, 16))
@@ -92,7 +120,8 @@ def test_a_count_whose_run_failed_has_no_cause():
 @pytest.mark.parametrize(("foreign", "cause"), [(0.39, "one-at-a-time"), (0.41, "cpu-contention")])
 def test_others_count_from_a_tenth_of_all_cores(foreign, cause):
     """Of two cores in 2 s these are 4 s: a tenth of that is 0.4 s."""
-    assert limited(2, 2.0, 2.0, foreign=foreign, noise=(1.0,) * 6).cause == cause
+    found = limited(2, 2.0, 2.0, foreign=foreign, noise=(1.0,) * 6, serial=1.9)
+    assert found.cause == cause
 
 
 @pytest.mark.parametrize(("foreign", "answers"), [

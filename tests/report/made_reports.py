@@ -309,7 +309,10 @@ def watched(names=("a", "b"), text="x"):
 
 def scaled(names=("a", "b"), text="x"):
     """A program on one name and on two, where a run failed; what limits it is seen."""
-    runs = tuple(model.TimedRun(n, 1.5, 1.5, 0.25, 0.0, 1 << 20) for n in range(6))
+    runs = tuple(
+        model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0, 1 << 20)
+        for n in range(6)
+    )
     use = model.Use(names[0], "cuda:0", "used", None, ("nvml",), 0.5)
     steps = (
         model.ScaleStep(names[:1], 1, runs, -9, figure(1.5), None, (use,)),
