@@ -12,11 +12,12 @@ from gpumap import cli
 from gpumap.errors import Exit
 
 MEASURED = ROOT / "docs" / "measured"
-OTHERS = {  # of docker, numactl, venv, launchers, profilers, in fixes, of scripts in benchmarks/
+OTHERS = {  # of docker, numactl, venv, launchers, profilers, trackers, and scripts in benchmarks/
     *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
     *("--system-site-packages", "--only", "--pairs"),
     *("--nproc-per-node", "--no-python", "--ntasks-per-node", "--gpus-per-node"),
     *("--gpus-per-task", "--kill-on-bad-exit"),
+    *("--project", "--testbed", "--adapter", "--file"),
     *("--stats", "--kernel-trace", "--memory-copy-trace", "--summary", "--device-timing"),
 }
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

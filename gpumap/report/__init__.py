@@ -1,4 +1,7 @@
-"""Reports as text: one file per format, each `render(shown, style)`; nothing is computed."""
+"""Reports as text: one file per format, each `render(shown, style)`; nothing is computed.
+
+A format with a dash is one function of a file: `gab-bigger` is `bigger` in `gab`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from gpumap.report.parts import Shown
 
-FORMATS = ("plain", "rich", "json", "csv", "markdown", "junit", "github", "html")
+FORMATS = (
+    "plain", "rich", "json", "csv", "markdown", "junit", "github", "html",
+    "gab-bigger", "gab-smaller", "bmf", "openmetrics",
+)  # fmt: skip
 SUFFIXES = {
     ".txt": "plain", ".json": "json", ".csv": "csv", ".md": "markdown", ".xml": "junit",
-    ".html": "html",
+    ".html": "html", ".prom": "openmetrics",
 }  # fmt: skip
 
 
@@ -29,5 +35,7 @@ class Style(NamedTuple):
 
 def render(format_: str, shown: Shown, style: Style) -> str:
     """Return a report in one of FORMATS but JSON, ending in a line break unless it is empty."""
-    text: str = import_module(f"gpumap.report.{format_}").render(shown, style)
+    file, _, function = format_.partition("-")
+    found = import_module(f"gpumap.report.{file}")
+    text: str = getattr(found, function or "render")(shown, style)
     return text

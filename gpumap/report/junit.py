@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
+from gpumap.report.parts import unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,24 +67,12 @@ def _about(shown: Shown) -> Iterator[tuple[str, str]]:
 
 
 def _tests(suite: ET.Element, tests: Sequence[Test], classname: str) -> None:
-    names = _unique(printable(test.name).strip() for test in tests)
+    names = unique(printable(test.name).strip() for test in tests)
     for test, name in zip(tests, names, strict=True):
         about = {"classname": classname, "name": name, "time": f"{test.seconds:.6f}"}
         element = ET.SubElement(suite, "testcase", about)
         _properties(element, test.properties)
         _outcome(element, test)
-
-
-def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Yield the names, a number after each that was there before: readers join runs by them."""
-    times: dict[str, int] = {}
-    for name in names:
-        found = name
-        while found in times:
-            times[name] += 1
-            found = f"{name} ({times[name]})"
-        times[found] = 1
-        yield found
 
 
 def _properties(parent: ET.Element, pairs: Iterable[tuple[str, str]]) -> None:

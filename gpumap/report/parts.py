@@ -131,3 +131,15 @@ class Shown(NamedTuple):
     lines: Callable[[], Iterator[Mapping[str, Any]]]
     tests: Callable[[], Mapping[str, Sequence[Test]]]
     machine: Callable[[], Iterator[tuple[str, str]]]
+
+
+def unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names, a number after each that was there before: readers join runs by them."""
+    times: dict[str, int] = {}
+    for name in names:
+        found = name
+        while found in times:
+            times[name] += 1
+            found = f"{name} ({times[name]})"
+        times[found] = 1
+        yield found

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from functools import cache
+from functools import cache, partial
 from xml.etree import ElementTree as ET
 
 import made_reports
@@ -18,6 +18,8 @@ from report_schema import validate
 from rich.text import Text
 from runner import commands
 from shell import COLOURS
+from tracker_readers import READERS as TRACKER_READERS
+from tracker_readers import TRACKERS, families
 
 from gpumap.errors import Diagnostic
 from gpumap.escape import printable
@@ -32,6 +34,7 @@ HOSTILE = [
     "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
     "[bold]a[/bold]", "&amp;",
 ]  # fmt: skip
+FOR_READERS = [name for name in FORMATS if name not in TRACKERS]  # trackers take figures alone
 # the others name a row by its case and its names
 WITH_IDS = ("json", "csv", "markdown", "junit", "html")
 
@@ -85,12 +88,23 @@ def read_html(text):
     return [words for words in page.find("body").itertext() if words.strip()]
 
 
+def read_tracker(reader, text):
+    return [each.name for each in reader(text)]
+
+
+def read_openmetrics(text):
+    samples = [sample for family in families(text).values() for sample in family.samples]
+    return [value for sample in samples for value in sample.labels.values()]
+
+
 READERS = {
     "plain": lambda text: text.split("\n"),
     "rich": lambda text: Text.from_ansi(text).plain.split("\n"),
     "json": lambda text: list(texts_of(json.loads(text, parse_constant=pytest.fail))),
     "github": lambda text: [*text.split("\n"), *(command.data for command in commands(text))],
     "csv": read_csv, "markdown": read_markdown, "junit": read_junit, "html": read_html,
+    **{name: partial(read_tracker, read) for name, read in TRACKER_READERS.items()},
+    "openmetrics": read_openmetrics,
 }  # fmt: skip
 
 
@@ -103,7 +117,7 @@ def said(format_, make, report):
 
 
 @pytest.mark.parametrize("end", EVERY)
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", FOR_READERS)
 def test_a_report_is_complete(format_, end):
     report = EVERY[end]()
     text = said(format_, EVERY[end], report)
@@ -171,7 +185,7 @@ def test_a_suffix_leads_to_its_format(gpumap, suffix, format_):
     assert "dot" in "\n".join(READERS[format_](path.read_bytes().decode()))
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", FOR_READERS)
 def test_no_format_leaves_out_what_was_warned_of_or_let_pass(format_):
     """On stdout the result alone: stderr has what was let pass."""
     warning = Diagnostic("cpu-contention", "others had two cores", severity="warning")

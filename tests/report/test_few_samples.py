@@ -9,6 +9,7 @@ import pytest
 from report_schema import checked
 from saved_reports import few, signed, written
 from shell import COLOURS
+from tracker_readers import TRACKERS
 
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.model.io import read
@@ -23,7 +24,7 @@ Figure = pytest.importorskip(
 ).Figure
 INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
 BARS = ("Speed-up", "Time of", "Training")  # charts whose figures have whiskers
-TEXTS = sorted(set(FORMATS) - {"json", "csv"})
+TEXTS = sorted(set(FORMATS) - {"json", "csv", *TRACKERS})
 
 
 @pytest.fixture(scope="module", params=["dot", "chain", "train"])

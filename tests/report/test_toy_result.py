@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from made_reports import made
 from msgspec import Struct
+from tracker_readers import TRACKERS
 
 from gpumap import results
 from gpumap.judge.headline import Question
@@ -84,7 +85,7 @@ def report():
     return replace(found, headline=results.headline(found))
 
 
-@pytest.mark.parametrize("format_", sorted(set(FORMATS) - {"csv", "json", "junit"}))
+@pytest.mark.parametrize("format_", sorted(set(FORMATS) - {"csv", "json", "junit", *TRACKERS}))
 def test_every_format_for_people_shows_its_answer_its_table_and_its_text(format_):
     text = re.sub(r"\x1b\[[0-9;]*m", "", render(format_, report(), Style()))
     every = ("a is the heaviest.", "devices on a scale", "weight", "1250 g", "weighed in air")

@@ -1,0 +1,63 @@
+"""A report as JSON for github-action-benchmark, which has one direction for all of a file.
+
+`gab-bigger` is for its tool customBiggerIsBetter and has rates, bandwidths, speed-ups and shares;
+`gab-smaller` is for customSmallerIsBetter and has times, sizes, losses. What is neither better nor
+worse where it grows is in none of them, and so is what JSON cannot hold: infinity and NaN.
+
+    [{"name", "unit", "value", "range", "extra"}]
+
+`range` is the interval, ``[low, high]``, left out where there is none; `extra` is how many samples
+there were, and flags.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gpumap.report.trackers import finite, points
+
+if TYPE_CHECKING:
+    from gpumap.report import Style
+    from gpumap.report.parts import Shown
+    from gpumap.report.trackers import Metric, Point
+
+_SMALLER_UNITS = ("s", "B")
+_SMALLER = ("loss", "staleness", "calls_to_amortise_setup")
+_NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs", "in_flight", "wins_to")
+
+
+def bigger(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    """Return the figures of which more is better."""
+    return _text(shown, smaller_is_better=False)
+
+
+def smaller(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
+    """Return the figures of which less is better."""
+    return _text(shown, smaller_is_better=True)
+
+
+def _text(shown: Shown, *, smaller_is_better: bool) -> str:
+    found = [
+        _entry(metric, point)
+        for metric, of_metric in points(shown).items()
+        if _smaller_is_better(metric) is smaller_is_better
+        for point in of_metric
+        if finite(point)
+    ]
+    return json.dumps(found, indent=1, allow_nan=False) + "\n"
+
+
+def _smaller_is_better(metric: Metric) -> bool | None:
+    if metric.name in _NEITHER:
+        return None
+    return metric.unit in _SMALLER_UNITS or metric.name in _SMALLER
+
+
+def _entry(metric: Metric, point: Point) -> dict[str, Any]:
+    entry = {"name": f"{point.name} {metric.name}", "unit": metric.unit, "value": point.value}
+    if point.low is not None:
+        entry["range"] = f"[{point.low!r}, {point.high!r}]"
+    samples, flags = point.line.get("n"), point.line.get("flags")
+    about = [*([f"n={samples}"] if samples else []), *([flags] if flags else [])]
+    return {**entry, "extra": " ".join(about)} if about else entry

@@ -1,0 +1,234 @@
+"""What trackers take, read back by their own parsers and schemas: series and intervals."""
+
+import math
+
+import pytest
+import yaml
+from made_reports import (
+    ENDS,
+    EVERY,
+    bindings,
+    case,
+    copies,
+    device,
+    figure,
+    made,
+    ok,
+    scaled,
+    skipped,
+    wrong,
+)
+from tracker_readers import READERS, TRACKERS, families
+from written import ROOT, blocks, command_lines
+
+from gpumap import model
+from gpumap.escape import printable
+from gpumap.model import Estimate, replace
+from gpumap.model.maps import METRICS, UNITS
+from gpumap.report import Style, gab
+from gpumap.report.trackers import Metric
+from gpumap.results.shown import render
+
+SIMULATED = " (simulated)"
+BOTH = ("gab-bigger", "gab-smaller")
+UNIT_WORDS = {"s": "_seconds", "B": "_bytes", "B/s": "_bytes_per_second",
+              "FLOP/s": "_flop_per_second"}  # fmt: skip
+
+PAGE = ROOT / "docs" / "trackers.md"
+
+
+def text(format_, report):
+    return render(format_, report, Style())
+
+
+def read(format_, report):
+    return list(READERS[format_](text(format_, report)))
+
+
+def of_device(report):
+    return replace(report, simulated=False)
+
+
+def row_of(**metrics):
+    return replace(ok(case()), metrics=metrics)
+
+
+def only(format_, **metrics):
+    """Return what is read of a row with some figures, by the names of metrics."""
+    report = of_device(made(measurements=(row_of(**metrics),)))
+    return {each.metric: each for each in read(format_, report)}
+
+
+@pytest.mark.parametrize("end", EVERY)
+@pytest.mark.parametrize("format_", TRACKERS)
+def test_every_report_is_read(format_, end):
+    """Also one without any figure; each series has a name of its own."""
+    found = read(format_, EVERY[end]())
+    assert len({(each.name, each.metric) for each in found}) == len(found)
+
+
+@pytest.mark.parametrize("end", [*ENDS, "copies"])
+def test_each_figure_is_there_with_its_interval(end):
+    report = EVERY[end]()
+    expected = {
+        (row.case.id + SIMULATED, name): (f.value, f.low, f.high, f.unit)
+        for row in report.measurements
+        for name, f in row.metrics.items()
+    }
+    whole = {(name, metric + UNIT_WORDS.get(unit, "")): (value, low, high)
+             for (name, metric), (value, low, high, unit) in expected.items()}  # fmt: skip
+    for format_ in ("bmf", "openmetrics"):
+        found = {(each.name, each.metric): each[2:] for each in read(format_, report)}
+        assert {key: found.get(key) for key in whole} == whole
+    found = {(each.name, each.metric): each[2:] for f in BOTH for each in read(f, report)}
+    directed = {key: rest[:3] for key, rest in expected.items() if key[1] not in gab._NEITHER}
+    assert {key: found.get(key) for key in directed} == directed
+
+
+@pytest.mark.parametrize("format_", ["gab-smaller", "bmf", "openmetrics"])
+def test_without_an_interval_there_are_no_ends(format_):
+    (found,) = only(format_, time=Estimate.without_interval(0.5, "s")).values()
+    assert found[2:] == (0.5, None, None)
+
+
+@pytest.mark.parametrize("format_", ["gab-smaller", "bmf", "openmetrics"])
+def test_an_end_that_is_infinite(format_):
+    """JSON has no infinity: there the end is left out, and the figure stays."""
+    (found,) = only(format_, n_half=Estimate(4e6, 2e6, math.inf, "B")).values()
+    assert found[2:] == (4e6, 2e6, None if format_ == "bmf" else math.inf)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_figure_that_is_infinite_is_in_openmetrics_alone(value):
+    metrics = {"time": Estimate(value, value, value, "s"), "latency": figure(0.25)}
+    for format_ in ("gab-smaller", "bmf"):
+        assert [each.value for each in only(format_, **metrics).values()] == [0.25]
+    found = only("openmetrics", **metrics)["time_seconds"]
+    assert list(map(repr, found[2:])) == [repr(value)] * 3
+
+
+@pytest.mark.parametrize("format_", TRACKERS)
+def test_failed_and_skipped_rows_and_refused_ratios_have_no_point(format_):
+    one, many = case("one"), case("many", bindings())
+    refused = replace(ok(one), metrics={"speedup": Estimate.refused("1")})
+    report = made("no", 1, measurements=(refused, wrong(many), skipped(case("solo"))))
+    assert read(format_, report) == []
+
+
+def test_openmetrics_has_the_exit_code_of_every_run():
+    for make in EVERY.values():
+        report = make()
+        (sample,) = families(text("openmetrics", report))["gpumap_exit_code"].samples
+        assert sample.value == report.exit_code
+        assert sample.labels["map"] == report.source.text
+        assert sample.labels["command"].startswith("gpumap ")
+
+
+@pytest.mark.parametrize("format_", TRACKERS)
+def test_what_a_script_says_is_never_a_device_s(format_):
+    report = EVERY["passed"]()
+    assert all(each.name.endswith(SIMULATED) for each in read(format_, report))
+    real = read(format_, of_device(report))
+    assert real
+    assert not any("simulated" in each.name for each in real)
+
+
+@pytest.mark.parametrize("format_", ["gab-smaller", "bmf", "openmetrics"])
+def test_backends_side_by_side_are_series_of_their_own(format_):
+    bound = [(model.Binding("a", replace(device(), backend=name)),) for name in ("cupy", "torch")]
+    report = of_device(made(measurements=tuple(ok(case(bound=each)) for each in bound)))
+    names = {each.name for each in read(format_, report) if each.metric.startswith("time")}
+    assert {name.partition("backend=")[2].partition(",")[0] for name in names} == {"cupy", "torch"}
+
+
+HOSTILE = ['"', "\\", "\\n", "a\nb", "# EOF", "#", "{x}", "a b", "é☃", "\x1b[31m", "\0", "\u202e",
+           "\ud800", "a,b=c", "} 1", "\r\n", "' 2 3", "<b>", "NaN"]  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", TRACKERS)
+def test_a_hostile_name_is_a_name(format_):
+    """In ids, labels, maps and texts of drivers, whatever a parser would make of it."""
+    whole = "".join(HOSTILE)
+    for make in EVERY.values():
+        assert len(read(format_, make((whole, "b"), whole))) == len(read(format_, make()))
+    for hostile in HOSTILE:
+        names = {each.name for each in read(format_, scaled((hostile, "b"), hostile))}
+        assert f"scale {printable(hostile)}+b{SIMULATED}" in names
+
+
+def test_labels_are_what_the_line_has():
+    (sample,) = families(text("openmetrics", of_device(made(measurements=(row_of(
+        time=figure(0.5)),)))))["gpumap_time_seconds"].samples  # fmt: skip
+    id_ = case().id
+    assert sample.labels == {
+        "name": id_, "bench": "dot", "case": "one", "names": "a", "backend": "fake",
+    }  # fmt: skip
+
+
+def test_a_series_that_would_be_there_twice_is_numbered():
+    """A device can win in several ranges of sizes, each with two ends."""
+    report = of_device(copies())
+    (whole,) = report.break_evens
+    twice = replace(report, break_evens=(replace(whole, wins=((64, 128), (512, 1024))),))
+    for format_ in ("gab-smaller", "bmf", "openmetrics"):
+        starts = {e.name: e.value for e in read(format_, twice) if e.metric.startswith("wins_from")}
+        assert starts == {whole.id: 64, f"{whole.id} (2)": 512}
+
+
+def test_every_metric_has_one_direction_or_none():
+    """By its unit, or by name: a new one of unit 1 belongs in this list."""
+    better = {metric: gab._smaller_is_better(Metric(metric, UNITS[metric])) for metric in METRICS}
+    of_unit_1 = {metric: less for metric, less in better.items() if UNITS[metric] == "1"}
+    assert of_unit_1 == {
+        "speedup": False, "speedup_observed": False, "speedup_over_one": False,
+        "speedup_over_host": False, "efficiency": False, "overlap": False, "accuracy": False,
+        "loss": True, "staleness": True, "calls_to_amortise_setup": True,
+        "ideal": None, "ideal_balanced": None, "undisturbed": None, "epochs": None,
+        "in_flight": None,
+    }  # fmt: skip
+    assert [metric for metric, unit in UNITS.items() if better[metric] is not (unit in ("s", "B"))
+            and unit != "1"] == []  # fmt: skip
+
+
+def test_gab_leaves_out_what_has_no_direction():
+    names = ("ideal", "undisturbed", "speedup", "loss")
+    metrics = {name: figure(2.0, "1") for name in names}
+    found = [[*only(format_, **metrics)] for format_ in BOTH]
+    assert found == [["speedup"], ["loss"]]
+
+
+def test_gab_tells_samples_and_flags():
+    row = replace(ok(case()), flags=("unstable", "cpu"))
+    found = text("gab-smaller", made(measurements=(row,)))
+    assert '"extra": "n=6 unstable cpu"' in found
+    assert '"unit": "s"' in found
+
+
+def test_the_line_for_node_exporter_writes_what_it_reads(gpumap):
+    """As the page has it, into a folder that stands for the collector's: a new file is readable."""
+    (line,) = (each for each in command_lines(PAGE) if "openmetrics" in each)
+    collector = gpumap.folder / "textfile"
+    collector.mkdir()
+    typed = line.replace("/var/lib/node_exporter/textfile", "textfile")
+    assert typed != line
+    scripted = {"GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml"), "GPUMAP_BACKEND": "fake"}
+    answer = gpumap.run(["bash", "-c", typed], **scripted)
+    assert answer.code == 0, answer
+    (written,) = collector.iterdir()
+    assert written.suffix == ".prom"
+    found = families(written.read_text(encoding="utf-8"))
+    assert {"gpumap_exit_code", "gpumap_speedup", "gpumap_speedup_low"} <= found.keys()
+
+
+def test_the_workflow_runs_what_the_page_shows_and_reads_what_it_writes():
+    """A tool for each direction, each with a name of its own, as the action asks for."""
+    (block,) = (block for block in blocks(PAGE) if block.language == "yaml")
+    steps = yaml.safe_load(block.text)["jobs"]["keep"]["steps"]
+    (line,) = (step["run"] for step in steps if "run" in step)
+    assert line in command_lines(PAGE)
+    keep = [step["with"] for step in steps if "github-action-benchmark" in step.get("uses", "")]
+    tools = {"customBiggerIsBetter": "gab-bigger", "customSmallerIsBetter": "gab-smaller"}
+    assert [each["tool"] for each in keep] == list(tools)
+    assert len({each["name"] for each in keep}) == len(keep)
+    for each in keep:
+        assert f"{tools[each['tool']]}={each['output-file-path']}" in line
