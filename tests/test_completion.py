@@ -36,7 +36,7 @@ PWNED = "odd $(touch pwned).json"
 # Values that are the user's own to think of. A new option that takes one is either here, or says
 # what a shell may offer: as a click.Choice, a type named "file", or in completion.WORDS.
 FREE = {
-    *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept", "--over-time"),
+    *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
     *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),

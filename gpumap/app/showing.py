@@ -1,4 +1,4 @@
-"""Saved reports, shown again: one as its run did, several side by side or over time; and topics."""
+"""Saved reports, shown again: one as its run did, several side by side; and topics."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.explain import Kind, Topic
-    from gpumap.judge.limits import Selector
     from gpumap.model import Report
     from gpumap.report import Style
-    from gpumap.results.several import Saved, View
+    from gpumap.results.several import Saved
 
 _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
 _COLUMNS = ("row", "metric")  # of the table side by side, before the reports
@@ -31,12 +30,11 @@ def show_reports(
     program: Program,
     *,
     files: tuple[Path, ...],
-    over_time: Selector | None,
     schema: bool,
     accept_edited: bool,
     output: Output,
 ) -> None:
-    """Show one report as its run did, several side by side or over time; or the schema."""
+    """Show one report as its run did, several side by side; or the schema."""
     from gpumap.app import edits
 
     if schema == bool(files):
@@ -48,7 +46,7 @@ def show_reports(
 
         program.stdout.write(text(published()))
     else:
-        one = len(files) == 1 and over_time is None
+        one = len(files) == 1
         if not one:
             _refuse_one(output)
         reports = _read(files, edited=accept_edited)
@@ -57,7 +55,7 @@ def show_reports(
             if one:
                 _show_one(reports[0], output, program)
             else:
-                _show_all(_labelled(files, reports), over_time, output, program)
+                _show_all(_labelled(files, reports), output, program)
 
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
@@ -74,15 +72,10 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
     say((error for error in let_pass if error.code not in on_stdout), program, text)
 
 
-def _show_all(
-    saved: Sequence[Saved], over_time: Selector | None, output: Output, program: Program
-) -> None:
-    from gpumap.results.several import OverTime, SideBySide, render
+def _show_all(saved: Sequence[Saved], output: Output, program: Program) -> None:
+    from gpumap.results.several import SideBySide, render
 
-    view: View = SideBySide(saved) if over_time is None else OverTime.of(saved, over_time)
-    if isinstance(view, OverTime) and not view.lines:
-        raise QuestionError(f"no report has a figure of {over_time}", _others(saved, over_time))
-    deliver(partial(render, view), output, program)
+    deliver(partial(render, SideBySide(saved)), output, program)
 
 
 def _refuse_one(output: Output) -> None:
@@ -147,19 +140,6 @@ def _free(wish: str, taken: Sequence[str]) -> str:
         label = f"{wish} ({number})"
         number += 1
     return label
-
-
-def _others(saved: Sequence[Saved], selector: Selector | None) -> str:
-    """Return what could have been requested instead."""
-    from gpumap.judge.limits import split_id
-    from gpumap.judge.several_reports import lines
-    from gpumap.text import nearest
-
-    assert selector is not None
-    known = [f"{split_id(x.id)[0]}.{x.metric}" for x in lines([each.report for each in saved])]
-    requested = f"{selector.bench}.{selector.case}.{selector.metric}"
-    near = nearest(requested, known, 3, 0.0)
-    return f"there are {', '.join(near)}" if near else "none of them has a figure"
 
 
 # --- the topics of a report's words

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from gpumap.app.showing import FORMATS
-from gpumap.commands.option_types import FileType, SelectorType
+from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
     chosen_format,
     edited_option,
@@ -67,13 +67,6 @@ def compare(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, type=FileType())
-@setting(
-    "--over-time",
-    metavar="SELECTOR",
-    type=SelectorType(),
-    help="Follow a figure through the reports in the order of their runs: dot.many.speedup, or "
-    "dot.many[size=1024].speedup.",
-)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of reports instead.")
 @edited_option
 @output_options

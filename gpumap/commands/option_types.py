@@ -103,31 +103,26 @@ QuantityType = partial(UnitType, "quantity")
 BytesType = partial(UnitType, "nbytes")
 
 
-class _ParsedType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return what a text asks for; fail with the place of what cannot be."""
-        from gpumap.bench import selectors
-        from gpumap.judge.limits import Limit, Selector
-
-        is_limit = isinstance(self, LimitType)
-        if isinstance(value, Limit if is_limit else Selector):
-            return value
-        try:
-            return (selectors.limit if is_limit else selectors.selector)(str(value))
-        except QuestionError as error:
-            from gpumap.report.diagnostics import render
-
-            found = error.diagnostics
-            if is_limit:  # its example has to be a limit too
-                example = selectors.EXAMPLE
-                found = tuple(d._replace(hint=_LIMIT) if d.hint == example else d for d in found)
-            self.fail(render(found, str(value)).rstrip("\n").removeprefix("error: "), param, ctx)
-
-
-class LimitType(_ParsedType):
+class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     """``dot.many.speedup>=1.8``; several in a variable have ";" or line breaks between."""
 
     name = "limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what a text asks for; fail with the place of what cannot be."""
+        from gpumap.bench import selectors
+        from gpumap.judge.limits import Limit
+
+        if isinstance(value, Limit):
+            return value
+        try:
+            return selectors.limit(str(value))
+        except QuestionError as error:
+            from gpumap.report.diagnostics import render
+
+            example = selectors.EXAMPLE  # of a selector; it has to be a limit too
+            found = (d._replace(hint=_LIMIT) if d.hint == example else d for d in error.diagnostics)
+            self.fail(render(found, str(value)).rstrip("\n").removeprefix("error: "), param, ctx)
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         """Return the limits of a variable: blanks may stand inside of one.
@@ -140,9 +135,3 @@ class LimitType(_ParsedType):
             message = "it is set, and holds no limit; write one, or unset it"
             raise click.BadParameter(message)
         return limits
-
-
-class SelectorType(_ParsedType):
-    """``dot.many[size=1024].speedup``."""
-
-    name = "selector"

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 
 from gpumap.engine import stats
 from gpumap.engine.undisturbed import judged_samples
-from gpumap.judge.limits import Row
 from gpumap.model import Estimate, Measurement, separate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from gpumap.judge.limits import Selector
     from gpumap.model import Case, Fingerprint, Report
 
     Follows = Callable[[Case], Collection[str]]
@@ -216,7 +214,6 @@ class _Entry:
 
     status: str
     metrics: Mapping[str, Estimate]
-    row: Row
     flags: tuple[str, ...] = ()
     requested: bool = True  # not a control, nor of the size sweep of a model
 
@@ -234,30 +231,9 @@ def key_figures(reports: Sequence[Report]) -> tuple[Line, ...]:
     )
 
 
-def selected(reports: Sequence[Report], selector: Selector) -> tuple[Line, ...]:
-    """Return the selected metrics."""
-
-    def included(entry: _Entry, name: str) -> bool:
-        return name == selector.metric and selector.matches(entry.row)
-
-    return _lines(reports, included)
-
-
-def in_time(reports: Iterable[Report]) -> list[int]:
-    """Return the indices of the reports in the order in which their runs started."""
-    started = [report.started for report in reports]
-    return sorted(range(len(started)), key=started.__getitem__)
-
-
 def elsewhere(reports: Sequence[Report]) -> tuple[bool | None, ...]:
     """Return of each report whether it is of another machine than the first; None: unknown."""
     return tuple(_other(reports[0], report) for report in reports)
-
-
-def changed(reports: Sequence[Report]) -> tuple[bool | None, ...]:
-    """Return of each report whether it is of another machine than the one before it."""
-    before = (reports[0], *reports)
-    return tuple(map(_other, before, reports))
 
 
 def _other(a: Report, b: Report) -> bool | None:
@@ -297,11 +273,11 @@ def _to_first(figure: Estimate | None, first: Estimate | None) -> float | None:
 
 def _rows(report: Report) -> dict[str, _Entry]:
     entries = {
-        row.case.id: _Entry(row.status, row.metrics, row, row.flags, row.case.requested)
+        row.case.id: _Entry(row.status, row.metrics, row.flags, row.case.requested)
         for row in report.measurements
     }
     for fit in report.fits:
-        entries[fit.id] = _Entry("ok" if fit.fits else "failed", fit.metrics, fit)
+        entries[fit.id] = _Entry("ok" if fit.fits else "failed", fit.metrics)
     for even in report.break_evens:
-        entries[even.id] = _Entry("failed" if even.reason else "ok", even.metrics, even)
+        entries[even.id] = _Entry("failed" if even.reason else "ok", even.metrics)
     return entries

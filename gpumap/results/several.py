@@ -1,13 +1,12 @@
-"""Several reports in one table: side by side, or one figure over time. JSON has every figure.
+"""Several reports in one table, side by side. JSON has every figure.
 
     {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "edited",
                   "fingerprint", "other_machine"}],
      "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio", "flags"}]}],
      "notes": [text]}
 
-`cells` are in the order of `reports`: as given, or over time by `started`. `figure` is as in a
-report, or null; `ratio` is to the first report. `other_machine`: than that of the first; over
-time, than that of the run before (false for the first run); null: one of them does not say.
+`cells` are in the order of `reports`, as given. `figure` is as in a report, or null; `ratio` is to
+the first report. `other_machine`: than that of the first; null: one of them does not say.
 """
 
 from __future__ import annotations
@@ -18,17 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.figures import estimate
 from gpumap.judge import several_reports
-from gpumap.judge.several_reports import Cell, Line
 from gpumap.model import Report
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.judge.limits import Selector
+    from gpumap.judge.several_reports import Cell, Line
     from gpumap.report import Style
-
-_MACHINE = {None: "unknown", False: "same", True: "changed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +90,15 @@ class SideBySide:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OverTime:
-    """One figure, or several of one selector, in the order in which the runs started."""
-
-    saved: Sequence[Saved]
-    lines: Sequence[Line]
-
-    @classmethod
-    def of(cls, saved: Sequence[Saved], selector: Selector) -> OverTime:
-        """Return the figures that a selector means."""
-        ordered = [saved[place] for place in several_reports.in_time(each.report for each in saved)]
-        return cls(ordered, several_reports.selected([each.report for each in ordered], selector))
-
-    def tables(self) -> Iterator[Table]:
-        """Yield a table for each figure: a row for each report."""
-        changed = self.changed()
-        columns = ("started", "report", "figure", "to the first", "machine")
-        for line in self.lines:
-            rows = tuple(
-                (each.report.started, each.marked, _figure(cell), _ratio(cell), _MACHINE[other])
-                for each, cell, other in zip(self.saved, line.cells, changed, strict=True)
-            )
-            first = (*rows[0][:3], "-", "-")  # there is nothing before it
-            yield Table(f"{line.id}.{line.metric}", columns, (first, *rows[1:]), ())
-
-    def changed(self) -> tuple[bool | None, ...]:
-        """Return of each report whether it is of another machine than the one before it."""
-        return several_reports.changed([each.report for each in self.saved])
-
-    def data(self) -> dict[str, Any]:
-        """Return the figures."""
-        return _data(self.saved, self.changed(), self.lines, ())
-
-
-View = SideBySide | OverTime
-
-
 FORMATS = ("plain", "rich", "json", "html")
 
 
-def render(view: View, format_: str, style: Style) -> str:
+def render(view: SideBySide, format_: str, style: Style) -> str:
     """Return a view in one of FORMATS."""
     if format_ == "html":
-        return _html(view)
+        from gpumap.report.html import several
+
+        return several(f"{len(view.saved)} reports side by side", view.tables())
     if format_ == "json":
         from gpumap.model.json_text import text
 
@@ -152,13 +113,6 @@ def render(view: View, format_: str, style: Style) -> str:
     return "".join(
         f"{line}\n" for table in view.tables() for line in plain.table_lines(table, room)
     )
-
-
-def _html(view: View) -> str:
-    from gpumap.report.html import several
-
-    how = "in the order of their runs" if isinstance(view, OverTime) else "side by side"
-    return several(f"{len(view.saved)} reports, {how}", view.tables())
 
 
 def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:

@@ -173,13 +173,11 @@ def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     assert [(left, right) for left, right in edges if left < 0 or right > PHONE] == []
 
 
-def test_pages_of_a_comparison_and_a_history(browser, gpumap):
+def test_pages_of_a_comparison_and_of_several_reports(browser, gpumap):
     base, new = (str(written(name).path) for name in ("dot", "limit"))
     gpumap("compare", base, new, "--output", "compare.html")
     gpumap("report", base, new, "--output", "beside.html")
-    gpumap("report", base, new, "--over-time", "dot.many.speedup", "--output", "history.html")
-    for name, text in (("compare", "new/base"), ("beside", "2 reports side by side"),
-                       ("history", "speedup over time")):  # fmt: skip
+    for name, text in (("compare", "new/base"), ("beside", "2 reports side by side")):
         for width in WIDTHS:
             browser.open(gpumap.folder / f"{name}.html", width)
             assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)

@@ -11,12 +11,13 @@ from saved_reports import few, signed, written
 from shell import COLOURS
 from tracker_readers import TRACKERS
 
-from gpumap.bench.selectors import selector as selector_of
 from gpumap.model.io import read
+from gpumap.model.maps import Estimate
 from gpumap.report import FORMATS, Style
+from gpumap.report.charts import paper
 from gpumap.results.charts import charts
 from gpumap.results.rows import tables
-from gpumap.results.several import OverTime, Saved
+from gpumap.results.several import Saved, SideBySide
 from gpumap.results.shown import render
 
 Figure = pytest.importorskip(
@@ -94,11 +95,18 @@ def test_it_is_drawn_hollow(one):
     assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
-def test_over_time_it_has_no_bracket(one):
-    row = next(row for row in one.measurements if row.status == "ok")
-    selector = selector_of(f"{row.case.bench}.{row.case.name}.time")
-    view = OverTime.of([Saved("a", "a.json", one), Saved("b", "b.json", one)], selector)
+def test_a_point_of_copies_is_hollow():
+    axes = Figure().subplots()
+    for figure in (Estimate.without_interval(0.5, "s"), Estimate(0.5, 0.4, 0.6, "s")):
+        paper.dot(axes, 1.0, figure, (0.1, 1.0), "black")
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
+    assert faces[0] == "none" != faces[-1]
+
+
+def test_beside_others_it_has_no_bracket(one):
+    view = SideBySide([Saved("a", "a.json", one), Saved("b", "b.json", one)])
     cells = [cell for table in view.tables() for line in table.rows for cell in line]
+    assert cells
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
 
 
