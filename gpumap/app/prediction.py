@@ -162,7 +162,7 @@ def _fits(report: Report, text: str) -> Sequence[Fit]:
     fits: list[Fit] = []
     with suppress(QuestionError):  # no selector selects nothing
         selector = selector_of(f"{text}.latency")
-        fits = [fit for fit in report.fits if fit.fits and selector.selects(fit.id)]
+        fits = [fit for fit in report.fits if fit.fits and selector.matches(fit)]
     if not fits:
         ids = [fit.id.replace(".fit[", "[") for fit in report.fits if fit.fits]
         there = sorted(ids, key=lambda id_: _BETWEEN not in id_)  # those between devices first

@@ -4,7 +4,8 @@
     selector = bench "." case [ "[" [ key "=" value { "," key "=" value } ] "]" ] "." metric
 
 Bench and case are those of a row's id, and so are keys and values: ``names=a+b``, ``names=a>b``,
-special characters of a name as ``%2b``; ``bytes=4KiB`` is ``bytes=4096``. The quantity of a limit
+special characters of a name as ``%2b``; ``bytes=4KiB`` is ``bytes=4096``. Every row has the keys of
+its devices, too: ``model=NVIDIA H200``. The quantity of a limit
 has a unit of the metric's dimension. Which rows they select: `gpumap.judge.limits`.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
-from gpumap.judge.limits import Limit, Operator, Selector
+from gpumap.judge.limits import OF_DEVICES, Limit, Operator, Selector
 from gpumap.model.maps import UNITS
 from gpumap.text import fix
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from gpumap.bench.registry import Family
 
 EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
-EVERYWHERE = ("backend", "names", "name")  # keys of every row
+EVERYWHERE = ("backend", "names", "name", *OF_DEVICES)  # keys of every row
 _SHOWN = 40  # characters of the user's text inside a message; the caret shows its position
 _HEAD = re.compile(r"[^\[<>=]*")  # up to the keys, or to the operator of a limit
 _DOT = re.compile(r"\s*\.|")

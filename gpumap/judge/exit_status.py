@@ -111,7 +111,9 @@ def gated(report: Report, gate: Gate) -> Report:
         return skipped(report, limit_verdicts)
     report = replace(report, notes=(*report.notes, *_undecided(report)))
     strict = _strict(report) if gate.strict else ()
-    return concluded(report, gate, limit_verdicts, (*problems(limit_verdicts, report), *strict))
+    return concluded(
+        report, gate, limit_verdicts, (*problems(limit_verdicts, report, gate.limits), *strict)
+    )
 
 
 def by_headline(gate: Gate) -> bool:
@@ -154,7 +156,7 @@ def judged(plan: Plan, gate: Gate) -> Plan:
         return plan
     ids = {row.case.id for row in gate.against.base.measurements} if gate.against else set()
     cases = {case.id: case for case in plan.cases}
-    ids |= {id_ for id_ in cases for selector in selectors if selector.selects(id_)}
+    ids |= {id_ for id_ in cases for selector in selectors if selector.selects(id_, cases[id_])}
     ids |= {str(cases[id_].against) for id_ in ids & cases.keys()}
     groups = tuple(_only(group, ids) for group in plan.groups)
     left = tuple(group for group in groups if group.cases)
@@ -224,28 +226,32 @@ def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:
     )
 
 
-def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
+def problems(
+    verdicts: Iterable[Verdict], report: Report, limits: Iterable[Limit]
+) -> tuple[Problem, ...]:
     """Return a problem for each limit that was missed or not judged."""
     if not (verdicts := tuple(verdicts)):
         return ()
-    from gpumap.judge.limits import id_of, rows_of
+    from gpumap.judge.limits import id_of, others, rows_of
 
+    there = {limit.text: others(limit.selector, report) for limit in limits}
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)
     return tuple(
         Problem(_uncertain(verdict, row), Exit.INCONCLUSIVE)
         if verdict.verdict == "inconclusive"
-        else Problem(_failure(verdict, row), Exit.NO)
+        else Problem(_failure(verdict, row, there[verdict.text]), Exit.NO)
         for verdict, row in every
         if verdict.verdict != "pass"
     )
 
 
-def _failure(verdict: Verdict, row: Row | None) -> Diagnostic:
-    """Return the error of a limit that was missed or not judged."""
+def _failure(verdict: Verdict, row: Row | None, there: str | None) -> Diagnostic:
+    """Return the error of a limit that was missed or not judged; `there`: what it can select."""
     subject = f"limit {verdict.text}"
     if verdict.id is None:
-        return Diagnostic("missing", f"{subject}: no row that was measured has this", hint=_PLANNED)
+        message = f"{subject}: no row that was measured has this"
+        return Diagnostic("missing", message, hint=there or _PLANNED)
     if verdict.value is not None:
         return Diagnostic("limit", f"{subject}: {_value_text(verdict)}", hint=_ASK_LESS)
     what, fix = _why_not(row)

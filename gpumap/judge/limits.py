@@ -3,8 +3,14 @@
 A selector has the bench and the case of a row's id, any subset of its keys, and a metric; keys that
 are not given may have any value. In addition to those of the id there are
 
-    name=dev0         rows that run on this name only, written as in the map
-    size_name=small   another word for the bytes
+    name=dev0            rows that run on this name only, written as in the map
+    size_name=small      another word for the bytes
+    device=cuda0         rows all of whose devices are this one
+    model=NVIDIA H200    rows all of whose devices are called so by their driver
+    driver=580.65.06     rows all of whose devices have this driver
+
+A comma, a semicolon, ``]`` and ``%`` in the value of one of a device are ``%2c``, ``%3b``, ``%5d``
+and ``%25``.
 
 The size sweep of a model is selected by ``pattern=ladder`` only. A metric of the model selects
 models, such as ``transfer.h2d.latency``.
@@ -23,26 +29,33 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.judge.inconclusive import out_of_time, undecided
-from gpumap.model import BreakEven, Fit, Measurement, Verdict, replace
+from gpumap.model import BreakEven, Device, Fit, Measurement, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Estimate, Report
+    from gpumap.model import Case, Estimate, Report
 
 Row = Measurement | Fit | BreakEven  # what has an id and metrics
 RULE = "limit"
 Operator = Literal[">=", "<=", ">", "<"]
 Outcome = Literal["pass", "fail", "inconclusive"]
 
+OF_DEVICES: Mapping[str, Callable[[Device], str | None]] = {
+    "device": lambda device: str(device.ref),
+    "model": lambda device: device.name.strip(),
+    "driver": lambda device: device.driver,
+}
 MODEL = ".fit"  # behind the case in the ids of models
 _QUOTED = re.compile(r"%(25|2b|2c|3d|5b|5d|3e)")  # as ids write what would end a name
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
+_WRITTEN = re.compile(r"%(25|2c|3b|5d)")  # in a device's facts: what would end them
+_ENDS = str.maketrans({c: f"%{ord(c):02x}" for c in "%,;]"})
 _PATTERN, _SWEEP = "pattern", "ladder"  # a key that a selector of such rows has to give
 
 
@@ -62,18 +75,20 @@ class Selector:
 
     def matches(self, row: Row) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
-        extra = row.case.keys_not_in_id if isinstance(row, Measurement) else None
-        return self.selects(id_of(row), extra)
+        return self.selects(id_of(row), row.case)
 
-    def selects(self, id_: str, extra_keys: Mapping[str, str] | None = None) -> bool:
-        """Return whether it selects the row of an id; `extra_keys` are in no id."""
+    def selects(self, id_: str, case: Case) -> bool:
+        """Return whether it selects the row, or the model of a case, that has an id."""
         head, keys = split_id(id_)
         if head != self.head:
             return False
-        keys |= extra_keys or {}
+        keys |= case.keys_not_in_id
         if keys.get(_PATTERN) == _SWEEP and _PATTERN not in self.keys:
             return False
-        return all(_has_key(key, value, keys) for key, value in self.keys.items())
+        return all(
+            _are(key, value, case) if key in OF_DEVICES else _has_key(key, value, keys)
+            for key, value in self.keys.items()
+        )
 
 
 def id_of(row: Row) -> str:
@@ -96,6 +111,25 @@ def _has_key(key: str, value: str, keys: Mapping[str, str]) -> bool:
         return keys.get("names") == name
     present = keys.get(key)
     return present == value or (present in ("True", "False") and present.lower() == value)
+
+
+def _are(key: str, value: str, case: Case) -> bool:
+    """Return whether all devices of a case have a value."""
+    wanted = _WRITTEN.sub(lambda each: chr(int(each[1], 16)), value)
+    found = {OF_DEVICES[key](binding.device) for binding in case.bindings}
+    return found == {wanted}
+
+
+def others(selector: Selector, report: Report) -> str | None:
+    """Return what devices of a report have where none has what a selector wants; None: one has."""
+    cases = [row.case for row in report.measurements]
+    for key in selector.keys.keys() & OF_DEVICES.keys():
+        devices = [binding.device for case in cases for binding in case.bindings]
+        known = dict.fromkeys(filter(None, map(OF_DEVICES[key], devices)))
+        if known and not any(_are(key, selector.keys[key], case) for case in cases):
+            written = (f"{key}={each.translate(_ENDS)}" for each in known)
+            return f"there are {', '.join(written)}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +238,12 @@ def _unfitted(selector: Selector, report: Report) -> list[str]:
     if not selector.head.endswith(MODEL):
         return []
     there = {fit.id for fit in report.fits}
-    planned = (_model_of(row.case.id) for row in report.measurements)
-    unfitted = dict.fromkeys(id_ for id_ in planned if id_ is not None and id_ not in there)
-    return [id_ for id_ in unfitted if selector.selects(id_)]
+    planned = {_model_of(row.case.id): row.case for row in report.measurements}
+    return [
+        id_
+        for id_, case in planned.items()
+        if id_ is not None and id_ not in there and selector.selects(id_, case)
+    ]
 
 
 def _model_of(id_: str) -> str | None:

@@ -1,18 +1,20 @@
 """Selectors: which figures a text means, and what is said of a text that means none."""
 
 import pytest
+from cases import planned_case
 from hypothesis import given
 from hypothesis import strategies as st
 from report_schema import SCHEMA
 from reports import fake_case, fitted
 from tables import table
 
+from gpumap import model
 from gpumap.bench.registry import every
 from gpumap.bench.selectors import EVERYWHERE
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import QuestionError
 from gpumap.judge.limits import id_of, split_id
-from gpumap.model import Measurement
+from gpumap.model import Measurement, replace
 from gpumap.model.maps import UNITS
 from gpumap.report.diagnostics import render
 
@@ -71,6 +73,46 @@ def test_every_name_is_selected_as_ids_write_it(name):
     for key in ("name", "names"):
         assert selector_of(f"dot.solo[{key}={keys['names']}].time").matches(made)
     assert (split_id("x.y[]"), id_of(fit())) == (("x.y", {}), fit().id)
+
+
+H200 = model.Device("gpu:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0),
+                    " NVIDIA H200 (rev. 1.0) ", "cupy", driver="580.65.06")  # fmt: skip
+ODD = replace(H200, name="A, B; [C] 50% = D", ref=model.DeviceRef(model.Kind.CUDA, 1), driver=None)
+
+
+def on(*devices, name="many", **params):
+    bindings = tuple(model.Binding(f"dev{n}", each) for n, each in enumerate(devices))
+    return planned_case("dot", name, params or {"size": 64}, bindings, model.Work())
+
+
+@pytest.mark.parametrize(("keys", "devices", "meant"), [
+    ("model=NVIDIA H200 (rev. 1.0)", (H200,), True),
+    (" model = NVIDIA H200 (rev. 1.0) ", (H200, H200), True),
+    ("model=NVIDIA H200 (rev. 1.0)", (H200, ODD), False),  # it is of another model too
+    ("model=NVIDIA H200", (H200,), False),
+    ("model=NVIDIA H200 (rev. 1.0)", (), False),  # what the host does has no device
+    ("model=A%2c B%3b [C%5d 50% = D", (ODD,), True),
+    ("model=A%2c B%3b [C%5d 50%25 = D", (ODD,), True),
+    ("device=cuda0", (H200,), True), ("device=cuda0", (ODD,), False),
+    ("device=cuda0", (H200, ODD), False), ("driver=580.65.06", (H200,), True),
+    ("driver=580.65.06", (ODD,), False), ("driver=580.65.06", (H200, ODD), False),
+    ("model=NVIDIA H200 (rev. 1.0),size=64,device=cuda0", (H200,), True),
+    ("model=NVIDIA H200 (rev. 1.0),size=65,device=cuda0", (H200,), False),
+])  # fmt: skip
+def test_a_selector_knows_the_devices_of_a_row(keys, devices, meant):
+    """All of them: a row of two models is of none."""
+    case = on(*devices)
+    found = selector_of(f"dot.many[{keys}].time")
+    assert found.matches(Measurement(case, "ok")) == meant
+    assert selector_of(str(found)) == found
+
+
+def test_a_model_of_copies_is_selected_by_its_devices():
+    ladder = fit().case
+    on_h200 = replace(ladder, bindings=(model.Binding("a", H200),))
+    for case, device, meant in ((ladder, "Fake", True), (on_h200, "Fake", False)):
+        found = selector_of(f"transfer.h2d[model={device}].latency")
+        assert found.matches(fitted(case)) == meant
 
 
 def refused(text):
