@@ -234,7 +234,8 @@ def problems(
         return ()
     from gpumap.judge.limits import id_of, others, rows_of
 
-    there = {limit.text: others(limit.selector, report) for limit in limits}
+    cases = [row.case for row in report.measurements]
+    there = {limit.text: others(limit.selector.keys, cases) for limit in limits}
     rows = {id_of(row): row for row in rows_of(report)}
     every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)
     return tuple(

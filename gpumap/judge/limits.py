@@ -120,13 +120,13 @@ def _are(key: str, value: str, case: Case) -> bool:
     return found == {wanted}
 
 
-def others(selector: Selector, report: Report) -> str | None:
-    """Return what devices of a report have where none has what a selector wants; None: one has."""
-    cases = [row.case for row in report.measurements]
-    for key in selector.keys.keys() & OF_DEVICES.keys():
-        devices = [binding.device for case in cases for binding in case.bindings]
+def others(keys: Mapping[str, str], cases: Iterable[Case]) -> str | None:
+    """Return what the devices of cases have where none has what keys want; None: one has."""
+    every = tuple(cases)
+    for key in keys.keys() & OF_DEVICES.keys():
+        devices = [binding.device for case in every for binding in case.bindings]
         known = dict.fromkeys(filter(None, map(OF_DEVICES[key], devices)))
-        if known and not any(_are(key, selector.keys[key], case) for case in cases):
+        if known and not any(_are(key, keys[key], case) for case in every):
             written = (f"{key}={each.translate(_ENDS)}" for each in known)
             return f"there are {', '.join(written)}"
     return None
