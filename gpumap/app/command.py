@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
-SCRIPT = "a script begins with #! and its interpreter, which must be there"
+_SCRIPT = "a script begins with #! and its interpreter, which must be there"
+_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: a process has the whole map"}
 
 
 def tell(program: Program, *lines: str) -> None:
@@ -24,10 +26,24 @@ def tell(program: Program, *lines: str) -> None:
         program.stderr.flush()
 
 
+def print_lines(program: Program, *lines: str) -> None:
+    """Write lines to stdout, now."""
+    program.stdout.write(written(lines))
+    program.stdout.flush()
+
+
 def cannot_run(program: Program, what: str, fix: str, code: int) -> Ended:
     """Say why, and return what ends gpumap."""
     tell(program, f"error: {what}", f"  fix: {fix}")
     return Ended(code)
+
+
+def not_executed(program: Program, path: str, error: OSError | ValueError) -> Ended:
+    """Say that a program is there and cannot be executed, and return what ends gpumap."""
+    number = getattr(error, "errno", None) or errno.EINVAL
+    what = f"{path} cannot be executed: {os.strerror(number)}"
+    code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+    return cannot_run(program, what, _UNEXECUTED.get(number, _SCRIPT), code)
 
 
 def find_program(command: str, program: Program) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
-from gpumap.app.command import NOT_EXECUTABLE, NOT_FOUND, SCRIPT, cannot_run, find_program, tell
+from gpumap.app.command import find_program, not_executed, tell
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
@@ -36,7 +35,6 @@ _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
 _PATIENCE = 5.0  # seconds in which the other ranks of this node come
 _SEES_OTHERS = "omit --verify to start it all the same; `gpumap devices` lists what drivers show"
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
-_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: it has the whole map"}
 _JOBS = {  # by launcher: variables that together no other job of this node has
     "Open MPI": ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
     "Flux": ("FLUX_JOB_ID",),
@@ -240,8 +238,4 @@ def _become(program: Program, path: str, env: Mapping[str, str]) -> None:
     try:
         os.execve(path, program.command or (), env)  # noqa: S606 - a program, not a shell
     except (OSError, ValueError) as error:
-        number = getattr(error, "errno", None) or errno.EINVAL
-        message = f"{path} cannot be executed: {os.strerror(number)}"
-        code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-        fix = _UNEXECUTED.get(number, SCRIPT)
-        raise cannot_run(program, message, fix, code) from error
+        raise not_executed(program, path, error) from error

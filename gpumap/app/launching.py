@@ -10,35 +10,32 @@ import os
 import signal
 import stat
 from dataclasses import dataclass
+from subprocess import SubprocessError
 from typing import TYPE_CHECKING
 
-from gpumap.app.command import NOT_EXECUTABLE, NOT_FOUND, SCRIPT, cannot_run, find_program, tell
+from gpumap.app.command import not_executed, tell
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
 from gpumap.files import target_state
-from gpumap.launch import placement
-from gpumap.launch.placement import TOKEN, Place, contradiction
-from gpumap.launch.process import LIMITS, Order, Sink
-from gpumap.launch.supervisor import Run
+from gpumap.launch.placement import Place, contradiction
+from gpumap.launch.streams import Sink
+from gpumap.launch.supervisor import LIMITS, Run
 from gpumap.text import width
-from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from gpumap.app.program import Program
-    from gpumap.launch.placement import MpiContext, Place
-    from gpumap.launch.supervisor import Ending, Output, Process
+    from gpumap.launch.process import Order, Process
+    from gpumap.launch.supervisor import Ending, Output
     from gpumap.launch.watching import Watch
 
 _COLOURS = (36, 33, 35, 32, 34, 31)  # of names, in turn
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
-_PATIENCE = 20.0  # seconds for mpirun to say its version
 _NO_READER = "it is a FIFO without a reader"
-_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: each process has the whole map"}
 _UNWRITTEN = {  # the fix, where it is not another folder
     errno.EMFILE: LIMITS,
     errno.ENFILE: LIMITS,
@@ -106,17 +103,15 @@ class Launching:
             fix = _UNWRITTEN.get(error.errno or 0, "choose another folder")
             raise QuestionError(f"cannot write {where}: {message}", fix) from error
 
-    def go(self, token: str, grace: float, limit: float | None, watch: Watch | None = None) -> int:
+    def go(self, grace: float, limit: float | None, watch: Watch | None = None) -> int:
         """Run it all, say how it ended, and return the exit code."""
-        return self._report_end(self.run(token, grace, limit, watch), limit)
+        return self._report_end(self.run(grace, limit, watch), limit)
 
-    def run(
-        self, token: str, grace: float, limit: float | None, watch: Watch | None = None
-    ) -> Ending:
+    def run(self, grace: float, limit: float | None, watch: Watch | None = None) -> Ending:
         """Run it all, looked at by `watch`, and return how it ended."""
         if not self._outputs:
             self._outputs = list(_prefixed(self._program, self._jobs))
-        with Run(token, grace=grace, limit=limit, watch=watch) as running:
+        with Run(grace=grace, limit=limit, watch=watch) as running:
             processes = self._start(running)
             for job, process in zip(self._jobs, processes, strict=True):
                 if watch:  # a name that is the cores to which its process is bound has all its work
@@ -132,31 +127,25 @@ class Launching:
         return ending
 
     def _start(self, running: Run) -> list[Process]:
-        found = []
-        for job, (out, err) in zip(self._jobs, self._outputs, strict=True):
-            try:
-                process = running.start(job.name, job.order, out, err)
-            except OSError as error:
-                message = f"cannot start {job.name}: {error.strerror}"
-                raise QuestionError(message, LIMITS) from error
-            self._started(job, process)
-            found.append(process)
+        pairs = zip(self._jobs, self._outputs, strict=True)
+        found = [self._started(running, job, *output) for job, output in pairs]
         for file in self._files:  # what was in it is lost only now that something was started
             if stat.S_ISREG(os.fstat(file).st_mode):
                 os.ftruncate(file, 0)
         return found
 
-    def _started(self, job: Job, process: Process) -> None:
-        """Refuse what could not be started as planned."""
-        failed = process.started.failed
-        if "affinity" in failed:
+    def _started(self, running: Run, job: Job, out: Output | None, err: Output | None) -> Process:
+        """Start a process, or say why it cannot be started as planned."""
+        try:
+            return running.start(job.name, job.order, out, err)
+        except SubprocessError as error:
             message = f"{job.name} cannot be bound to its cores"
-            raise QuestionError(message, "leave it unbound: --no-bind")
-        if number := failed.get("exec"):
-            code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-            fix = _UNEXECUTED.get(number, SCRIPT)
-            message = f"{job.order.path} cannot be executed: {os.strerror(number)}"
-            raise cannot_run(self._program, message, fix, code)
+            raise QuestionError(message, "leave it unbound: --no-bind") from error
+        except OSError as error:
+            if error.filename is not None:
+                raise not_executed(self._program, job.order.path, error) from error
+            message = f"cannot start {job.name}: {error.strerror}"
+            raise QuestionError(message, LIMITS) from error
 
     def _prove(self, processes: Sequence[Process]) -> None:
         """Say whether the processes are where they were to be."""
@@ -245,41 +234,3 @@ def _file_name(name: str) -> str:
         c if c in _SAFE or (c == "." and n) else "".join(f"%{b:02x}" for b in c.encode())
         for n, c in enumerate(name)
     )
-
-
-def by_mpirun(
-    program: Program, contexts: Sequence[MpiContext], token: str, helpers: Sequence[str] = ()
-) -> Job:
-    """Return the call of mpirun as a process to start; `helpers` are programs that it needs.
-
-    Raises:
-        QuestionError: mpirun cannot be told so.
-        Ended: a program is not found; it has been said.
-    """
-    if any(placement.SEPARATOR in context.command for context in contexts):
-        fix = "omit it, or put the command into a script"
-        raise QuestionError('to mpirun the argument ":" ends a command', fix)
-    path = find_program("mpirun", program)
-    for helper in helpers:
-        find_program(helper, program)
-    words = placement.mpirun_call(path, _version(path, program), contexts)
-    ranks = sum(context.ranks for context in contexts)
-    return Job("mpirun", counted(ranks, "rank"), Order(path, words, {**program.env, TOKEN: token}))
-
-
-def _version(path: str, program: Program) -> str:
-    """Return what mpirun says of itself: their options differ."""
-    import subprocess
-
-    try:
-        done = subprocess.run(  # noqa: S603 - it is what is to be run
-            [path, "--version"],
-            env=program.env,
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        message = f"{path} does not say what it is: {type(error).__name__}"
-        raise QuestionError(message, "look at it, or omit --launcher") from error
-    return done.stdout.decode(errors="replace")

@@ -34,8 +34,7 @@ from gpumap.distributed.transports import load
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
-from gpumap.launch.process import reap
-from gpumap.machine.process_control import pin
+from gpumap.machine.process_control import pin, reap
 from gpumap.model import Binding, Rank, replace
 
 if TYPE_CHECKING:

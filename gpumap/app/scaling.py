@@ -8,7 +8,6 @@ comes first, and does not count.
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import time
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.app.command import find_program, tell
+from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching, ended
 from gpumap.app.placed_run import by_mpi, jobs, with_ranks
 from gpumap.app.recording import Recording
@@ -89,6 +89,7 @@ def scale(program: Program, request: ScaleRequest) -> None:
     if request.launcher != "local" and not request.ranks:
         raise QuestionError(f"--launcher {request.launcher} starts ranks", "add --ranks")
     path = find_program(program.command[0], program)
+    guard(program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
     how = {"ranks": request.ranks, "weak": request.weak, "launcher": request.launcher}
@@ -201,12 +202,11 @@ class _Runs:
         """Run the program once; turn -1 does not count."""
         if self.stopped or count in self.failed:
             return
-        token = os.urandom(16).hex()
-        started = self._ranks(count, token) if self._request.ranks else [self._whole(count, token)]
+        started = self._ranks(count) if self._request.ranks else [self._whole(count)]
         launching = Launching(self._program, started, quiet=True)
         launching.to_nothing()
         watch = Watch(self._bindings[:count], shortest=_LOOK)
-        ending = launching.run(token, GRACE, self._request.timeout, watch)
+        ending = launching.run(GRACE, self._request.timeout, watch)
         self.stopped = ending.why == "interrupted"
         if ending.why == "done" and turn >= 0:
             self._taken[count].append(watch.timed(turn))
@@ -214,18 +214,18 @@ class _Runs:
         elif ending.why not in ("done", "interrupted"):
             self.failed[count] = ending
 
-    def _whole(self, count: int, token: str) -> Job:
+    def _whole(self, count: int) -> Job:
         """Return the program as one process with all of so many names."""
         chosen, program = self._places[:count], self._program
-        shared, place = Shared(token, 0, backend=self._request.backend), joined(chosen)
+        shared, place = Shared("scale", 0, backend=self._request.backend), joined(chosen)
         given = kept([place.device for place in chosen], without_ranks(program.env))
         env = given | environment_of_all(chosen, shared, program.env)
         order = Order(self._path, program.command or (), env, place.cores)
         return Job(place.name, "", order, place)
 
-    def _ranks(self, count: int, token: str) -> list[Job]:
+    def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""
-        planned = with_ranks(self._program, self._places[:count], self._request.backend, token)
+        planned = with_ranks(self._program, self._places[:count], self._request.backend)
         started = jobs if self._request.launcher == "local" else by_mpi
         return started(self._program, self._path, planned)
 

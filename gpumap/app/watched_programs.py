@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.given_map import read_map
+from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.programs import sentences
-from gpumap.launch.placement import TOKEN
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
@@ -67,7 +66,7 @@ class TraceCommand(NamedTuple):
 def run_watched(
     program: Program,
     launching: Launching,
-    settings: tuple[str, float, float | None],
+    settings: tuple[float, float | None],
     resolution: Resolution,
     shown: WatchOutput,
 ) -> None:
@@ -103,6 +102,7 @@ def trace_command(program: Program, request: TraceCommand) -> None:
     if not program.command:
         raise QuestionError("no command is given", NO_COMMAND.format("trace"))
     path, env = find_program(program.command[0], program), dict(program.env)
+    guard(program)
     settings = {"expect_used": request.expect_used}
     with Recording(
         "trace", Watched(), program, request.output, settings, time_limit=None
@@ -134,12 +134,10 @@ def _traced(
     program: Program, path: str, env: dict[str, str], watch: Watch
 ) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
-    token, outer = os.urandom(16).hex(), env.get(TOKEN, "")
-    env[TOKEN] = f"{outer}:{token}" if outer else token
     order = Order(path, program.command or (), env)
     launching = Launching(program, [Job("program", "", order)], quiet=True)
     launching.to_our_streams()
-    ending = launching.run(token, GRACE, None, watch)
+    ending = launching.run(GRACE, None, watch)
     if ending.why == "failed" and ending.process is not None:
         return ending, ending.process.code
     return ending, 0 if ending.why == "done" else None

@@ -200,7 +200,7 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     if cfg is None:
         run_names(program, request)
         return
-    from gpumap.app.placed_run import start
+    from gpumap.app.session_run import start
 
     typed = ParameterSource.COMMANDLINE
     written = {name for name in context.params if context.get_parameter_source(name) is typed}

@@ -276,13 +276,13 @@ def environment_of_name(
         shared: what all processes are told alike.
         given: the environment in which its device was found.
     """
-    outer, seen = given.get(TOKEN), visible([place.device], given)
+    seen = visible([place.device], given)
     found = {
         "GPUMAP_NAME": place.name,
         "GPUMAP_DEVICE": identity(place.device),
         "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
         "GPUMAP_WORLD": world,
-        TOKEN: f"{outer}:{shared.token}" if outer else shared.token,
+        TOKEN: shared.token,
     }
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(place.threads)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 
 def pin(cpus: Iterable[int]) -> bool:
@@ -114,6 +114,21 @@ def kill_orphans() -> None:
         kill_children()
 
 
+def reap(pid: int, patience: float) -> None:
+    """Wait until a child has ended; kill it where it has not within `patience` seconds."""
+    with suppress(ChildProcessError):
+        for last in (False, True):
+            until = time.monotonic() + patience
+            while not os.waitpid(pid, os.WNOHANG)[0]:
+                if time.monotonic() > until:
+                    break  # after a SIGKILL it is the kernel's, in a driver's call for example
+                time.sleep(_PAUSE)
+            else:
+                return
+            if not last:
+                os.kill(pid, signal.SIGKILL)
+
+
 def _count(change: int) -> None:
     global _adopting
     with _lock:
@@ -122,10 +137,15 @@ def _count(change: int) -> None:
             adopt_orphans(orphans=change > 0)
 
 
-def kill_children(mark: bytes = b"") -> None:
-    """Kill the children whose first environment has `mark`, and what they leave behind."""
+def kill_children(mark: bytes = b"", spared: Collection[int] = ()) -> None:
+    """Kill the children whose first environment has `mark`, and what they leave behind.
+
+    Those in `spared` are left alone.
+    """
     until = time.monotonic() + _PATIENCE
-    while (found := list(_children(mark))) and time.monotonic() < until:
+    while time.monotonic() < until:
+        if not (found := children(mark).difference(spared)):
+            return
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)  # no one else has its number until it is reaped
@@ -135,13 +155,18 @@ def kill_children(mark: bytes = b"") -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _children(mark: bytes) -> Iterator[int]:
-    """Yield the children of this process that live; none where the kernel does not list them."""
+def children(mark: bytes = b"") -> set[int]:
+    """Return the children of this process that live; none where the kernel does not list them.
+
+    Of those with a first environment that has `mark` alone.
+    """
+    found = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib is slow
             for pid in _read(f"/proc/self/task/{thread}/children").split():
                 if mark in _read(f"/proc/{int(pid)}/environ"):
-                    yield int(pid)
+                    found.add(int(pid))
+    return found
 
 
 def _read(path: str) -> bytes:

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from flat_report import loads
+from leavers import LEAVER, kill_at_random, living
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
@@ -187,6 +190,25 @@ def test_what_was_there_before_is_left_alone(gpumap):
     assert (answer.code, alive) == (0, True)
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
+    """At any moment, by any signal: no child, and no daemon without an environment."""
+    *how, left = kill_at_random(gpumap, number, "few")
+    assert not left, how
+
+
+def test_nothing_is_left_where_the_process_that_runs_it_all_is_killed(gpumap):
+    """Its parent ends what it has left, and says so."""
+    mark = f"9999.{os.getpid()}"
+    process = started(gpumap, *QUIET, "a->cpu0", "--", "sh", "-c", LEAVER, "sh", mark)
+    until(lambda: living(mark)[5:])
+    (worker,) = psutil.Process(process.pid).children()
+    worker.kill()
+    answer = ended(process)
+    assert (answer.code, living(mark)) == (137, [])
+    assert answer.err.startswith("error: gpumap was ended by SIGKILL: ")
+
+
 FLOODS = {  # what each process writes again and again, and how often
     "lines": (b"x" * 1023 + b"\n", 64, 1600),
     "no end of a line": (b"x", 65536, 800),
@@ -199,12 +221,14 @@ def test_a_flood_takes_no_memory(gpumap, kind):
     text, many, times = FLOODS[kind]
     code = f"import os\nfor _ in range({times}): os.write(1, {text!r} * {many})"
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code, stderr=None)
+    (worker,) = until(psutil.Process(process.pid).children)
     peak, got = 0, 0
     while chunk := process.stdout.read1(1 << 20):
         got += chunk.count(b"x")
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        if found := re.search(r"VmHWM:\s+(\d+) kB", status):
-            peak = int(found[1])
+        with suppress(OSError):  # it has ended
+            status = Path(f"/proc/{worker.pid}/status").read_text()
+            if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+                peak = int(found[1])
     process.stdout.close()
     assert process.wait(LIMIT) == 0
     assert got == 2 * times * many * text.count(b"x")
@@ -263,10 +287,10 @@ def test_a_fifo_without_a_reader_is_no_file_to_write_to(gpumap):
 
 @pytest.mark.parametrize(("files", "given", "said"), [
     (48, ("--map-file", "many", "--output-dir", "logs"), "cannot write "),
-    (6, (TWO,), "cannot start a run: "),
+    (6, (TWO,), "cannot start a: "),
 ])  # fmt: skip
 def test_more_files_than_may_be_open(gpumap, files, given, said):
-    """The message has the fix: for the outputs, or for the reaper."""
+    """The message has the fix: for the files, or for the pipes."""
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, "
     limited += f"{files})); os.execv(sys.argv[1], sys.argv[1:])"

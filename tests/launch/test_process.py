@@ -1,5 +1,6 @@
 """The last lines of a process, which a run that failed shows: whole, in order, and few."""
 
+import io
 import os
 from itertools import pairwise
 
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.launch.launch_config import Assignment, assignments
-from gpumap.launch.process import LONGEST, Sink, Started, Stream
-from gpumap.launch.supervisor import Process
+from gpumap.launch.process import Process
+from gpumap.launch.streams import LONGEST, Sink, Stream
 
 LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
 
@@ -22,7 +23,7 @@ def sink(tmp_path):
 
 
 def streamed(sink, *chunks, prefix=b"[a] ", ended=True):
-    stream = Stream(-1, sink, prefix)
+    stream = Stream(io.BytesIO(), sink, prefix)
     for chunk in chunks:
         stream.take(chunk)
     if ended:
@@ -48,7 +49,7 @@ def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ende
     (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
 ])  # fmt: skip
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
-    process = Process("a", 1, Started(1, {}), (streamed(sink, out), streamed(sink, err)))
+    process = Process("a", 1, (streamed(sink, out), streamed(sink, err)))
     assert process.last == shown
 
 

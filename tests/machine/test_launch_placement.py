@@ -4,8 +4,6 @@ import pytest
 
 from gpumap.backends.numpy import cores
 from gpumap.launch.placement import (
-    TOKEN,
-    Place,
     Shared,
     environment_of_all,
     environments,
@@ -148,12 +146,12 @@ def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
     """A core is told by its place among those that it may run on; without a UUID none is hidden."""
     every = cores(read(eight.root))
     both = placed(eight, gpu(3), every[5], every[2])
-    whole, found = joined(both), environment_of_all(both, SHARED, {"GPUMAP_RUN": "outer"})
+    whole, found = joined(both), environment_of_all(both, SHARED, {})
     assert set(whole.cores) == {core for place in both for core in place.cores}
     inside = [sorted(whole.cores).index(place.cores[0]) for place in both[1:]]
     assert found["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3;n1->cpu{inside[0]};n2->cpu{inside[1]}"
     assert (found["CUDA_VISIBLE_DEVICES"], found["GPUMAP_COUNT"]) == (f"{UUID}3", "3")
-    assert (found["GPUMAP_RUN"], "RANK" in found) == ("outer:token", False)
+    assert (found["GPUMAP_RUN"], "RANK" in found) == ("token", False)
     assert int(found["OMP_NUM_THREADS"]) == sum(place.threads for place in both)
     two = placed(eight, gpu(2), gpu(3))
     assert environment_of_all(two, SHARED, {})["CUDA_VISIBLE_DEVICES"] == f"{UUID}2,{UUID}3"
@@ -176,9 +174,3 @@ def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
     (found,) = environments(placed(eight, gpu(0)), SHARED, given)
     assert found.get("OMP_NUM_THREADS") == threads
-
-
-def test_a_run_in_a_run_carries_both_tokens():
-    place = Place("a", opencl(), None, (), 1, "")
-    for given, tokens in (({}, "token"), ({TOKEN: "outer"}, "outer:token")):
-        assert environments((place,), SHARED, given)[0][TOKEN] == tokens

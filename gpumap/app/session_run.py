@@ -1,0 +1,213 @@
+"""What a launch config of Theano-MPI asks for: a call of bench train, or ranks of mpirun."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpumap.app.command import print_lines, tell
+from gpumap.app.guard import guard
+from gpumap.app.launching import Launching
+from gpumap.app.mpirun import by_mpirun
+from gpumap.app.output import say
+from gpumap.app.program import Ended
+from gpumap.errors import Diagnostic, MapError, QuestionError, SourceError
+from gpumap.files import read_text
+from gpumap.launch import launch_config, placement
+from gpumap.model import replace
+from gpumap.parse import parse_map
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.app.placed_run import RunRequest
+    from gpumap.app.program import Program
+    from gpumap.launch.launch_config import Node, Session
+
+_SOURCE = 1 << 22  # bytes of a module
+_LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
+_AVERAGES = {"cdd": "gradients", "avg": "parameters"}
+# ar is a sum in host memory, which MPI does itself; nccl exchanges by itself
+_ALGORITHMS = {"ar": "host", **dict.fromkeys(("asa32", "asa16", "copper", "copper16"), "ring")}
+_HALVES = ("nccl16", "asa16", "copper16")
+_NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
+_ITS_OWN = "the session file names the devices: DEVICES"
+_REFUSED = {  # by the option's name in the program: how it is written, why, and the fix
+    "argument": ("MAP", _ITS_OWN, "omit one of them"),
+    "option": ("--map", _ITS_OWN, "omit one of them"),
+    "map_file": ("--map-file", _ITS_OWN, "omit one of them"),
+    "no_bind": ("--no-bind", "bench train places its workers itself", "omit it"),
+    "output_dir": ("--output-dir", "bench train prints one report for all devices",
+                   "give it a file behind --: -- --output report.json"),
+}  # fmt: skip
+_ALONE = {  # where no launcher stays that could heed them
+    "timeout": ("--timeout", "bench train has a time limit of its own",
+                "give it behind --: -- --timeout 60s"),
+    "grace": ("--grace", "bench train ends on its own", "omit it, or add --launcher mpi"),
+}  # fmt: skip
+_ELSEWHERE = {
+    "launcher": ("--launcher local", "the session has devices on other hosts",
+                 "omit --launcher: mpirun starts it"),
+}  # fmt: skip
+
+
+def start(program: Program, file: Path, request: RunRequest, written: frozenset[str]) -> None:
+    """Start what a session file says: in the place of this process, or by mpirun.
+
+    `written` are the parameters that the command line itself has; a variable may be for others.
+
+    Raises:
+        QuestionError: the file, or an option beside it, is wrong.
+        Ended: mpirun has ended, not well.
+    """
+    _refuse(_REFUSED, written)
+    session = _read(program, file)
+    elsewhere = any(not node.here for node in session.nodes)
+    if (trains := _is_model_class(program, session)) and (elsewhere or program.command):
+        message = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
+        raise QuestionError(message, "name devices of this one, and no options of bench train")
+    by_mpi = request.launcher == "mpi"
+    mpi = (by_mpi or elsewhere) and not trains
+    _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
+    if not request.quiet:
+        say(_notes(session, program.command or (), mpi=mpi), program)
+    if mpi:
+        limit = request.timeout if "timeout" in written else None  # the variable's is bench train's
+        _start_ranks(program, session, request, limit)
+        return
+    call = _call(program, session, session.nodes[0], request, mpi=False)
+    if not _announced(program, call, request):
+        _become(program, call)
+
+
+def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -> None:
+    """Refuse what was written in the command line."""
+    for name, (option, why, fix) in options.items():
+        if name in written:
+            raise QuestionError(f"--cfg and {option}: {why}", fix)
+
+
+def _read(program: Program, file: Path) -> Session:
+    """Return what the file says; the grammar of its devices is that of maps."""
+    text = read_text(program.cwd / file, "session file", _LIMIT)
+    session = launch_config.read(text, str(file), os.uname().nodename)
+    for node in session.nodes:
+        try:
+            parse_map(node.map)
+        except MapError as error:
+            where = f"{file}, DEVICES"
+            problems = [replace(d, message=f"{where}: {d.message}") for d in error.diagnostics]
+            say(problems, program, node.map)
+            raise Ended(error.exit_code) from error
+    return session
+
+
+def _call(
+    program: Program, session: Session, node: Node, request: RunRequest, *, mpi: bool
+) -> tuple[str, ...]:
+    """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
+    gpumap = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
+    if _is_model_class(program, session):
+        about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
+        network = (str(session.modelfile), str(session.modelclass))
+        return (*gpumap, *launch_config.training(node.map, about, network))
+    return (
+        *(*gpumap, "bench", "train"),
+        *("--map", node.map),
+        *_options(session, mpi=mpi),
+        *(("--backend", request.backend) if request.backend is not None else ()),
+        *(("--quiet",) if request.quiet else ()),
+        *(program.command or ()),
+    )
+
+
+def _is_model_class(program: Program, session: Session) -> bool:
+    """Return whether the session's class is Theano-MPI's: it is read, and not executed."""
+    if session.modelfile is None or session.modelclass is None:
+        return False
+    try:
+        path = Path(program.cwd) / f"{session.modelfile.replace('.', '/')}.py"
+        return launch_config.is_model_class(
+            read_text(path, "model file", _SOURCE), session.modelclass
+        )
+    except SourceError:
+        return False
+
+
+def _options(session: Session, *, mpi: bool) -> Iterator[str]:
+    """Yield the options that say what the session does."""
+    nccl = (session.strategy or "").startswith("nccl")
+    yield from ("--comm", "mpi" if mpi else "nccl" if nccl else "local")
+    if session.rule is not None:
+        yield from ("--rule", session.rule.lower())
+    if session.modelfile is not None:
+        yield from ("--network", f"{session.modelfile}:{session.modelclass}")
+    if session.sync_type is not None:
+        yield from ("--average", _AVERAGES[session.sync_type])
+    if mpi and (nccl or session.strategy == "ar"):
+        yield from ("--algorithm", "native")
+    elif session.strategy in _ALGORITHMS:
+        yield from ("--algorithm", _ALGORITHMS[session.strategy])
+
+
+def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[Diagnostic]:
+    """Yield what neither the file nor the options behind -- decide, and what Theano-MPI does not.
+
+    The training differs there from its.
+    """
+    chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
+    yield from (
+        note for note in session.notes if not (chosen and note.code == launch_config.PRESET)
+    )
+    strategy = session.strategy or ""
+    if strategy in _HALVES:
+        yield _note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
+    if _ALGORITHMS.get(strategy) == "ring":
+        yield _note(f"{strategy} is an exchange of Theano-MPI's own: a ring takes its place")
+    if mpi and strategy.startswith("nccl"):
+        message = f"{strategy} is for devices of one process: MPI's own exchange takes its place"
+        yield _note(message, "as it does in Theano-MPI with several hosts")
+
+
+def _announced(program: Program, call: Sequence[str], request: RunRequest) -> bool:
+    """Tell what is started; return whether that is all that was requested."""
+    line = shlex.join(call)
+    if request.dry_run:
+        print_lines(program, line)
+    elif not request.quiet:
+        tell(program, f"note: starting {line}")
+    return request.dry_run
+
+
+def _become(program: Program, call: tuple[str, ...]) -> None:
+    """Replace this process: the terminal, the exit code and signals are bench train's own."""
+    try:
+        os.execve(call[0], call, program.env)  # noqa: S606 - a program, not a shell
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        message = f"cannot start {call[0]}: {why}"
+        raise QuestionError(message, "name fewer devices, in plain letters") from error
+
+
+def _start_ranks(
+    program: Program, session: Session, request: RunRequest, limit: float | None
+) -> None:
+    """Let mpirun start the ranks of each host."""
+    contexts = []
+    for node in session.nodes:
+        host = None if node.here and len(session.nodes) == 1 else node.host
+        call = _call(program, session, node, request, mpi=True)
+        contexts.append(placement.MpiContext(call, len(node.devices), host))
+    job = by_mpirun(program, contexts)
+    if _announced(program, job.order.argv, request):
+        return
+    guard(program)
+    if code := Launching(program, [job], quiet=request.quiet).go(request.grace, limit):
+        raise Ended(code)
+
+
+def _note(message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("session", message, hint=hint, severity="note")
