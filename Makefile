@@ -132,7 +132,7 @@ expected: $(VENV)/.installed
 
 # What takes long, or a browser: every line of README and docs, the tutorial, pages, all
 # 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
-# examples/, pairs of signals, and ranks that train and fail.
+# examples/, pairs of signals, kills, and ranks that train and fail.
 LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)

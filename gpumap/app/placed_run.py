@@ -77,7 +77,8 @@ def run_names(program: Program, request: RunRequest) -> None:
         guard(program)
     topology = read()
     resolution = _resolved(program, topology, request)
-    planned = _planned(program, topology, resolution, request.backend, bind=not request.no_bind)
+    places = placement.places(resolution.bindings, topology, bind=not request.no_bind)
+    planned = plan(program, places, request.backend)
     mpi = request.launcher == "mpi"
     found = by_mpi(program, path, planned) if mpi else jobs(program, path, planned)
     if request.dry_run:
@@ -119,30 +120,17 @@ def _resolved(program: Program, topology: Topology, request: RunRequest) -> Reso
     return resolution
 
 
-def _planned(
-    program: Program,
-    topology: Topology,
-    resolution: Resolution,
-    backend: str | None,
-    *,
-    bind: bool,
-) -> Planned:
-    """Return for each name its place, and the variables of its process."""
-    found = placement.places(resolution.bindings, topology, bind=bind)
-    return with_ranks(program, found, backend)
-
-
-def with_ranks(program: Program, found: Sequence[Place], backend: str | None) -> Planned:
-    """Return each place with the variables of its process, which is a rank of a new job."""
+def plan(program: Program, places: Sequence[Place], backend: str | None) -> Planned:
+    """Return for each place the variables of its process: all together are one world of ranks."""
     sought = socket()
     sought.bind(("127.0.0.1", 0))
     shared = placement.Shared(os.urandom(16).hex(), sought.getsockname()[1], backend=backend)
     sought.close()
-    return list(zip(found, placement.environments(found, shared, program.env), strict=True))
+    return list(zip(places, placement.environments(places, shared, program.env), strict=True))
 
 
 def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
-    """Return a process for each name: the command as `gpumap exec` would become it, with a rank."""
+    """Return a process for each name: the command as `gpumap exec` would become it, and a rank."""
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
         env = {**kept([place.device], given), **variables}

@@ -17,7 +17,7 @@ from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching, ended
-from gpumap.app.placed_run import by_mpi, jobs, with_ranks
+from gpumap.app.placed_run import by_mpi, jobs, plan
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
 from gpumap.distributed import without_ranks
@@ -225,7 +225,7 @@ class _Runs:
 
     def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""
-        planned = with_ranks(self._program, self._places[:count], self._request.backend)
+        planned = plan(self._program, self._places[:count], self._request.backend)
         started = jobs if self._request.launcher == "local" else by_mpi
         return started(self._program, self._path, planned)
 

@@ -54,11 +54,7 @@ class Sink:
                 del self._pending[:written]
         except OSError as error:
             self.failed = error
-            self.drop()
-
-    def drop(self) -> None:
-        """Forget what waits."""
-        self._pending.clear()
+            self._pending.clear()
 
     def _ready(self) -> bool:
         if self._plain:

@@ -207,7 +207,7 @@ class Run:
                 self._kill_at, self._grace, self._hurried = now, 0.0, True
 
     def _judge(self) -> None:
-        """End the run where its time is over, or nobody reads what it says."""
+        """End the run where its time is over, or where its output has no reader any more."""
         late = self._deadline is not None and time.monotonic() >= self._deadline
         if late and self._alive:
             self._hurried = self._finish("timeout", 124) or self._hurried
@@ -248,16 +248,17 @@ class Run:
                 self._ending.survivors = sorted(process.pid for process in left)
                 return
             killed = now >= self._kill_at
-            for process in left if killed else left - asked:
+            for process in left if killed else [each for each in left if each not in asked]:
                 with suppress(psutil.Error):
                     process.send_signal(signal.SIGKILL if killed else self._number)
-            asked |= left
+            asked.update(left)
             self._once(_AGAIN)
 
-    def _left(self) -> set[psutil.Process]:
-        """Return all that descends from this process, and has not ended."""
+    def _left(self) -> list[psutil.Process]:
+        """Return all that descends from this process, and has not ended; parents come first."""
         self._reap()
-        return set(psutil.Process().children(recursive=True)) - self._before
+        found = psutil.Process().children(recursive=True)
+        return [process for process in found if process not in self._before]
 
     def _drain(self) -> None:
         """Pass on what was printed; wait for a slow reader, unless the run must end."""

@@ -384,6 +384,37 @@ def test_a_signal_reaches_all(gpumap, number):
     assert not any(map(lives, pids))
 
 
+ASKED = 'trap "echo asked; exit 1" TERM; touch up; while :; do sleep 600; done'
+
+
+def test_a_signal_reaches_who_is_waited_for(gpumap):
+    """A shell heeds it only when its own child has ended: both get it."""
+    command = ("--grace", "20s", "a->cpu0", "--", "sh", "-c", ASKED)
+    process = started(gpumap, *QUIET, *command)
+    below = psutil.Process(process.pid).children
+    until(lambda: "sleep" in [each.name() for each in below(recursive=True)])
+    process.send_signal(signal.SIGTERM)
+    answer = ended(process)
+    assert (answer.code, "[a] asked\n" in answer.out) == (130, True)
+
+
+def test_a_run_in_a_run_hears_a_signal_once(gpumap):
+    """It comes to both of its processes, and must not count as a second Ctrl-C, which kills."""
+    late = "signal.signal(15, lambda n, f: (time.sleep(0.5), print('asked'), os._exit(0)))"
+    code = f"import signal, time; {NOTE}{late}; pathlib.Path('up').touch(); time.sleep(600)"
+    inner = (gpumap.command, *QUIET, "--grace", "20s", "b->cpu0", "--", PYTHON, "-u", "-c", code)
+    process = started(gpumap, *QUIET, "--grace", "20s", "a->cpu0", "--", *inner)
+    until((gpumap.folder / "up").exists)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == Answer(130, "[a] [b] asked\n", "")
+
+
+def test_a_daemon_that_is_left_is_asked_to_end(gpumap):
+    code = f"(setsid sh -c '{ASKED}' &); while [ ! -e up ]; do sleep 0.01; done"
+    answer = gpumap(*QUIET, "--grace", "20s", "a->cpu0", "--", "sh", "-c", code)
+    assert (answer.code, "[a] asked\n" in answer.out) == (0, True)
+
+
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")

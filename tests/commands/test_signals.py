@@ -1,4 +1,7 @@
-"""Pairs of signals at random times: 130 or the run's own code, a whole report, and no hang."""
+"""Pairs of signals at random times: 130 or the run's own code, a whole report, and no hang.
+
+And kills of a run whose processes leave others behind: nothing is left.
+"""
 
 import os
 import random
@@ -8,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from leavers import kill_at_random
 from report_schema import checked
 
+KILLS = int(os.environ.get("GPUMAP_KILLS", "200"))
 PAIRS = int(os.environ.get("GPUMAP_SIGNAL_PAIRS", "60"))
 SEED = os.environ.get("GPUMAP_SIGNAL_SEED", "1")
 LIMIT = 100.0  # seconds that a job may take on a busy machine
@@ -62,3 +67,11 @@ def test_two_signals_end_a_job_as_one_does(gpumap, number):
         report = checked(out)
         assert report["exit_code"] == process.returncode
     assert out or job == "run" or process.returncode == 130
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+@pytest.mark.parametrize("number", range(KILLS))
+def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
+    """At any moment, by any signal: no child, and no daemon without an environment."""
+    *how, left = kill_at_random(gpumap, number, SEED)
+    assert not left, how

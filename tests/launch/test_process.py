@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -12,6 +14,18 @@ from gpumap.launch.launch_config import Assignment, assignments
 from gpumap.launch.process import Process
 from gpumap.launch.streams import LONGEST, Sink, Stream
 
+# A process that waits for another one, which works.
+WORK = """
+import os, sys
+from gpumap.launch.process import Order
+from gpumap.launch.supervisor import Run
+work = "import time\\nwhile time.process_time() < 0.3: pass"
+code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}], check=True)"
+with Run(grace=1.0, limit=None) as run:
+    run.start("a", Order(sys.executable, ("python", "-c", code), os.environ))
+    ending = run.wait()
+print(ending.why, ending.processes[0].name, ending.processes[0].cpu >= 0.3)
+"""
 LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
 
 
@@ -70,6 +84,12 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
+
+
+def test_a_process_has_the_cpu_time_of_all_that_it_has_waited_for():
+    """As the kernel has it at the end, whatever was seen of it before."""
+    done = subprocess.run([sys.executable, "-c", WORK], stdout=-1, check=True, timeout=60)
+    assert done.stdout == b"done a True\n"
 
 
 def test_an_array_has_the_line_on_which_it_begins():
