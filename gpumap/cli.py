@@ -64,7 +64,10 @@ COMMANDS = {
     "explain": ("Judge", "gpumap.commands.judge:explain",
                 "Say what a word of a report means, and what to do about it."),
     "trace": ("Run", "gpumap.commands.run:trace",
-              "Run a script or a program; show what it did with its devices."),
+              "Run a script that uses gpumap; show what ran where, and implicit transfers."),
+    "watch": ("Run", "gpumap.commands.run:watch",
+              ("Run a program; show whether it used the devices of a map, and how busy they "
+               "were.")),
     "run": ("Run", "gpumap.commands.run:run",
             "Run a command once for each name of a map, on its device and on its cores."),
     "exec": ("Run", "gpumap.commands.run:exec_",
@@ -230,30 +233,10 @@ def failed(error: BaseException, arguments: list[str]) -> int:
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
-    if arguments[:1] not in (["run"], ["exec"], ["scale"], ["trace"]) or "--" not in arguments:
+    if arguments[:1] not in (["run"], ["exec"], ["scale"], ["watch"]) or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")
-    words, command = arguments[:place], tuple(arguments[place + 1 :])
-    if words[0] != "trace":
-        return words, command
-    free = _free(words)
-    alone = len(free) == 1 and not _is_script(words[free[0]])  # a map, right or wrong
-    if not alone and any("->" not in words[n] for n in free):  # a script: its arguments are its own
-        return arguments, None
-    options = [word for n, word in enumerate(words) if n not in free]
-    return [*options, *(words[n] for n in free)], command
-
-
-def _is_script(word: str) -> bool:
-    return word.endswith(".py") or "/" in word or os.path.isfile(word)  # noqa: PTH113 - as at the start
-
-
-def _free(words: list[str]) -> list[int]:
-    """Return the places of words of `trace` that are no option, and no value of one."""
-    options = parameters(("trace",)).values()
-    valued = {text for p in options if not getattr(p, "is_flag", False) for text in p.opts}
-    every = range(1, len(words))
-    return [n for n in every if not words[n].startswith("-") and words[n - 1] not in valued]
+    return arguments[:place], tuple(arguments[place + 1 :])
 
 
 def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:

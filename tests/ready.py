@@ -24,7 +24,14 @@ DRIVERS = tuple(
     f"gpumap.backends.{name}" for name in ("cupy.", "jax.", "torch.", "pyopencl", "pygpu")
 )
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
-OWN_PROCESS = ("trace", "run", "exec", "scale", "doctor")  # they look at the process itself
+OWN_PROCESS = (
+    "trace",
+    "watch",
+    "run",
+    "exec",
+    "scale",
+    "doctor",
+)  # they look at the process itself
 LARGEST = 100_000  # bytes of a message
 
 

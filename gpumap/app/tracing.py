@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _SHOWN = 200  # characters of what a script says last
 _LOST = "let it leave those alone that it did not open; --output writes the result to a file"
 _NO_CONTEXT = (
-    "open one: with gpumap.open() as context: ...; to trace any other program: "
-    "gpumap trace [MAP] -- python SCRIPT"
+    "open one: with gpumap.open() as context: ...; to look at any other program: "
+    "gpumap watch [MAP] -- python SCRIPT"
 )
 
 

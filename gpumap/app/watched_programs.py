@@ -1,4 +1,4 @@
-"""Programs that are looked at from outside: `run --watch` and `trace -- COMMAND`."""
+"""Programs that are looked at from outside: `watch` and `run --watch`."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class WatchOutput(NamedTuple):
     expect_used: bool
 
 
-class TraceCommand(NamedTuple):
-    """On which map a program is traced, and where the result goes."""
+class WatchRequest(NamedTuple):
+    """On which map a program is watched, and where the result goes."""
 
     argument: str | None
     option: str | None
@@ -93,26 +93,26 @@ def run_watched(
         raise Ended(code or (unused.exit if unused else 0))
 
 
-def trace_command(program: Program, request: TraceCommand) -> None:
+def watch_program(program: Program, request: WatchRequest) -> None:
     """Run a program as a shell would, and report what it did with the devices of a map.
 
     Raises:
         Ended: with the program's own exit code, where it is not 0.
     """
     if not program.command:
-        raise QuestionError("no command is given", NO_COMMAND.format("trace"))
+        raise QuestionError("no command is given", NO_COMMAND.format("watch"))
     path, env = find_program(program.command[0], program), dict(program.env)
     guard(program)
     settings = {"expect_used": request.expect_used}
     with Recording(
-        "trace", Watched(), program, request.output, settings, time_limit=None
+        "watch", Watched(), program, request.output, settings, time_limit=None
     ) as record:
         where = request.argument, request.option, request.map_file
         record.draft.resolution = resolved(program, record, where, request.backend)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
-        ending, code = _traced(program, path, env, watch)
+        ending, code = _watched(program, path, env, watch)
         found = watch.found(program.command, code)
         record.draft.result = Watched(utilisation=found)
         record.own = ending.code if code else 0
@@ -130,7 +130,7 @@ def resolved(
     return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
 
 
-def _traced(
+def _watched(
     program: Program, path: str, env: dict[str, str], watch: Watch
 ) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""

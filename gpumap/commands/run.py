@@ -1,4 +1,4 @@
-"""Section Run of the help: `trace`, `run` and `exec`."""
+"""Section Run of the help: `trace`, `watch`, `run` and `exec`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 
-_COMMAND = 'put "--" before a command: gpumap trace [MAP] -- COMMAND ARG...'
+_WATCH = "for any other program, write `gpumap watch [MAP] -- COMMAND`"
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -42,56 +42,34 @@ _COMMAND = 'put "--" before a command: gpumap trace [MAP] -- COMMAND ARG...'
     type=NewFileType(),
     help="Write the trace for ui.perfetto.dev and chrome://tracing.",
 )
-@setting(
-    "--expect-used",
-    is_flag=True,
-    help="COMMAND only: exit code 1 instead of 0 if a name's device was not used, 5 if gpumap "
-    "cannot tell.",
-)
 @output_options
 @click.pass_context
 def trace(
-    context: click.Context,
-    /,
-    *,
-    path: Path | None,
-    arguments: tuple[str, ...],
-    expect_used: bool,
-    **options: Any,
+    context: click.Context, /, *, path: Path | None, arguments: tuple[str, ...], **options: Any
 ) -> None:
-    """Run a script or a program; show what it did with its devices.
+    """Run a script that uses gpumap; show what ran where, and implicit transfers.
 
-    gpumap trace [MAP] -- COMMAND ARG... runs any program unmodified, and samples how busy it keeps
-    each name's device and whether it uses it. Its exit code is gpumap's (128 and its number for a
-    signal). What cannot be observed is "cannot tell", never "not used".
+    gpumap trace [MAP] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. MAP (or --map) and
+    --backend are what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1
+    if it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or
+    failed. A script that calls os._exit or os.exec* ends gpumap too: there is no result then, and
+    the files of --output and --perfetto, emptied before it runs, stay empty.
 
-    gpumap trace [MAP] SCRIPT ARGS... runs a script that uses gpumap as `python SCRIPT ARGS...`
-    would, and shows what ran where, and implicit transfers. MAP (or --map) and --backend are what
-    `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1 if it did not or
-    opened no context, 2 if it is not Python, 3 if a device is not there, or failed. A script that
-    calls os._exit or os.exec* ends gpumap too: there is no result then, and the files of --output
-    and --perfetto, emptied before it runs, stay empty.
-
-    The result comes after the program's own output: to keep them apart, use --output.
+    The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
+    looks at any other program.
     """
     program: Program = context.obj
-    if program.command is not None:
-        if arguments:
-            context.fail(f"Got unexpected extra argument ({arguments[0]})")
-        _trace_command(program, path, expect_used=expect_used, **options)
-        return
     if path is None:
-        raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    if context.get_parameter_source("expect_used") is ParameterSource.COMMANDLINE:
-        fix = 'put the program after "--": gpumap trace --expect-used -- python SCRIPT'
-        raise QuestionError("--expect-used is of a COMMAND", fix)
+        raise QuestionError("no script is given", _WATCH)
     from gpumap.app.tracing import TraceRequest, trace_script
 
     argument = None
     if "->" in str(path) and not path.exists():
         argument = _typed(path, program)
         path, arguments = _script(path, arguments)
-        refuse_collisions(click.get_current_context(), [("SCRIPT", path)])
+        refuse_collisions(context, [("SCRIPT", path)])
+    if not path.exists():
+        raise QuestionError(f"cannot read the script {path}: there is no such file", _WATCH)
     trace_script(program, TraceRequest(path, arguments, argument, **options))
 
 
@@ -101,30 +79,45 @@ def _script(map_: Path, arguments: tuple[str, ...]) -> tuple[Path, tuple[str, ..
     Raises:
         QuestionError: there is none; the words are options or a command.
     """
-    if not arguments:
-        raise QuestionError("no script is given, and no command", _COMMAND)
+    if not arguments or arguments[0] == "--":
+        raise QuestionError("no script is given", _WATCH)
     word, path = arguments[0], type(map_)(arguments[0])
     if word.startswith("-") and not path.exists():
         raise QuestionError(f"the option {word} is behind the map", "write options before the map")
-    if not path.exists():
-        raise QuestionError(f"cannot read the script {word}: there is no such file", _COMMAND)
     return path, arguments[1:]
-
-
-def _trace_command(program: Program, path: Path | None, **options: Any) -> None:
-    from gpumap.app.watched_programs import TraceCommand, trace_command
-
-    if options.pop("perfetto") is not None:
-        fix = "omit it; of a script that uses gpumap: gpumap trace --perfetto FILE SCRIPT"
-        raise QuestionError("--perfetto is of a SCRIPT: of other programs no event is seen", fix)
-    argument = None if path is None else _typed(path, program)
-    trace_command(program, TraceCommand(argument, **options))
 
 
 def _typed(path: Path, program: Program) -> str:
     """Return an argument as it was typed: a path would lose a slash."""
     as_path = type(path)
     return next(word for word in program.argv if as_path(word) == path)
+
+
+@click.command()
+@map_argument
+@map_texts
+@backend_option("Look for the devices with this backend.")
+@setting(
+    "--expect-used",
+    is_flag=True,
+    help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
+)
+@output_options
+@click.pass_obj
+def watch(program: Program, /, **options: Any) -> None:
+    """Run a program; show whether it used the devices of a map, and how busy they were.
+
+    gpumap watch [MAP] [OPTIONS] -- COMMAND ARG... runs any program as a shell would, unmodified,
+    and looks once a second at its processes and at the devices: NVML, fdinfo of DRM, CPU time by
+    core. Without a map it takes the devices that a benchmark would. The exit code is the program's
+    (128 and its number for a signal), 126 or 127 if it cannot be run. What cannot be observed is
+    "cannot tell", never "not used".
+
+    The result comes after the program's own output: to keep them apart, use --output.
+    """
+    from gpumap.app.watched_programs import WatchRequest, watch_program
+
+    watch_program(program, WatchRequest(**options))
 
 
 _backend = backend_option("Drive the devices with this backend, in the processes too.")

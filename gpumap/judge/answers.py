@@ -347,7 +347,7 @@ def _published(report: Report, table: Published) -> Headline:
     )
 
 
-# --- trace
+# --- trace, watch
 
 
 def trace(report: Report, result: Watched) -> Headline:
@@ -358,7 +358,8 @@ def trace(report: Report, result: Watched) -> Headline:
         return utilisation(report, result.utilisation)
     if report.errors and report.exit_code != 0:
         follows = "What was recorded until then follows." if result.traces else ""
-        text = sentence(f"Not traced: {report.errors[0].diagnostic.message}")
+        done = "Not watched" if report.kind == "watch" else "Not traced"
+        text = sentence(f"{done}: {report.errors[0].diagnostic.message}")
         return answer(report, "failed", (text, *((follows,) if follows else ())))
     summaries = [summary(one) for one in result.traces]
     busy = [each for one in summaries for each in one.busy if each.device != HOST]

@@ -297,7 +297,7 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:
-    """Return the headline of a program that was traced from outside."""
+    """Return the headline of a program that was watched."""
     level, text = sentences(result)
     if result.code:
         end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"

@@ -110,6 +110,7 @@ RESULTS: dict[str, type] = {  # of each command
     "selftest": Tested,
     "doctor": Diagnosed,
     "trace": Watched,
+    "watch": Watched,
     "scale": Scaled,
     "predict": Predicted,
 }

@@ -199,7 +199,7 @@ def test_a_program_without_an_interpreter_is_no_fault_of_gpumaps(gpumap):
     script = gpumap.folder / "bad"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
-    for command in ("scale", "trace"):
+    for command in ("scale", "watch"):
         answer = gpumap(command, TWO, "--", "./bad")
         assert (answer.code, "gpumap itself failed" in answer.out + answer.err) == (127, False)
         assert "interpreter" in answer.err

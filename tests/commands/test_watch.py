@@ -1,4 +1,4 @@
-"""`gpumap trace [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
+"""`gpumap watch [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
 
 import os
 import re
@@ -23,10 +23,10 @@ WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass
 two_cores = pytest.mark.skipif(not OTHERS, reason="one core alone may be used")
 
 
-def traced(gpumap, code, *options, map_=TWO):
-    """Trace a program of Python's; return the answer and what its report says of use."""
+def watched(gpumap, code, *options, map_=TWO):
+    """Watch a program of Python's; return the answer and what its report says of use."""
     command = [map_, *options, "--output", "r.json", "--", PYTHON, "-c", code]
-    answer = gpumap("trace", *command)
+    answer = gpumap("watch", *command)
     report = loads((gpumap.folder / "r.json").read_text())
     return answer, report
 
@@ -37,7 +37,7 @@ def verdicts(report):
 
 @two_cores
 def test_a_program_that_uses_one_of_two_cores(gpumap):
-    answer, report = traced(gpumap, ONE)
+    answer, report = watched(gpumap, ONE)
     assert (answer.code, report["exit_code"]) == (0, 0)
     assert answer.out.startswith("dev1 was not used. ")
     assert (report["headline"]["level"], verdicts(report)) == (
@@ -50,10 +50,10 @@ def test_a_program_that_uses_one_of_two_cores(gpumap):
 
 @two_cores
 def test_expect_used_makes_code_0_a_1_and_no_other(gpumap):
-    answer, report = traced(gpumap, ONE, "--expect-used")
+    answer, report = watched(gpumap, ONE, "--expect-used")
     assert (answer.code, report["errors"][0]["code"]) == (1, "not-used")
     assert "error: dev1 was not used" in answer.err
-    answer, report = traced(gpumap, f"{ONE}\nsys.exit(7)", "--expect-used")
+    answer, report = watched(gpumap, f"{ONE}\nsys.exit(7)", "--expect-used")
     assert answer.code == 7
     assert (report["exit_code"], report["utilisation"]["code"]) == (1, 7)
 
@@ -68,7 +68,7 @@ def test_expect_used_makes_code_0_a_1_and_no_other(gpumap):
 )
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
     program = f"import os, time; os.sched_setaffinity(0, {{{FIRST}}})\n{WORK}{end}"
-    answer, report = traced(gpumap, program, map_="dev0->cpu0")
+    answer, report = watched(gpumap, program, map_="dev0->cpu0")
     assert answer.code == code
     assert answer.out.startswith(f"The program ended with {said} after ")
     assert verdicts(report) == {"dev0": "used"}
@@ -88,7 +88,7 @@ def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, c
     ids=["fork", "exec", "subprocess", "thread"],
 )
 def test_what_a_program_starts_is_the_programs(gpumap, start):
-    answer, report = traced(gpumap, start, map_="all->cpu")
+    answer, report = watched(gpumap, start, map_="all->cpu")
     assert (answer.code, verdicts(report)) == (0, {"all": "used"})
     assert report["utilisation"]["cpu_s"] >= 0.5
 
@@ -97,14 +97,14 @@ def test_what_a_program_starts_is_the_programs(gpumap, start):
 def test_children_too_short_to_be_seen_leave_it_open(gpumap):
     """A hundred of them take time on some core: neither may be called unused."""
     code = "import subprocess\nfor _ in range(300): subprocess.run(['true'])"
-    _, report = traced(gpumap, code)
+    _, report = watched(gpumap, code)
     found = report["utilisation"]
     assert "not-used" not in verdicts(report).values() or found["unseen_cpu_s"] < 0.25
 
 
 def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):
     """Its stdin is ours, and its bytes are not changed."""
-    command = [gpumap.command, "trace", "a->cpu0", "--", "cat"]
+    command = [gpumap.command, "watch", "a->cpu0", "--", "cat"]
     process = gpumap.start(command, stdin=-1)
     out, _ = process.communicate(b"no newline at the end of this: ", timeout=60)
     assert out.startswith(b"no newline at the end of this: ")
@@ -112,19 +112,19 @@ def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):
 
 
 def test_a_command_without_a_map_has_the_default_one(gpumap):
-    answer = gpumap("trace", "--format", "json", "--", "true")
+    answer = gpumap("watch", "--format", "json", "--", "true")
     report = loads(answer.out)
     assert (answer.code, report["map"]["source"]) == (0, "default")
 
 
 def test_what_the_program_left_is_ended(gpumap):
-    """As `run` does it: a daemon that a program leaves does not outlive the trace."""
+    """As `run` does it: a daemon that a program leaves does not outlive it."""
     code = (
         "import os, sys\nif not os.fork():\n os.setsid()\n open('pid', 'w').write(str(os.getpid()))"
         "\n os.execvp('sleep', ['sleep', '600'])\nimport time\n"
         "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)"
     )
-    answer, _ = traced(gpumap, code, map_="a->cpu0")
+    answer, _ = watched(gpumap, code, map_="a->cpu0")
     pid = int((gpumap.folder / "pid").read_text())
     assert answer.code == 0
     with pytest.raises(ProcessLookupError):

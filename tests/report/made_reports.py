@@ -304,7 +304,7 @@ def watched(names=("a", "b"), text="x"):
     )
     found = model.Utilisation((text, text), -11, 2.0, 20, 1.5, 0.5, 1 << 20, uses)
     errors = (problem("program", f"the program ended with {text}", 1, text),)
-    return made("no", 1, kind="trace", names=names, text=text, utilisation=found, errors=errors)
+    return made("no", 1, kind="watch", names=names, text=text, utilisation=found, errors=errors)
 
 
 def scaled(names=("a", "b"), text="x"):
