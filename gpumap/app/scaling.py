@@ -205,7 +205,7 @@ class _Runs:
         started = self._ranks(count) if self._request.ranks else [self._whole(count)]
         launching = Launching(self._program, started, quiet=True)
         launching.to_nothing()
-        watch = Watch(self._bindings[:count], shortest=_LOOK)
+        watch = Watch(self._bindings[:count], _LOOK)
         ending = launching.run(GRACE, self._request.timeout, watch)
         self.stopped = ending.why == "interrupted"
         if ending.why == "done" and turn >= 0:

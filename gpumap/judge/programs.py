@@ -116,7 +116,7 @@ WHY = {  # of a device: why its use is unknown
     "hidden-processes": "processes on it are not visible from here",
     "opened-idle": "it was open, and never busy for 1 % of the time",
     "compute-driver": "AMD's compute driver does not report which process works",
-    "short-lived": "processes or threads that lived between two looks may have used it",
+    "short-lived": "processes or threads may have used it between two looks",
     "too-short": "the program ended before the first look",
 }
 HOST = "host"

@@ -4,7 +4,8 @@ Every function takes a root folder: "" for the running system, or a recorded tre
 https://docs.kernel.org/gpu/drm-usage-stats.html; https://docs.kernel.org/gpu/amdgpu/thermal.html;
 https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-driver-intel-xe-hwmon
 
-Files are read by number and split as bytes: to look ten times a second must cost next to nothing.
+Files are read by number and split as bytes: to look must cost next to nothing, and
+psutil has no processor of a thread, and no children without a look at every process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpumap.machine.topology import pci_address
 from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from gpumap.machine.nvml import GpuLook
     from gpumap.model.programs import Seeing, Unseen
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
-_MOST = 256  # files that stay open
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
 _UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
 _WAITED = slice(13, 15)  # time of children that were waited for
@@ -50,9 +50,9 @@ _REASON = re.compile(r"(?:throttle_)?reason_([a-z0-9_]+)")
 
 
 class Spent(NamedTuple):
-    """CPU time of a process or thread in ticks, and the processor it last ran on."""
+    """CPU time of a process or thread, and the processor that it last ran on."""
 
-    ticks: int
+    seconds: float
     processor: int
 
 
@@ -63,7 +63,7 @@ class ProcessSnapshot(NamedTuple):
     memory: int  # bytes that are resident
     threads: dict[int, Spent]  # those that live
     children: tuple[int, ...]
-    waited: int  # ticks of the children that it has waited for
+    waited: float  # seconds of the children that it has waited for
     ended: bool  # and was not waited for yet
 
 
@@ -100,53 +100,7 @@ def read(path: str) -> bytes:
     return found
 
 
-class Kept:
-    """Files of the kernel that stay open between looks: to open one takes longer than to read it.
-
-    What is open is of one process for ever: where that has ended, and another has its number, the
-    file is opened anew at the next look.
-    """
-
-    def __init__(self) -> None:
-        self.noted: dict[str, bytes] = {}  # what `read` returns of files
-        self._open: dict[str, int] = {}
-        self._children: list[bytes] = []
-
-    def contents(self) -> tuple[dict[str, bytes], bool]:
-        """Return what is in each file that is open, and whether a process has other children."""
-        found = {path: self.read(path) for path in [*self._open]}
-        before = self._children
-        self._children = [text for path, text in found.items() if path.endswith("children")]
-        return found, before != self._children
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a file, as `read` does."""
-        if path in self.noted:
-            return self.noted[path]
-        file = self._open.get(path)
-        if file is None:
-            if len(self._open) >= _MOST:
-                return read(path)
-            try:
-                file = self._open[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except (OSError, ValueError):
-                return b""
-        try:
-            found = os.pread(file, _CHUNK, 0)
-        except OSError:  # the process has ended
-            os.close(self._open.pop(path))
-            return b""
-        return found if len(found) < _CHUNK else read(path)
-
-    def keep(self, pids: Collection[int]) -> None:
-        """Close the files of all processes but these."""
-        for path in [path for path in self._open if int(path.split("/", 3)[2]) not in pids]:
-            os.close(self._open.pop(path))
-
-
-def process(
-    root: str, pid: int, read: Callable[[str], bytes] = read, *, whole: bool = False
-) -> ProcessSnapshot | None:
+def process(root: str, pid: int, *, whole: bool = False) -> ProcessSnapshot | None:
     """Return a process, its threads and its children; None: it is gone.
 
     The time of threads that have ended is of no known core. `whole` has it in the first thread.
@@ -163,7 +117,7 @@ def process(
     children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in ids)
     pids = tuple(int(word) for word in children.split() if word.isdigit())
     ended = fields[0] == b"Z" and fields[_THREADS] == b"1"
-    waited = sum(map(int, fields[_WAITED]))
+    waited = sum(map(int, fields[_WAITED])) / TICKS
     return ProcessSnapshot(
         int(fields[_START]), int(fields[_RSS]) * _PAGE, threads, pids, waited, ended
     )
@@ -317,7 +271,7 @@ def _fields(stat: bytes) -> list[bytes] | None:
 
 
 def _spent(fields: list[bytes]) -> Spent:
-    return Spent(int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_PROCESSOR]))
+    return Spent((int(fields[_UTIME]) + int(fields[_STIME])) / TICKS, int(fields[_PROCESSOR]))
 
 
 _CONTEXT = 16 << 20  # bytes: to open a CUDA device takes many times that
@@ -343,7 +297,6 @@ class Devices:
         every = {device.id: device for device in devices}.values()
         self._root = root
         self._devices = [d for d in every if not (d.kind.row.cores and d.cores)]
-        self.hidden = all(device.in_host_memory for device in self._devices)  # nothing to read
         self._gauges = {
             d.id: gauges
             for d in self._devices

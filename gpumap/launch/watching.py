@@ -1,21 +1,24 @@
-"""What the processes of a run do with named devices, looked at from outside while they run.
+"""What the processes of a run do with named devices, looked at from outside, once a second.
 
-Cores: ticks of each process and thread, to the core that it last ran on; of a process that is bound
-to the cores of a name all to that name. DRM devices: engine times of the files that the processes
-have open. CUDA devices: NVML, by process. A verdict is `not-used` only where work would have shown.
+Cores: CPU time of each process and thread, to the core that it last ran on; of a process that is
+bound to the cores of a name all to that name. DRM devices: engine times of the files that the
+processes have open. CUDA devices: NVML, by process.
 
     idle       an interval between two looks with less than 5 % of work
     used       of cores: work of 0.25 s or of 1 % of the run, whichever is more, but of 20 % of the
                run at most (to start an interpreter is no use of a core); of other devices: any
+    not used   where work would have shown, else unknown
 
-What no look sees, a process that lives between two of them for example, shows in the CPU time that
-the kernel adds up of all that end: where so much is of no known core that it could be the use of a
-core, or would do to open a device, nothing is `not-used`. A process that ignores SIGCHLD lets the
-time of its children go, so there nothing is either.
+What no look sees is in the CPU time that the kernel adds up of all that end. It, and that of
+threads that may have moved between two looks, can be of any core, as far as the core was busy at
+all: where it would be the use of a core, the core is not `not-used`, and none of it counts as that
+of other programs. Nor is a GPU, where children that no look saw took as much as to open one does. A
+process that ignores SIGCHLD lets the time of its children go: there nothing is `not-used`.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,17 +35,15 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
     from gpumap.model.programs import UseVerdict
 
-SHORTEST = 0.1  # seconds between two looks
-# Of a core: more is not spent on looking, which then takes place less often. To wake up for a look
-# takes as much again: both together are 0.2 %.
-_SHARE = 0.001
-_TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
-_NEW = 0.1  # weight of the last look in what a look costs
-_WHOLE = 10  # looks, after which most only note what is in the files of the processes
-_NOTED = 9  # of them in a row: where caches are cold, to evaluate one takes as long as ten
+INTERVAL = 1.0  # seconds between two looks
+_FIRST = 0.1  # seconds to the first one; the next ones each double the time since the start
+# Of a core, for looks, once a second and more often: where they take more, there are fewer.
+_SHARE, _DENSE = 0.001, 0.01
+_EARLY = 5  # looks, whose cost is of what the next ones have
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
 _OPEN = 5  # looks at a file that is open, after which it would have shown work
+_TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
 # Seconds of CPU time: to open a device takes a process more (0.047 s with PoCL), and what the
 # kernel tells in ticks may be 0.02 s less.
 _OPENED = 0.03
@@ -61,6 +62,7 @@ class _Sum:
     memory: int | None = None
     power: float | None = None
     throttle: dict[str, None] = field(default_factory=dict)
+    doubt: float = 0.0  # seconds of a core: of threads that may have moved there in between
     first: float | None = None
     until: float = 0.0  # when it last worked
     idle: float = 0.0
@@ -81,7 +83,7 @@ class _Sum:
             return
         self.known += ended - began
         self.worked += sight.share * (ended - began)
-        if ended - began >= SHORTEST / 2:  # in less a tick of the kernel's would be much
+        if ended - began >= _FIRST / 2:  # in less a tick of the kernel's would be much
             self.peak = max(self.peak or 0.0, sight.share)
         if sight.share >= _IDLE:
             self.first = began if self.first is None else self.first
@@ -95,28 +97,31 @@ class Watch:
     def __init__(
         self,
         bindings: Sequence[Binding],
+        interval: float = INTERVAL,
+        *,
         root: str = "",
         clock: Callable[[], float] = time.monotonic,
         library: object = None,
-        shortest: float = SHORTEST,
     ) -> None:
         """Prepare to look.
 
         Args:
             bindings: the names and their devices.
+            interval: seconds between two looks.
             root: a recorded tree, or "" for the running system.
             clock: replaces the time.
             library: replaces the module `pynvml`.
-            shortest: seconds between two looks.
         """
         self.show: list[Callable[[], None]] = []  # done at each look
-        self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
-        self._shortest = shortest
         self.hide: Callable[[], None] = lambda: None  # before others write
-        self.cost = 0.0  # seconds of CPU time of a look
+        self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
         self.looks, self.cpu, self.memory = 0, 0.0, 0
         self.latest: dict[str, Sight] = {}
-        self._root, self._clock, self._bindings = root, clock, tuple(bindings)
+        # Of a thread: the cores that it may run on, beside the one that it last ran on.
+        self.allowed: Callable[[int], Collection[int]] = _no_others if root else _allowed
+        self._root, self._clock, self._interval = root, clock, interval
+        self._share = _SHARE if interval >= INTERVAL else _DENSE
+        self._bindings = tuple(bindings)
         cpus = [b for b in self._bindings if b.device.kind.row.cores and b.device.cores]
         self._widths = {binding.name: len(binding.device.cores) for binding in cpus}
         self._names: dict[int, list[str]] = {}  # of the names that have a core
@@ -127,29 +132,24 @@ class Watch:
         self._roots: dict[int, str | None] = {}
         self._root_of: dict[int, int] = {}
         self._before: dict[int, usage.ProcessSnapshot] = {}
-        self._ticks: dict[int, int] = {}  # of the processes below each root
+        self._seen_of: dict[int, float] = {}  # seconds of the processes below each root
         # Seconds of CPU time: of a known core; of what the roots start; of it, seen while it ran.
         self._placed = self._below = self._alive = 0.0
-        # Whether the time of some may be in none of them; whether the last look came too early.
-        self._dropped, self._late = False, True
-        self._kept = usage.Kept()
-        self._read = usage.read if root else self._kept.read  # a recorded tree is written anew
-        self._noted: list[tuple[float, dict[str, bytes]]] = []  # and when
+        self._dropped = False  # whether the time of some may be in no sum
+        self._late = True  # whether most of a process came after the last look
         self._devices = Devices((binding.device for binding in bindings), root, library)
-        self._only_files = not root and self._devices.hidden
-        self._after_processors: dict[int, int] = {}
-        self._own_cpu = 0.0  # of this process, which is none of the other programs
-        self._spent: Callable[[], float] = time.process_time if not root else lambda: 0.0
-        self._until: float | None = None  # when the last of the program's processes ended
+        self._spent: Callable[[], float] = (lambda: 0.0) if root else time.process_time
         self._ended: float | None = None
         self.begin()
 
     def begin(self) -> None:
         """Begin now: the processes that this one has started are none of the program's."""
         self._own = usage.children(self._root)
-        self._processors = usage.processors(self._root)
-        self._own_began = self._spent()
-        self._began = self._last = self.due = self._clock()
+        self._processors = self._after = usage.processors(self._root)
+        self._own_cpu = self._spent()  # of this process, which is none of the other programs
+        self._own_spent = 0.0
+        self._began = self._last = self._until = self._clock()
+        self.due = self._began + _FIRST
 
     def add(self, pid: int, name: str | None) -> None:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
@@ -170,70 +170,40 @@ class Watch:
     def leave(self) -> Utilisation:
         """Look for the last time at processes that go on; return what they did since `join`."""
         self.look()
+        self._stop()
         self.end()
-        self.cpu = self._placed
+        self.cpu = sum(self._seen_of.values())
+        self._placed = self.cpu
         return self.found((), None)
 
     def glance(self) -> None:
-        """Look if it is due; where files say all of it, some looks are evaluated together."""
-        if (now := self._clock()) < self.due:
-            return
-        if self.looks < _WHOLE or not self._only_files or len(self._noted) >= _NOTED:
+        """Look if it is due."""
+        if self._clock() >= self.due:
             self.look()
-            return
-        spent = time.thread_time()
-        contents, new = self._kept.contents()
-        self._noted.append((now, contents))
-        if new:
-            self.look()
-        else:
-            self._spend(now, time.thread_time() - spent)
 
     def look(self) -> None:
         """Look once, and say when it is due again."""
         spent, now = time.thread_time(), self._clock()
-        self._evaluate()
-        self._take(now)
-        if self._only_files or self.looks < _WHOLE or self.looks % _WHOLE == 0:
-            drop = any(usage.drops_children(self._root, pid) for pid in self._before)
-            self._dropped = self._dropped or drop
-        for show in self.show:
-            show()
-        self._spend(now, time.thread_time() - spent)
-
-    def _spend(self, now: float, seconds: float) -> None:
-        if self.looks > 1:  # the first one makes what the others have
-            self.cost += _NEW * (seconds - self.cost)
-        self.due = now + self._shortest
-        if self.looks > _WHOLE:
-            self.due = max(self.due, now + self.cost / _SHARE)
-
-    def _evaluate(self) -> None:
-        """Take what was noted."""
-        noted, self._noted = self._noted, []
-        for now, self._kept.noted in noted:
-            self._take(now)
-        self._kept.noted = {}
-
-    def _take(self, now: float) -> None:
-        """Take what the processes did from the last moment to another."""
         began, ended = self._last - self._began, now - self._began
-        processes = self._walk()
         passed = max(ended - began, 1e-6)
+        processes = self._walk()
         sights = self._devices.look(processes, passed)
-        if processes.keys() != self._before.keys():
-            self._kept.keep(processes)
         self.latest = self._cores(processes, passed)
-        if sights:
-            names = ((b.name, b.device.id) for b in self._bindings)
-            self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
+        names = ((b.name, b.device.id) for b in self._bindings)
+        self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
         for name, sight in self.latest.items():
             self._sums[name].add(sight, began, ended)
         working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
         self._worked.append((ended - began, sum(working)))
+        self._dropped |= any(usage.drops_children(self._root, pid) for pid in processes)
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
+        for show in self.show:
+            show()
+        self.due = now + min(self._interval, max(ended, _FIRST))
+        if self.looks > _EARLY:
+            self.due = max(self.due, now + (time.thread_time() - spent) / self._share)
 
     @property
     def unseen(self) -> float:
@@ -249,48 +219,48 @@ class Watch:
         """Look at a process that has ended while the kernel shows it: until it is waited for."""
         if pid in self._roots:
             self._stop()
-            self._evaluate()
-            before, now = self._last - self._began, self._clock() - self._began
+            before, now = self._last - self._began, self._until - self._began
             self._late = pid not in self._before or before < now / 2
             self.look()
 
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
-        self._evaluate()
         self.cpu += seconds
         if pid in self._own:
             return
         last = self._before.get(pid) if pid in self._roots else None
-        self._below += seconds if last is None or self._late else last.waited / usage.TICKS
-        rest = max(0.0, seconds - self._ticks.get(pid, 0) / usage.TICKS)
+        self._below += seconds if last is None or self._late else last.waited
+        rest = max(0.0, seconds - self._seen_of.get(pid, 0.0))
         names = [bound] if (bound := self._roots.get(pid)) else []
         if not names and last is not None and last.ended and rest < _TICKED:  # a part of a tick
             names = self._names.get(last.threads[pid].processor, [])
         self._placed += rest if names else 0.0
         for name in names:
-            sum_ = self._sums[name]
-            sum_.worked += rest / self._widths[name]
-            sum_.known = max(sum_.known, self.elapsed)
-            sum_.source = "proc"
-            last_look, now = self._last - self._began, self.elapsed
-            if rest >= max(_IDLE * (now - last_look) * self._widths[name], _TICKED):
-                sum_.first = last_look if sum_.first is None else sum_.first
-                sum_.idle, sum_.until = max(sum_.idle, last_look - sum_.until), now
+            self._add_rest(name, rest)
+
+    def _add_rest(self, name: str, rest: float) -> None:
+        """Add what a process did on a name's cores from the last look to its end."""
+        found, width = self._sums[name], self._widths[name]
+        last_look, now = self._last - self._began, self.elapsed
+        found.source = "proc"
+        found.worked += rest / width
+        found.known = max(found.known, now)
+        if rest >= max(_IDLE * (now - last_look) * width, _TICKED):
+            found.first = last_look if found.first is None else found.first
+            found.idle, found.until = max(found.idle, last_look - found.until), now
 
     def _stop(self) -> None:
         """Take the cores' time at the moment that is the program's end."""
-        self._until, self._after_processors = self._clock(), usage.processors(self._root)
-        self._own_cpu = self._spent() - self._own_began
+        self._until, self._after = self._clock(), usage.processors(self._root)
+        self._own_spent = self._spent() - self._own_cpu
 
     def end(self) -> None:
         """Look no more."""
         if self._ended is None:
-            self._evaluate()
-            if self._until is None:
+            if self._until == self._began:  # nothing that was started has ended
                 self._stop()
             self._ended = self._until
             self._devices.close()
-            self._kept.keep(())
 
     def uses(self) -> tuple[Use, ...]:
         """Return what was done with each name's device."""
@@ -309,7 +279,7 @@ class Watch:
         others = None
         if len(self._widths) == len(self._bindings):  # all are cores
             worked = self.cpu
-            others = self._others(self._names, worked + self._own_cpu, self.elapsed)
+            others = max(self._busy(self._names) - worked - self._own_spent, 0.0)
         lost = phases(self._worked)
         start, serial, uneven, idle = (round(seconds, 3) for seconds in lost)
         names = tuple(round(self._seconds(binding.name), 3) for binding in self._bindings)
@@ -324,10 +294,9 @@ class Watch:
 
     def _walk(self) -> dict[int, usage.ProcessSnapshot]:
         """Return the processes that live, below those that were added."""
+        orphans = usage.children(self._root) - self._own - set(self._roots)
         waiting = [(pid, pid) for pid in self._roots]
-        if not self._kept.noted:
-            orphans = usage.children(self._root) - self._own - set(self._roots)
-            waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
+        waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
         waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
         found: dict[int, usage.ProcessSnapshot] = {}
         while waiting:
@@ -335,7 +304,7 @@ class Watch:
             if pid in found or pid in self._own:
                 continue
             whole = self._roots.get(top) is not None
-            if (seen := usage.process(self._root, pid, self._read, whole=whole)) is not None:
+            if (seen := usage.process(self._root, pid, whole=whole)) is not None:
                 found[pid] = seen
                 self._root_of[pid] = top
                 waiting += [(child, top) for child in seen.children]
@@ -346,26 +315,34 @@ class Watch:
     ) -> dict[str, Sight]:
         """Return what each name of cores got of their time."""
         memory: dict[str, int] = {}
-        ticks = dict.fromkeys(self._widths, 0)
+        worked = dict.fromkeys(self._widths, 0.0)
         for pid, seen in processes.items():
-            before, top, spent = self._before.get(pid), self._root_of[pid], 0
+            before, top, spent = self._before.get(pid), self._root_of[pid], 0.0
             last = before.threads if before and before.start == seen.start else {}
             bound = self._roots.get(top)
             for thread, (now, processor) in seen.threads.items():
-                more = max(0, now - (last[thread].ticks if thread in last else 0))
+                more = max(0.0, now - (last[thread].seconds if thread in last else 0.0))
                 spent += more
                 for name in [bound] if bound else self._names.get(processor, ()):
-                    ticks[name] += more
-            self._ticks[top] = self._ticks.get(top, 0) + spent
-            self._placed += spent / usage.TICKS
-            self._alive += spent / usage.TICKS if pid not in self._roots and not seen.ended else 0.0
+                    worked[name] += more
+                if more and not bound:
+                    self._doubt(thread, processor, more)
+            self._seen_of[top] = self._seen_of.get(top, 0.0) + spent
+            self._placed += spent
+            self._alive += spent if pid not in self._roots and not seen.ended else 0.0
             if bound:
                 memory[bound] = memory.get(bound, 0) + seen.memory
-        per_tick = 1.0 / usage.TICKS / passed
-        shares = {name: n * per_tick / self._widths[name] for name, n in ticks.items()}
-        for name, share in shares.items():  # a child's first ticks are of more than one interval
+        shares = {name: each / passed / self._widths[name] for name, each in worked.items()}
+        for name, share in shares.items():  # a child's first time is of more than one interval
             self._sums[name].worked += max(share - 1.0, 0.0) * passed
         return {n: Sight("proc", min(each, 1.0), memory.get(n)) for n, each in shares.items()}
+
+    def _doubt(self, thread: int, processor: int, seconds: float) -> None:
+        """Note the names where a thread may have been since the last look."""
+        here = self._names.get(processor, ())
+        others = {name for core in self.allowed(thread) for name in self._names.get(core, ())}
+        for name in others.difference(here):
+            self._sums[name].doubt += seconds
 
     # --- the end
 
@@ -390,20 +367,14 @@ class Watch:
             tuple(found.throttle),
             None if first is None else round(first, 3),
             round(max(found.idle, elapsed - found.until), 3) if found.known else None,
-            self._foreign(binding, share, elapsed),
+            self._foreign(binding, found),
         )
 
     def _verdict(
         self, binding: Binding, found: _Sum, elapsed: float
     ) -> tuple[UseVerdict, Unseen | None]:
         if binding.name in self._widths:
-            seconds, share, most = _WORK
-            least = max(min(max(seconds, share * elapsed), most * elapsed), _TICKED)
-            worked = found.worked * self._widths[binding.name]
-            if worked >= least:
-                return "used", None
-            unclear = self._dropped or worked + self.unseen >= least
-            return ("unknown", "short-lived") if unclear else ("not-used", None)
+            return self._verdict_on_cores(binding, found, elapsed)
         if found.worked > 0.0:
             return "used", None
         counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
@@ -413,21 +384,51 @@ class Watch:
             return "unknown", "short-lived"
         return ("not-used", None) if found.known else ("unknown", "too-short")
 
-    def _foreign(self, binding: Binding, share: float | None, elapsed: float) -> float | None:
-        """Return the share of its cores' time that others had."""
-        cores = binding.device.cores
-        before, after = self._processors, self._after_processors
-        known = binding.name in self._widths and set(cores) <= set(before) & set(after)
-        if share is None or not known:
-            return None
-        whole = elapsed * len(cores)
-        return round(self._others(cores, share * whole, elapsed) / whole, 4)
+    def _verdict_on_cores(
+        self, binding: Binding, found: _Sum, elapsed: float
+    ) -> tuple[UseVerdict, Unseen | None]:
+        seconds, share, most = _WORK
+        least = max(min(max(seconds, share * elapsed), most * elapsed), _TICKED)
+        worked = found.worked * self._widths[binding.name]
+        if worked >= least:
+            return "used", None
+        perhaps = worked + found.doubt + self.unseen
+        if self._counted(binding.device.cores):  # it did no more than the cores did at all
+            perhaps = min(perhaps, self._busy(binding.device.cores))
+        unclear = self._dropped or perhaps >= least
+        return ("unknown", "short-lived") if unclear else ("not-used", None)
 
-    def _others(self, cores: Collection[int], ours: float, elapsed: float) -> float:
-        """Return the seconds that others had of cores: ours and theirs are at most all."""
-        before, after = self._processors, self._after_processors
-        busy = sum(after.get(core, 0) - before.get(core, 0) for core in cores) / usage.TICKS
-        return max(min(busy, elapsed * len(cores)) - ours, 0.0)
+    def _foreign(self, binding: Binding, found: _Sum) -> float | None:
+        """Return the share of its cores' time that others had, at least."""
+        cores = binding.device.cores
+        known = binding.name in self._widths and found.known and self._counted(cores)
+        if not known or self._dropped:
+            return None
+        ours = found.worked * len(cores) + found.doubt + self.unseen + self._own_spent + _TICKED
+        whole = max(self.elapsed, 1e-6) * len(cores)
+        return round(max(self._busy(cores) - ours, 0.0) / whole, 4)
+
+    def _counted(self, cores: Iterable[int]) -> bool:
+        """Return whether the kernel tells how busy cores are; some containers show zeros."""
+        known = set(cores) <= set(self._processors) & set(self._after)
+        return known and self._busy(self._after) >= self.cpu / 2
+
+    def _busy(self, cores: Collection[int]) -> float:
+        """Return the seconds in which cores worked, for whomever."""
+        before, after = self._processors, self._after
+        ticks = sum(after.get(core, 0) - before.get(core, 0) for core in cores)
+        return min(ticks / usage.TICKS, self.elapsed * len(cores))
+
+
+def _allowed(thread: int) -> Collection[int]:
+    try:
+        return os.sched_getaffinity(thread)
+    except OSError:  # it has ended
+        return ()
+
+
+def _no_others(thread: int) -> Collection[int]:  # noqa: ARG001 - of a recorded tree
+    return ()
 
 
 def units_of(bindings: Collection[Binding]) -> int:

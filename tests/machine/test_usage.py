@@ -5,11 +5,6 @@ docs.kernel.org/gpu/xe/xe-drm-usage-stats.html. The i915 file and all of sysfs a
 are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI files and proc(5).
 """
 
-import os
-import signal
-import subprocess
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -96,38 +91,70 @@ def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
     assert (found["dev1"].busy, found["dev1"].peak) == (pytest.approx(3.0 / 5, abs=1e-4), 1.0)
 
 
-def test_looks_are_evaluated_ten_at_a_time_unless_a_process_has_a_new_child():
+def looked(watch, clock, until):
+    """Return the moments of its looks, up to one."""
+    moments = []
+    while watch.due <= until:
+        clock.now = watch.due
+        watch.glance()
+        moments.append(round(clock.now, 3))
+    return moments
+
+
+@pytest.mark.parametrize(("options", "moments"), [
+    ((), [0.1, 0.2, 0.4, 0.8, 1.6, 2.6, 3.6]), ((0.25,), [0.1, 0.2, 0.4, 0.65, 0.9]),
+])  # fmt: skip
+def test_looks_come_early_and_then_at_the_interval(tmp_path, monkeypatch, options, moments):
+    """So there is never more than half of a short program after the last look."""
+    monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: 0.0)
+    tree(tmp_path)
     clock = Clock()
-    watch = Watch([cpu(0), cpu(1)], clock=clock)
+    watch = Watch([cpu(0)], *options, root=str(tmp_path), clock=clock)
+    watch.glance()  # before it is due
+    assert looked(watch, clock, moments[-1] + 0.01) == moments
+    assert watch.looks == len(moments)
 
-    def looks(glances):
-        for _ in range(glances):
-            clock.now = watch.due
-            watch.glance()
-        return watch.looks
 
-    with subprocess.Popen(["sh", "-c", "read x; sleep 60; true"], stdin=subprocess.PIPE) as shell:
-        try:
-            watch.add(shell.pid, None)
-            assert looks(10) == 10
-            assert looks(1) == 12  # the files are compared from now on
-            assert looks(9) == 12
-            assert looks(1) == 22
-            shell.stdin.write(b"\n")
-            shell.stdin.flush()
-            until = time.monotonic() + 20
-            while len(watch._before) == 1 and time.monotonic() < until:
-                looks(1)
-                time.sleep(0.01)
-            assert len(watch._before) == 2
-            before = looks(1)
-            looks(1)
-            watch.reaped(0, 0.0)  # what was noted is no part of what has ended
-            assert watch.looks == before + 1
-        finally:
-            [os.kill(pid, signal.SIGKILL) for pid in watch._before]
-    watch.end()
-    assert watch.elapsed == clock.now
+def processors(folder, *seconds, idle=5):
+    """Write how long each core has worked, for whomever."""
+    ticks = (round(each * usage.TICKS) for each in seconds)
+    lines = [f"cpu{core} {spent} 0 0 {idle} 0 0 0 0" for core, spent in enumerate(ticks)]
+    (folder / "proc" / "stat").write_text("\n".join(lines))
+
+
+def counted(folder, *seconds):
+    """Return a watch of two cores that both have worked so long before."""
+    seen = Seen(folder, [cpu(0), cpu(1)])
+    tree(folder)
+    processors(folder, *seconds)
+    seen.watch.begin()
+    return seen
+
+
+@pytest.mark.parametrize(("second", "verdict"), [
+    (1.0, ("unknown", "short-lived")), (0.1, ("not-used", None)),
+])  # fmt: skip
+def test_a_thread_that_may_have_moved_may_have_used_the_other_core(tmp_path, second, verdict):
+    """As far as that core was busy at all: one that was idle was not used."""
+    seen = counted(tmp_path, 10, 10)
+    seen.watch.allowed = lambda _: {0, 1}
+    seen.look(ticks=100)
+    processors(tmp_path, 11, 10 + second)
+    assert ended(seen, 1.0, ticks=100)["dev1"] == verdict
+
+
+@pytest.mark.parametrize(("busy", "foreign"), [
+    ((13, 10), [0.0, 0.0]), ((14, 14), [0.245, 0.245]), ((10, 10), [None, None]),
+])  # fmt: skip
+def test_what_no_look_saw_of_the_program_is_not_of_others(tmp_path, busy, foreign):
+    """Three seconds of children that it has waited for; zeros of a container tell nothing."""
+    seen = counted(tmp_path, 10, 10)
+    for _ in range(4):
+        seen.look(ticks=0)
+    processors(tmp_path, *busy)
+    seen.watch.last(100)
+    seen.watch.reaped(100, 3.0)
+    assert [use.foreign for use in seen.uses().values()] == foreign
 
 
 def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
@@ -205,19 +232,15 @@ def test_a_core_that_worked_to_the_end_was_not_idle_after_the_last_look(tmp_path
     assert (use.busy, use.first, use.idle) == (1.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(("cost", "pause"), [(1e-5, 0.1), (1e-3, 1.0)])
+@pytest.mark.parametrize(("cost", "pause"), [(1e-4, 1.0), (3e-3, 3.0)])
 def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost, pause):
-    """At most 0.2 % of a core, and at most ten times a second."""
+    """At most 0.1 % of a core."""
     spent = iter(n * cost for n in range(1000))
     monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: next(spent))
     seen = Seen(tmp_path, [cpu(0)])
-    for _ in range(80):
+    for _ in range(8):
         seen.look()
     assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
-    for moment in (seen.watch.due - pause / 2, seen.watch.due):
-        seen.clock.now = moment
-        seen.watch.glance()
-    assert seen.watch.looks == 81
 
 
 def fdinfo(text, key, value):
@@ -355,42 +378,19 @@ def test_bytes_over_pcie_are_differences_of_counters(tmp_path):
     assert (use.power, use.throttle) == (None, ())
 
 
-def test_a_file_that_stays_open_is_of_one_process_for_ever():
-    """What has ended is nothing, at each look; no file of it stays open, and others are kept."""
-    kept, before = usage.Kept(), set(Path("/proc/self/fd").iterdir())
-    with subprocess.Popen(["sleep", "60"]) as ended:
-        path, own = f"/proc/{ended.pid}/stat", f"/proc/{os.getpid()}/task"
-        assert kept.read(path).startswith(b"%d (sleep)" % ended.pid)
-        assert kept.read(path).startswith(b"%d (sleep)" % ended.pid)
-        ended.kill()
-    assert [kept.read(path), kept.read(path), kept.read("/proc/0/stat")] == [b"", b"", b""]
-    assert set(Path("/proc/self/fd").iterdir()) == before
-    kept.read(f"{own}/{os.getpid()}/stat")
-    kept.keep([os.getpid()])
-    assert len([*Path("/proc/self/fd").iterdir()]) == len(before) + 1
-    kept.keep([])
-    assert set(Path("/proc/self/fd").iterdir()) == before
-
-
 def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     """`start`: from then on more than one core worked; `foreign`: what others worked there."""
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    stat = tmp_path / "proc" / "stat"
-
-    def processors(*ticks):
-        lines = (f"cpu{core} {spent} 0 0 5 0 0 0 0" for core, spent in enumerate(ticks))
-        stat.write_text("\n".join(lines))
-
     tree(tmp_path)
-    processors(1000, 1000, 1000)
+    processors(tmp_path, 10, 10, 10)
     seen.watch.begin()
     seen.look(ticks=100)
     seen.look(ticks=200)
     seen.look(ticks=300, threads=[(101, 90, 1)])
-    processors(1300, 1145, 9999)
+    processors(tmp_path, 13, 11.45, 99)
     seen.watch.last(100)
     seen.watch.reaped(100, 3.95)
-    processors(9999, 9999, 9999)  # after the program's end
+    processors(tmp_path, 99, 99, 99)  # after the program's end
     seen.watch.end()
     found = seen.watch.timed(4)
     assert (found.turn, found.elapsed, found.busy, found.start) == (4, 3.0, 3.95, 2.0)
@@ -411,7 +411,7 @@ def test_a_program_and_others_have_at_most_all_of_the_cores_time(tmp_path):
     seen.watch.end()
     found, (use,) = seen.watch.timed(0), seen.watch.uses()
     assert found.busy + found.foreign == pytest.approx(found.elapsed)
-    assert use.busy + use.foreign == pytest.approx(1.0)
+    assert use.busy + use.foreign == pytest.approx(1.0, abs=0.011)
 
 
 @pytest.mark.parametrize(("pci", "busy"), [("0000:08:00.0", 1.0), ("0000:99:00.0", None)])

@@ -71,7 +71,9 @@ class Seen:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self):
-        self.watch = Watch(self.bindings, str(self.root), self.clock, self.library)
+        self.watch = Watch(
+            self.bindings, root=str(self.root), clock=self.clock, library=self.library
+        )
         self.watch.add(100, None)
 
     def look(self, **process):
