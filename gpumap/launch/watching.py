@@ -137,6 +137,7 @@ class Watch:
         self._placed = self._below = self._alive = 0.0
         self._dropped = False  # whether the time of some may be in no sum
         self._late = True  # whether most of a process came after the last look
+        self._tail = 0.0  # seconds of CPU time of a process after the last look at its files
         self._devices = Devices((binding.device for binding in bindings), root, library)
         self._spent: Callable[[], float] = (lambda: 0.0) if root else time.process_time
         self._ended: float | None = None
@@ -221,7 +222,9 @@ class Watch:
             self._stop()
             before, now = self._last - self._began, self._until - self._began
             self._late = pid not in self._before or before < now / 2
+            spent = self._seen_of.get(pid, 0.0)
             self.look()
+            self._tail = max(self._tail, self._seen_of.get(pid, 0.0) - spent)
 
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
@@ -378,7 +381,8 @@ class Watch:
         if found.worked > 0.0:
             return "used", None
         counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
-        if found.why is not None and not (found.why == "opened-idle" and counted):
+        idle = found.why == "opened-idle" and counted and self._tail < _OPENED
+        if found.why is not None and not idle:
             return "unknown", found.why
         if self.blind:
             return "unknown", "short-lived"

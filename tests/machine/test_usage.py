@@ -14,7 +14,7 @@ from watched import Clock, Seen, card, cpu, ended, gpu, tree
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.model import Kind
+from gpumap.model import Kind, replace
 
 AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
@@ -297,6 +297,35 @@ def test_not_used_is_said_where_work_would_have_shown(tmp_path, drm, looks, verd
         seen.look(drm=drm)
     use = seen.uses()["gpu"]
     assert (use.verdict, use.why) == verdict
+
+
+def lived(folder, works):
+    """Return the verdicts on two cards of a program of 3 s, of which one works from one moment on.
+
+    It has that card open and computes; files of a process that has ended are not there.
+    """
+    for pci in ("0000:08:00.0", "0000:09:00.0"):
+        card(folder, pci)
+    bindings = [gpu("0000:08:00.0"), replace(gpu("0000:09:00.0"), name="idle")]
+    seen = Seen(folder, bindings)
+    while seen.watch.due < 3.0:
+        seen.clock.now = now = seen.watch.due
+        spent = max(0, round((now - works) * SECOND))
+        text = fdinfo(AMD, "drm-engine-gfx", f"{spent} ns")
+        tree(folder, ticks=round(100 * now), drm=[("/dev/dri/renderD128", text)])
+        seen.watch.glance()
+    seen.clock.now = 3.0
+    return ended(seen, 3.0, lived=0.0, ticks=300)
+
+
+@pytest.mark.parametrize("works", [0.0, 0.3, 0.7, 1.0, 1.5, 1.9, 2.3, 2.5])
+def test_a_program_of_three_seconds_used_one_of_two_cards(tmp_path, works):
+    assert lived(tmp_path, works) == {"gpu": ("used", None), "idle": ("not-used", None)}
+
+
+@pytest.mark.parametrize("works", [2.7, 2.9])
+def test_a_card_that_was_open_may_have_worked_after_the_last_look(tmp_path, works):
+    assert lived(tmp_path, works)["gpu"] == ("unknown", "opened-idle")
 
 
 def test_energy_becomes_power(tmp_path):
