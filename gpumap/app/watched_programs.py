@@ -221,5 +221,4 @@ def _line(binding: Binding, sight: Sight | None) -> str:
         return start
     share = "busy: cannot tell" if sight.share is None else f"{sight.share:4.0%} busy"
     memory = () if sight.memory is None else (units.memory(sight.memory),)
-    power = () if sight.power is None else (f"{sight.power:.0f} W",)
-    return "  ".join((start, share, *memory, *power, *sight.throttle))
+    return "  ".join((start, share, *memory))

@@ -42,7 +42,6 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import (
     About,
@@ -293,7 +292,7 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
         level = "below"
     busy = f": {listed} of {time_of(result.elapsed)}" if listed else ""
     text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}."
-    return level, (text, *_moved(used))
+    return level, (text,)
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:
@@ -335,14 +334,6 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
             yield f"{middle(use.name)} was busy for {percent(share)} of {time_of(result.elapsed)}."
     elif used:
         yield f"{_names(used)} used."
-
-
-def _moved(used: Sequence[Use]) -> Iterator[str]:
-    up = [use.bytes_to_device for use in used if use.bytes_to_device is not None]
-    down = [use.bytes_to_host for use in used if use.bytes_to_host is not None]
-    if up and down:
-        sizes = units.memory(sum(up)), units.memory(sum(down))
-        yield f"{sizes[0]} went up, {sizes[1]} came down."
 
 
 class ImplicitCopies(Ran, frozen=True):

@@ -1,8 +1,7 @@
 """What processes take of cores and devices, seen from outside: the kernel's files, DRM's, NVML.
 
 Every function takes a root folder: "" for the running system, or a recorded tree. Formats: proc(5);
-https://docs.kernel.org/gpu/drm-usage-stats.html; https://docs.kernel.org/gpu/amdgpu/thermal.html;
-https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-driver-intel-xe-hwmon
+https://docs.kernel.org/gpu/drm-usage-stats.html.
 
 Files are read by number and split as bytes: to look must cost next to nothing, and
 psutil has no processor of a thread, and no children without a look at every process.
@@ -11,11 +10,9 @@ psutil has no processor of a thread, and no children without a look at every pro
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.machine.nvml import Gpus
@@ -23,7 +20,7 @@ from gpumap.machine.topology import pci_address
 from gpumap.model import Device, Kind, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gpumap.machine.nvml import GpuLook
     from gpumap.model.programs import Seeing, Unseen
@@ -42,11 +39,6 @@ _NODES = ("/dev/dri/", "/dev/accel/")
 _COMPUTE = "/dev/kfd"  # of ROCm's programs: their work is in no drm-engine key
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 _NVIDIA = b"0x10de"
-_THROTTLE = (  # files that hold 1 while a reason does
-    "drm/card*/gt/gt*/throttle_reason_*",
-    "tile*/gt*/freq*/throttle/reason_*",
-)
-_REASON = re.compile(r"(?:throttle_)?reason_([a-z0-9_]+)")
 
 
 class Spent(NamedTuple):
@@ -214,48 +206,10 @@ def _number(value: list[bytes] | None) -> int | None:
     return int(value[0]) if value and value[0].isdigit() else None
 
 
-class Gauges:
-    """Files of a DRM device in sysfs that concern all of it, found once."""
-
-    def __init__(self, root: str, pci: str) -> None:
-        self._folder = f"{root}/sys/bus/pci/devices/{pci}"
-        where = Path(self._folder)
-        vendor = read(f"{self._folder}/vendor").strip()
-        # NVIDIA's own driver counts in NVML, not in the files that processes have open
-        self.there = bool(_names(f"{self._folder}/drm")) and vendor != _NVIDIA
-        hwmon = "hwmon/hwmon*/"
-        self._power = _first(where, f"{hwmon}power1_average", f"{hwmon}power1_input")
-        self._energy = _first(where, f"{hwmon}energy1_input") if not self._power else None
-        self._reasons = [str(file) for each in _THROTTLE for file in sorted(where.glob(each))]
-        self._last: tuple[float, int] | None = None
-
-    def busy(self) -> float | None:
-        """Return the share of time in which the device works, for whomever; AMD's alone tell."""
-        found = _number(read(f"{self._folder}/gpu_busy_percent").split())
-        return None if found is None else min(found / 100, 1.0)
-
-    def power(self, now: float) -> float | None:
-        """Return watts; of a counter of energy the mean since the last look."""
-        if self._power:
-            found = _number(read(self._power).split())
-            return None if found is None else found / _MICRO
-        energy = _number(read(self._energy).split()) if self._energy else None
-        last, self._last = self._last, None if energy is None else (now, energy)
-        if energy is None or last is None or now <= last[0] or energy < last[1]:
-            return None
-        return (energy - last[1]) / _MICRO / (now - last[0])
-
-    def throttled(self) -> Iterator[str]:
-        """Yield what holds the device back now."""
-        for file in self._reasons:
-            match = _REASON.fullmatch(file.rpartition("/")[2])
-            if match and read(file).strip() == b"1":
-                yield match[1].replace("_", " ")
-
-
-def _first(folder: Path, *patterns: str) -> str | None:
-    files = (str(file) for pattern in patterns for file in sorted(folder.glob(pattern)))
-    return next(files, None)
+def _has_drm(root: str, pci: str) -> bool:
+    """Return whether a device counts in the files that processes have open: NVIDIA's does not."""
+    folder = f"{root}/sys/bus/pci/devices/{pci}"
+    return bool(_names(f"{folder}/drm")) and read(f"{folder}/vendor").strip() != _NVIDIA
 
 
 def _names(folder: str) -> list[str]:
@@ -283,11 +237,7 @@ class Sight(NamedTuple):
     source: Seeing
     share: float | None = None
     memory: int | None = None
-    power: float | None = None
-    throttle: tuple[str, ...] = ()
     why: Unseen | None = None  # what keeps a verdict of not-used away
-    sent: int | None = None  # since the start
-    received: int | None = None
 
 
 class Devices:
@@ -297,13 +247,10 @@ class Devices:
         every = {device.id: device for device in devices}.values()
         self._root = root
         self._devices = [d for d in every if not (d.kind.row.cores and d.cores)]
-        self._gauges = {
-            d.id: gauges
-            for d in self._devices
-            if d.pci and not d.in_host_memory
-            if (gauges := Gauges(root, pci_address(d.pci) or d.pci)).there
-        }
-        others = [d for d in self._devices if not d.in_host_memory and d.id not in self._gauges]
+        placed = [d for d in self._devices if d.pci and not d.in_host_memory]
+        self._drm_at = {d.id: pci_address(d.pci or "") or d.pci for d in placed}
+        self._drm_at = {id_: pci for id_, pci in self._drm_at.items() if _has_drm(root, pci or "")}
+        others = [d for d in self._devices if not d.in_host_memory and d.id not in self._drm_at]
         self._gpus = Gpus((replace(d, kind=Kind.CUDA) for d in others if d.pci or d.uuid), library)
         self._gpus.__enter__()
         self._since = int(time.time() * _MICRO)
@@ -318,14 +265,14 @@ class Devices:
         """Return what these processes did with each device in the last `passed` seconds."""
         if not self._devices:
             return {}
-        opened = [drm_use(self._root, p) for p in processes] if self._gauges else []
+        opened = [drm_use(self._root, p) for p in processes] if self._drm_at else []
         since, self._since = self._since, int(time.time() * _MICRO)
         looks, found = self._gpus.look(since), {}
         for device in self._devices:
             if device.in_host_memory:
                 found[device.id] = Sight("proc", why="host-threads")
-            elif device.id in self._gauges:
-                found[device.id] = self._drm(device, opened, passed)
+            elif device.id in self._drm_at:
+                found[device.id] = self._drm(self._drm_at[device.id], opened, passed)
             elif device.id in looks:
                 found[device.id] = self._nvidia(device, looks[device.id], processes)
             else:
@@ -335,8 +282,7 @@ class Devices:
             self._clients |= use.clients
         return found
 
-    def _drm(self, device: Device, opened: list[DrmUse], passed: float) -> Sight:
-        where, gauges = pci_address(device.pci or ""), self._gauges[device.id]
+    def _drm(self, where: str | None, opened: list[DrmUse], passed: float) -> Sight:
         clients = {k: c for use in opened for k, c in use.clients.items() if k[0] == where}
         share: float | None = _engines(self._clients, clients, passed)
         why: Unseen | None = "opened-idle" if clients and not share else None
@@ -347,8 +293,7 @@ class Devices:
         if not share and why in ("compute-driver", "no-permission"):
             share = None
         memory = sum(client.memory for client in clients.values())
-        throttle = tuple(gauges.throttled())
-        return Sight("fdinfo", share, memory, gauges.power(time.monotonic()), throttle, why)
+        return Sight("fdinfo", share, memory, why)
 
     def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
         """Return what NVML says; its numbers of processes are the host's."""
@@ -362,17 +307,7 @@ class Devices:
         grown = (found.used or 0) > (first.used or 0) + _CONTEXT
         if not ours and (grown or found.processes is None or first.used is None):
             why, share = "hidden-processes", None
-        known = None not in (found.sent, found.received, first.sent, first.received)
-        return Sight(
-            "nvml",
-            share,
-            sum(memory or 0 for memory in ours) or None,
-            found.power,
-            found.throttle,
-            why,
-            max(0, (found.sent or 0) - (first.sent or 0)) if known else None,
-            max(0, (found.received or 0) - (first.received or 0)) if known else None,
-        )
+        return Sight("nvml", share, sum(memory or 0 for memory in ours) or None, why)
 
 
 def _engines(

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.device_usage import Devices, Sight
@@ -60,25 +60,19 @@ class _Sum:
     known: float = 0.0  # seconds for which its share is known
     peak: float | None = None
     memory: int | None = None
-    power: float | None = None
-    throttle: dict[str, None] = field(default_factory=dict)
     doubt: float = 0.0  # seconds of a core: of threads that may have moved there in between
     first: float | None = None
     until: float = 0.0  # when it last worked
     idle: float = 0.0
-    sent: int | None = None
-    received: int | None = None
 
     def add(self, sight: Sight, began: float, ended: float) -> None:
         """Take what was seen from one moment to another, in seconds since the start."""
         self.source = sight.source
-        self.memory = _larger(self.memory, sight.memory)
+        if sight.memory is not None:
+            self.memory = max(self.memory or 0, sight.memory)
         if sight.source != "proc" or sight.why:  # cores have no more
             self.why = sight.why or self.why
             self.opened += sight.why == "opened-idle"
-            self.throttle |= dict.fromkeys(sight.throttle)
-            self.power = _larger(self.power, sight.power)
-            self.sent, self.received = sight.sent or self.sent, sight.received or self.received
         if sight.share is None:
             return
         self.known += ended - began
@@ -364,10 +358,6 @@ class Watch:
             None if share is None else round(share, 4),
             None if share is None else round(max(found.peak or 0.0, share), 4),
             found.memory,
-            found.received,
-            found.sent,
-            found.power,
-            tuple(found.throttle),
             None if first is None else round(first, 3),
             round(max(found.idle, elapsed - found.until), 3) if found.known else None,
             self._foreign(binding, found),
@@ -439,7 +429,3 @@ def units_of(bindings: Collection[Binding]) -> int:
     """Return how many cores names have; if one is no core, how many devices they are."""
     cores = [b.device.cores if b.device.kind.row.cores else () for b in bindings]
     return len({core for each in cores for core in each}) if all(cores) else len(bindings)
-
-
-def _larger(old: Any, new: Any) -> Any:
-    return new if old is None else old if new is None else max(old, new)

@@ -50,11 +50,6 @@ _ANSWERS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClock
 # Without a version in the name, pynvml raises an error of another tree with an older driver.
 _PROCESSES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 
-# nvml.h: NVML_FI_DEV_PCIE_COUNT_TX_BYTES and ..._RX_BYTES, the device's view; what an answer is
-# that has 64 bits: NVML_SUCCESS, and NVML_VALUE_TYPE_UNSIGNED_LONG (2) or ..._LONG_LONG (3).
-_COUNTERS = (197, 198)
-_WIDE = ((0, 2), (0, 3))
-
 # The codes of nvml.h, nvmlReturn_t.
 _NO_PERMISSION = 4
 _PROBLEMS = {
@@ -253,10 +248,6 @@ class GpuLook(NamedTuple):
     shares: Mapping[int, float]  # of processes that used its multiprocessors since the last look
     processes: Mapping[int, int | None] | None  # those that have it open: bytes
     used: int | None  # bytes, by all of them
-    power: float | None
-    throttle: tuple[str, ...]
-    sent: int | None  # bytes over PCIe since the driver was loaded
-    received: int | None
 
 
 class Gpus:
@@ -315,7 +306,6 @@ class Gpus:
 
     def _looked(self, handle: Any, since: int) -> GpuLook:
         memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        power = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
         listed = self._first(_PROCESSES, handle)
         shares: dict[int, float] = {}
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
@@ -325,17 +315,7 @@ class Gpus:
             shares,
             None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed},
             memory.used if memory else None,
-            None if power is None else power / 1e3,
-            self._reasons(handle) or (),
-            *self._moved(handle),
         )
-
-    def _moved(self, handle: Any) -> tuple[int | None, int | None]:
-        """Return the bytes sent and received over PCIe, where their counters do not wrap."""
-        fields = ask(self._nvml, "nvmlDeviceGetFieldValues", handle, list(_COUNTERS)) or ()
-        known = {f.fieldId: f.value.ullVal for f in fields if (f.nvmlReturn, f.valueType) in _WIDE}
-        sent, received = (known.get(number) for number in _COUNTERS)
-        return sent, received
 
     def _device_handles(self) -> Iterator[tuple[str, Any]]:
         for device in self._devices:

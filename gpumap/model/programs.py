@@ -176,10 +176,6 @@ class Use(
         busy: Share of the run in which it worked for the program.
         peak: The largest share between two looks.
         memory: What the program took of its memory, at most.
-        bytes_to_device: What was copied to it.
-        bytes_to_host: What was copied from it.
-        power: Watts at most, of the whole device.
-        throttle: What held it back at any look.
         first: When it first worked, in seconds since the start.
         idle: The longest time in which it did not.
         foreign: Share of the run in which it worked for other programs.
@@ -193,10 +189,6 @@ class Use(
     busy: Share | None = None
     peak: Share | None = None
     memory: Natural | None = None
-    bytes_to_device: Natural | None = None
-    bytes_to_host: Natural | None = None
-    power: Positive | None = None
-    throttle: tuple[str, ...] = ()
     first: Positive | None = None
     idle: Positive | None = None
     foreign: Share | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 USES = (
-    "name", "device", "used", "busy", "peak", "memory", "to device", "to host", "first use",
+    "name", "device", "used", "busy", "peak", "memory", "first use",
     "longest idle",
 )  # fmt: skip
 _RIGHT = USES[3:]
@@ -43,8 +43,6 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         _used(use.busy),
         _used(use.peak),
         units.memory(use.memory),
-        units.memory(use.bytes_to_device),
-        units.memory(use.bytes_to_host),
         _NONE if use.first is None else f"{use.first:.1f} s",
         _NONE if use.idle is None else f"{use.idle:.1f} s",
     )
@@ -65,9 +63,5 @@ def _uses_remarks(found: Utilisation) -> Iterator[str]:
             yield f"{use.name}: cannot tell, {WHY[use.why]}"
         if use.foreign is not None and use.foreign >= _NOTABLE:
             yield f"{use.name}: other programs had {use.foreign:.0%} of its time"
-        if use.power is not None or use.throttle:
-            power = () if use.power is None else (f"{use.power:.0f} W at most",)
-            held = (f"limited by: {', '.join(use.throttle)}",) if use.throttle else ()
-            yield f"{use.name}: {'; '.join((*power, *held))}"
     if found.unseen >= _NOTABLE:
         yield f"{found.unseen:.2f} s of CPU time belong to no core: between two looks"

@@ -17,7 +17,6 @@ ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)
 GOOD = model.Use("dev0", "cuda:0", "used", busy=0.93)
 HALF = model.Use("dev0", "cuda:0", "used", busy=0.39)
-MOVED = model.Use("a", "cuda:0", "used", bytes_to_device=1 << 30, bytes_to_host=1 << 20)
 END = 12
 TIMES = st.tuples(st.integers(0, END), st.integers(0, END)).map(lambda pair: tuple(sorted(pair)))
 SPANS = st.lists(TIMES, max_size=8)
@@ -158,7 +157,6 @@ def said(*uses, elapsed=42.0):
          "dev1 was not used. Other programs had 60 % of the time of dev0."),
         ([HALF], "below",
          "The device was used: dev0 39 % of 42.0 s."),
-        ([MOVED], "good", "The device was used. 1.0 GiB went up, 1.0 MiB came down."),
         ([model.Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
          "8 devices were not used."),
     ],
