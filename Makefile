@@ -102,7 +102,7 @@ OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_ven
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
 # two ranks and more, by mpirun; what launchers start
-MPI = tests/launch/test_real_launchers.py tests/distributed/test_comm_mpi.py tests/bench/test_mpi_ranks.py $(call COMMANDS_OF,job_check)
+MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
 	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py

@@ -22,9 +22,9 @@ from benchmarks import around, contest
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
-from gpumap.distributed import RankInfo
-from gpumap.distributed.transports import load
+from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
+from gpumap.comm.base import RankInfo
+from gpumap.comm.mpi import Mpi, load
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE
 from gpumap.engine.sampling import Series, calibrate, sample
@@ -52,10 +52,10 @@ class Bare(Member):
         from mpi4py import MPI
 
         array = _ones(length)
-        self.comm.Barrier()
+        self.comm.barrier()
         start = time.perf_counter()
         for _ in range(iterations):
-            self.comm.Allreduce(MPI.IN_PLACE, array)
+            self.comm.native.Allreduce(MPI.IN_PLACE, array)
         return self.comm.gather((time.perf_counter() - start) / iterations)
 
 
@@ -65,17 +65,17 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--bytes", type=lambda text: [*map(int, text.split(","))], default=SIZES)
     asked = parser.parse_args()
-    comm = load().COMM_WORLD
+    comm = Mpi(load().COMM_WORLD)
     unbind()
     backend, clock = NumpyBackend(Host(dict(os.environ), read())), Clock()
-    device = backend.probe().devices[1 + comm.Get_rank()]  # the first one is all cores
+    device = backend.probe().devices[1 + comm.rank]  # the first one is all cores
     member = Bare(comm, lambda: backend.open(device, clock), ExchangeFactory())
     pin(device.cores)
-    if comm.Get_rank():
+    if comm.rank:
         member.follow()
         return 0
-    table = [RankInfo(rank, "core", "here", 0) for rank in range(comm.Get_size())]
-    ranks = MpiRanks(member, table, ())
+    table = [RankInfo(rank, "core", "here", 0) for rank in range(comm.size)]
+    ranks = ProcessRanks(member, table, ())
     ranks.open()
     watch = Watch()
     missed = [_measured(ranks, nbytes, asked.blocks, clock) for nbytes in asked.bytes]
@@ -84,7 +84,7 @@ def main() -> int:
     return int(any(missed))
 
 
-def _measured(ranks: MpiRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
+def _measured(ranks: ProcessRanks, nbytes: int, blocks: int, clock: Clock) -> bool:
     """Measure one size; return whether a target was missed."""
     ranks.begin()
     length = nbytes // ITEM
@@ -123,7 +123,7 @@ def _timed(way: Callable[[], float]) -> tuple[float, float]:
     return way(), time.process_time() - start
 
 
-def _ready(ranks: MpiRanks, job: Job, clock: Clock) -> Series:
+def _ready(ranks: ProcessRanks, job: Job, clock: Clock) -> Series:
     work = ranks.iteration(job)
     work.poison()
     work.queue()

@@ -21,9 +21,9 @@ TYPE_CHECKING = False  # that of `typing`, which takes 4 ms in which no signal i
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpumap.comm.algorithms import split
     from gpumap.contexts import Context
     from gpumap.contexts.array import Array
-    from gpumap.distributed.algorithms import split
     from gpumap.errors import (
         AbsentError,
         ContextError,
@@ -86,7 +86,7 @@ _PLACES = {
     for module, names in {
         "contexts": "Context",
         "contexts.array": "Array",
-        "distributed.algorithms": "split",
+        "comm.algorithms": "split",
         "model": "Binding ContextMap Device Diagnosis Report TraceEvent",
         "parse": "parse_map",
         "running": "BSP EASGD GOSGD check devices doctor dot open run_benchmark",

@@ -37,7 +37,7 @@ WORDS = {
     "--dtype": "gpumap.bench.dot:DTYPES",
     "chain --dtype": "gpumap.bench.chain:DTYPES",
     "predict --dtype": "gpumap.training.network:WIDTHS",
-    "--algorithm": "gpumap.distributed.algorithms:MODELS",
+    "--algorithm": "gpumap.comm.algorithms:MODELS",
     "--comm": "gpumap.bench.allreduce:COMMS",
     "predict --network": "gpumap.training.network:PARAMETERS",
     "--preset": "gpumap.training.network:NAMES",

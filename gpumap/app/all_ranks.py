@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.app.given_map import use
-from gpumap.app.mpi_job import (
+from gpumap.app.process_job import start, unknown_to_mpi
+from gpumap.app.program import OURS, TURN, local_rank, unbound
+from gpumap.app.rank_table import (
     Answer,
     node_names,
     rank_info,
     rank_problems,
     ranks,
     shared_devices,
-    start,
     unassigned,
     unique_bindings,
-    unknown_to_mpi,
 )
-from gpumap.app.program import OURS, TURN, local_rank, unbound
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
-    from gpumap.distributed import Launch
+    from gpumap.comm.base import Comm
+    from gpumap.comm.ranks import Launch
     from gpumap.model import Binding, ContextMap, Report
 
 _PAUSE = 0.02  # seconds between two polls: waiting in MPI keeps a core busy
@@ -57,11 +57,11 @@ def one_report(record: Recording, program: Program, launch: Launch, limit: float
         yield
         _forget_unused(record.draft)
         return
-    with (_following if comm.Get_rank() else _leading)(record, program, comm):
+    with (_following if comm.rank else _leading)(record, program, comm):
         yield
 
 
-def _world(program: Program, launch: Launch, limit: float) -> Any:
+def _world(program: Program, launch: Launch, limit: float) -> Comm:
     """Return MPI's communicator of all ranks; raises AbsentError, QuestionError."""
     if launch.by in (OURS, "torchrun"):
         (known,) = unknown_to_mpi(launch, program).diagnostics
@@ -70,12 +70,12 @@ def _world(program: Program, launch: Launch, limit: float) -> Any:
 
 
 @contextmanager
-def _following(record: Recording, program: Program, comm: Any) -> Iterator[None]:
+def _following(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
     """Send this rank's result to rank 0, instead of printing it."""
 
     def deliver(report: Report) -> int:
         answer = _answer(program, comm, report.bindings, report.map, report.errors)
-        comm.send(answer, dest=0)
+        comm.send(answer, 0)
         if answer.code == Exit.TIMEOUT:  # its device hangs: rank 0 reports, and ends before it
             time.sleep(TURN)
         return Exit.OK
@@ -85,9 +85,9 @@ def _following(record: Recording, program: Program, comm: Any) -> Iterator[None]
 
 
 @contextmanager
-def _leading(record: Recording, program: Program, comm: Any) -> Iterator[None]:
+def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
     """Collect the results of the others in the report, also where this rank has a problem."""
-    missing = [f"rank {rank}" for rank in range(1, comm.Get_size())]
+    missing = [f"rank {rank}" for rank in range(1, comm.size)]
     record.limit.silent = lambda: missing[:_NAMED]
     draft, problems = record.draft, list[Problem]()
     try:
@@ -101,10 +101,10 @@ def _leading(record: Recording, program: Program, comm: Any) -> Iterator[None]:
     record.limit.doing = "waiting for the other ranks"
     others = []
     while missing:
-        if not comm.Iprobe():
+        if not comm.waiting():
             time.sleep(_PAUSE)
             continue
-        others.append(comm.recv())
+        others.append(comm.receive())
         missing.remove(f"rank {others[-1].info.rank}")
     record.limit.doing = ""
     record.ending.broken = any(answer.code == Exit.TIMEOUT for answer in others)
@@ -115,7 +115,7 @@ def _leading(record: Recording, program: Program, comm: Any) -> Iterator[None]:
 
 def _answer(
     program: Program,
-    comm: Any,
+    comm: Comm,
     bindings: Sequence[Binding],
     context_map: ContextMap | None,
     problems: Sequence[Problem],

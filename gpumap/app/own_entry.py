@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.program import unbound
-from gpumap.distributed import VARIABLES, launched, ranks_of_node, without_ranks
+from gpumap.comm.ranks import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.launch.placement import TOKEN, identity, places, world_of

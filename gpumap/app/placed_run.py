@@ -16,7 +16,7 @@ from gpumap.app.mpirun import by_mpirun
 from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
-from gpumap.distributed import without_ranks
+from gpumap.comm.ranks import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.launch import placement
 from gpumap.launch.process import Order

@@ -91,7 +91,7 @@ def _published(path: Path, rows: str | None) -> Published:
 
 
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
-    from gpumap.distributed.algorithms import MODELS, predicted
+    from gpumap.comm.algorithms import MODELS, predicted
     from gpumap.engine.sizes import counts
     from gpumap.model import Prediction
 
@@ -133,7 +133,7 @@ def _nbytes(options: Mapping[str, Any]) -> int:
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
     """Return the cost of a message: as given, or of a report, with its machine."""
-    from gpumap.distributed.algorithms import given_link, measured_link, slowest
+    from gpumap.comm.algorithms import given_link, measured_link, slowest
 
     latency, bandwidth, path = options["latency"], options["bandwidth"], options["report"]
     if path is None:

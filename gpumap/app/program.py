@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from gpumap.backends.base import Host
-    from gpumap.distributed import Launch
+    from gpumap.comm.ranks import Launch
     from gpumap.errors import Diagnostic, QuestionError
     from gpumap.machine.topology import Topology
     from gpumap.model import ContextMap
@@ -295,7 +295,7 @@ TURN = 5.0  # seconds in which rank 0 reports a common error, and the launcher e
 
 def several(program: Program) -> Launch | None:
     """Return which of several ranks this process is; None where it runs alone."""
-    from gpumap.distributed import launched
+    from gpumap.comm.ranks import launched
     from gpumap.model import replace
 
     launch = launched(program.env)

@@ -20,7 +20,7 @@ from gpumap.app.launching import Job, Launching, ended
 from gpumap.app.placed_run import by_mpi, jobs, plan
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
-from gpumap.distributed import without_ranks
+from gpumap.comm.ranks import without_ranks
 from gpumap.engine.estimates import located, ratio
 from gpumap.engine.stopping import EARLY, EARLY_LOOKS
 from gpumap.errors import Diagnostic, Exit, QuestionError

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request
     from gpumap.app.recording import Draft
-    from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
+    from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
     from gpumap.training.jobs import Workers
@@ -143,7 +143,7 @@ class TrainingBenchmark(WorkersBenchmark):
             return LocalWorkers({}, None, library)
         return LocalWorkers(devices.sessions, devices.clock, library)
 
-    def mpi(self, ranks: MpiRanks) -> MpiWorkers:
+    def mpi(self, ranks: ProcessRanks) -> MpiWorkers:
         """Return the processes as workers."""
         return MpiWorkers(ranks)
 

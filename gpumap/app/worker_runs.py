@@ -23,7 +23,7 @@ from gpumap.bench.allreduce import (
 )
 from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-from gpumap.bench.mpi_ranks import ExchangeFactory
+from gpumap.bench.process_ranks import ExchangeFactory
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.app.benchmark import Request, Turn
-    from gpumap.app.mpi_job import MpiJob
+    from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
-    from gpumap.bench.mpi_ranks import MpiRanks, WorkFactory
+    from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
@@ -58,7 +58,7 @@ class WorkersBenchmark(Protocol):
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
-    def mpi(self, ranks: MpiRanks) -> Any:
+    def mpi(self, ranks: ProcessRanks) -> Any:
         """Return the processes as workers."""
         return ranks
 
@@ -111,7 +111,7 @@ class WorkersRun:
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""
         if comm in ("local", "nccl"):
-            from gpumap.app.mpi_job import refuse_several
+            from gpumap.app.process_job import refuse_several
 
             refuse_several(self._request.program, comm)
             self._run_local(nccl=comm == "nccl")
@@ -136,7 +136,7 @@ class WorkersRun:
 
     def _run_mpi(self) -> None:
         """Measure between processes: as rank 0, or as a rank that follows it."""
-        from gpumap.app.mpi_job import follow, join
+        from gpumap.app.process_job import follow, join
 
         program, limit = self._request.program, self._request.settings.timeout
         world, problem = None, None
@@ -147,7 +147,7 @@ class WorkersRun:
             if launch is not None and launch.rank > 0:  # the report is rank 0's
                 raise
             problem = error
-        if world is not None and world.Get_rank() > 0:
+        if world is not None and world.rank > 0:
             follow(program, world, self._where, limit, self._benchmark.works())
             return
         with self._recorded() as record:
@@ -158,19 +158,19 @@ class WorkersRun:
 
     def _run_rank_0(self, record: Recording, world: Any) -> None:
         """Run as rank 0."""
-        from gpumap.app.mpi_job import MpiJob
+        from gpumap.app.process_job import ProcessJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with MpiJob(world, record, self._benchmark.works(), local_rank(program)) as job:
+        with ProcessJob(world, record, self._benchmark.works(), local_rank(program)) as job:
             if self._request.every:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
             for turn in run.resolve(opens=False):
                 run.run(*self._gathered(job, record.draft, turn))
 
-    def _gathered(self, job: MpiJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
+    def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
         """Return the turn with the devices of all ranks, and what is measured between them."""
-        from gpumap.app.mpi_job import rank_binding
+        from gpumap.app.process_job import rank_binding
 
         mine = rank_binding(turn.resolution, self._request.program)
         names = (binding.name for binding in turn.resolution.bindings)

@@ -5,7 +5,7 @@ bytes of float32:
 
     native     the library's own: MPI's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
-    ring       the schedule of `gpumap.distributed.algorithms`
+    ring       the schedule of `gpumap.comm.algorithms`
 
 Besides the requested sizes a size sweep is measured, for the model of `gpumap.engine.estimates`.
 Results are compared bit for bit (`gpumap.bench.exchanges`).
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.keys import LADDER, ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family, size_of
-from gpumap.distributed.algorithms import bus_factor
+from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.engine.sizes import KEYS, Size, size_text
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.bench.exchanges import LocalRanks
-    from gpumap.bench.mpi_ranks import MpiRanks
+    from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.engine.base import Iteration
     from gpumap.model import Headline, Measurement, Param, Report, Role, Samples
 
-    Ranks = LocalRanks | MpiRanks  # the devices of a process, or processes
+    Ranks = LocalRanks | ProcessRanks  # the devices of a process, or processes
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.distributed.transports import exchange
+from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import compared, hollow_array, is_hollow, played, worse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.distributed.transports import Exchange, Library
+    from gpumap.comm.local import Exchange, Library
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
 

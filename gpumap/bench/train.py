@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench import train_table
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.distributed.algorithms import schedule
+from gpumap.comm.algorithms import schedule
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of

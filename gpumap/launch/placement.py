@@ -1,7 +1,7 @@
 """Where the process of each name runs, its environment, and the call of mpirun for all of them.
 
 A process is bound to the cores of its place when it is started (`launch/process.py`, `_become`); a
-rank under mpirun by its command (`mpirun_contexts`), one of a benchmark by `app/mpi_job.py`.
+rank under mpirun by its command (`mpirun_contexts`), one of a benchmark by `app/process_job.py`.
 Nothing is guessed. One application context for each rank of a map makes its ranks places in the
 map. What such a context needs is in its own command (``env``, ``taskset``): the options of Open
 MPI, MPICH and Intel MPI for that have little in common.

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.distributed.algorithms import split
-from gpumap.distributed.transports import exchange
+from gpumap.comm.algorithms import split
+from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, lighten, played
 from gpumap.errors import QuestionError, SourceError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.distributed.transports import Exchange, Library
+    from gpumap.comm.local import Exchange, Library
     from gpumap.engine.base import Iteration
     from gpumap.model import Binding
     from gpumap.training.steps import Training

@@ -25,8 +25,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumap.distributed import launched
-from gpumap.distributed.transports import load
+from gpumap.comm.mpi import load
+from gpumap.comm.ranks import launched
 from gpumap.dtypes import Array, np
 from gpumap.errors import (
     AbsentError,

@@ -26,7 +26,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gpumap.distributed.transports import load
+from gpumap.comm.mpi import load
 from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written

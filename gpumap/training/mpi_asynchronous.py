@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpumap.distributed.transports import load
+from gpumap.comm.mpi import load
 from gpumap.dtypes import Array, np
 from gpumap.kernels import blend, elastic
 from gpumap.training.asynchronous import Supply, gossip, receiver

@@ -14,7 +14,8 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from gpumap.distributed.transports import mpi_exchange
+from gpumap.comm.base import exchange as engine_exchange
+from gpumap.comm.mpi import Mpi
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged, worse
 from gpumap.errors import DeviceError, Diverged, GpumapError
@@ -26,11 +27,10 @@ from gpumap.training.mpi_asynchronous import AsynchronousRank
 from gpumap.training.worker_groups import Elastic, Mean, Push, partners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.distributed import RankInfo
-    from gpumap.distributed.transports import MpiExchange, NativeExchange
+    from gpumap.comm.base import RankInfo
     from gpumap.engine.base import Iteration
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
@@ -52,10 +52,10 @@ class TrainingFactory:
     def make(self, spec: Spec, comm: Any, session: Session) -> RankTraining:
         """Return this rank's part; collective, also for ranks that are not needed."""
         job = job_of(self._params, spec)
-        needed = comm.Get_rank() < job.config.workers
-        part = comm.Split(0 if needed else 1, comm.Get_rank())
+        needed = comm.rank < job.config.workers
+        part = comm.native.Split(0 if needed else 1, comm.rank)
         if needed and self._worker is None:
-            self._worker = job.worker(spec.names[comm.Get_rank()], session)
+            self._worker = job.worker(spec.names[comm.rank], session)
         return RankTraining(job, part, self._worker if needed else None)
 
 
@@ -362,7 +362,7 @@ class MpiGroup:
         self._rank = int(comm.Get_rank())
         self.weights = HostStaging(worker.model.weights)
         self._gradient = HostStaging(worker.model.gradient)
-        self._sums: dict[str, MpiExchange | NativeExchange] = {}
+        self._sums: dict[str, Callable[[], None]] = {}
         self._room: Array | None = None
         self._center: Array | None = None
 
@@ -414,16 +414,16 @@ class MpiGroup:
         array = staging.read()
         if requested.of == "parameters":
             scaled(array, share, array)
-        self._sum(requested).run()
+        self._sum(requested)()
         staging.put()
 
     def _staging(self, requested: Mean) -> HostStaging:
         return self._gradient if requested.of == "gradients" else self.weights
 
-    def _sum(self, requested: Mean) -> MpiExchange | NativeExchange:
+    def _sum(self, requested: Mean) -> Callable[[], None]:
         if requested.of not in self._sums:
             array = self._staging(requested).array
-            self._sums[requested.of] = mpi_exchange(self._algorithm, self._comm, array)
+            self._sums[requested.of] = engine_exchange(self._algorithm, Mpi(self._comm), array)
         return self._sums[requested.of]
 
     def _exchange_center(self, requested: Elastic) -> None:

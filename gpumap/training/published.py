@@ -29,7 +29,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.distributed.algorithms import bus_factor
+from gpumap.comm.algorithms import bus_factor
 from gpumap.dtypes import np
 from gpumap.engine.fit import FITS, straight
 from gpumap.errors import Diagnostic, SourceError

@@ -31,14 +31,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpumap.distributed.transports import send
+from gpumap.comm.local import send
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.distributed.transports import Exchange as Summing
+    from gpumap.comm.local import Exchange as Summing
 
 
 Average = Literal["gradients", "parameters"]

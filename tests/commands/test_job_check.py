@@ -11,9 +11,9 @@ from ranks import by_mpirun, needs_mpi, needs_mpirun
 from scripts import script
 from shell import BIN, on_a_terminal
 
-from gpumap.app.mpi_job import Answer, node_names, unique_bindings
+from gpumap.app.process_job import Answer, node_names, unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.distributed import RankInfo
+from gpumap.comm.base import RankInfo
 from gpumap.model import Binding
 
 CORES = "a->cpu0;b->cpu1"

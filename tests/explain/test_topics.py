@@ -15,8 +15,8 @@ from surface import commands
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer, transfer_causes
 from gpumap.bench.keys import LADDER
+from gpumap.comm.algorithms import SPLITS
 from gpumap.commands.bench_train import train as train_command
-from gpumap.distributed.algorithms import SPLITS
 from gpumap.doctor.diagnose import pages
 from gpumap.engine import ceilings
 from gpumap.errors import Exit

@@ -5,7 +5,7 @@ from functools import partial
 from cases import planned_case
 
 from gpumap import model
-from gpumap.distributed.algorithms import given_link, predicted
+from gpumap.comm.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.model import replace
 from gpumap.model import results as types

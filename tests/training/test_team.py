@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sessions import REAL, got, opened, places, sent, skipped
 
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.transports import HostSum, LocalExchange, send
+from gpumap.comm.algorithms import ALGORITHMS, schedule
+from gpumap.comm.local import HostSum, LocalExchange, send
 from gpumap.training.network import Layer, Network, Replica, reference
 from gpumap.training.worker_groups import (
     Elastic,

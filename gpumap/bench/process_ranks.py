@@ -1,7 +1,7 @@
 """Processes as the ranks of `bench allreduce`: rank 0 measures, the others do as it says.
 
-Rank 0 runs gpumap's own runner, whose iterations are commands here: each is sent to every rank
-(Bcast), and every rank does the same. What a command costs is in the first exchange of a sample; a
+Rank 0 runs gpumap's own runner, whose iterations are commands here: each is broadcast to every
+rank, and every rank does the same. What a command costs is in the first exchange of a sample; a
 sample is long enough for that to be a small share.
 
 A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
-from gpumap.distributed.transports import mpi_exchange
+from gpumap.comm.base import exchange
 from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import worse
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.distributed import RankInfo
+    from gpumap.comm.base import Comm, RankInfo
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check, Reason
 
 
 _END = "end"
-_WAKE = 2  # the tag of the message before the first command
 _REST = 0.01  # seconds between two polls for it
 _LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 
@@ -42,7 +41,7 @@ class WorkFactory(Protocol):
     def begin(self) -> None:
         """Release the buffers that earlier works have shared."""
 
-    def make(self, job: Any, comm: Any, session: Session) -> Any:
+    def make(self, job: Any, comm: Comm, session: Session) -> Any:
         """Take memory for a job; collective."""
 
 
@@ -52,7 +51,7 @@ class ExchangeFactory:
     def begin(self) -> None:
         """Release nothing: all buffers belong to an exchange."""
 
-    def make(self, job: Job, comm: Any, session: Session) -> RankExchange:
+    def make(self, job: Job, comm: Comm, session: Session) -> RankExchange:
         """Take memory for an exchange."""
         return RankExchange(job, comm, session)
 
@@ -60,20 +59,19 @@ class ExchangeFactory:
 class RankExchange:
     """One rank's part of an exchange."""
 
-    def __init__(self, job: Job, comm: Any, session: Session) -> None:
+    def __init__(self, job: Job, comm: Comm, session: Session) -> None:
         """Take memory."""
         self._job, self._comm, self._session = job, comm, session
         self._array = np.empty(job.length, np.float32)
         on_host = session.device.backend == "numpy"
         self._buffer = None if on_host else session.empty((job.length,), "float32")
-        self._exchange = mpi_exchange(job.algorithm, comm, self._array)
         # without anything around it an exchange of microseconds is one call, as in any program
-        self._iteration = self._exchange.run if on_host else self._by_host
+        self._exchange = exchange(job.algorithm, comm, self._array)
+        self._iteration = self._exchange if on_host else self._by_host
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
-        comm = self._comm
-        self._array[:] = crafted(comm.Get_rank(), comm.Get_size(), self._job.length)
+        self._array[:] = crafted(self._comm.rank, self._comm.size, self._job.length)
         self._move("upload")
 
     def run(self, iterations: int) -> None:
@@ -86,12 +84,12 @@ class RankExchange:
     def check(self) -> Check:
         """Return whether this rank has the sum."""
         self._move("download")
-        return exact(self._array, exact_sum(self._comm.Get_size(), self._job.length))
+        return exact(self._array, exact_sum(self._comm.size, self._job.length))
 
     def _by_host(self) -> None:
         """Exchange a device's array by way of the host."""
         self._move("download")
-        self._exchange.run()
+        self._exchange()
         self._move("upload")
 
     def _move(self, way: Literal["upload", "download"]) -> None:
@@ -108,7 +106,9 @@ class RankExchange:
 class Member:
     """A rank that executes the commands of rank 0."""
 
-    def __init__(self, comm: Any, opener: Callable[[], Session] | None, works: WorkFactory) -> None:
+    def __init__(
+        self, comm: Comm, opener: Callable[[], Session] | None, works: WorkFactory
+    ) -> None:
         """Join `comm`; `opener` opens this rank's device, if it has one."""
         self.comm = comm
         self._factory = works
@@ -120,12 +120,12 @@ class Member:
         """Execute the commands of rank 0 until the last one.
 
         Before the first command it sleeps: waiting in MPI keeps a core busy, and rank 0 samples
-        how busy the machine is.
+        how busy the machine is. A message wakes it.
         """
-        while not self.comm.Iprobe(0, _WAKE):
+        while not self.comm.waiting():
             time.sleep(_REST)
-        self.comm.recv(source=0, tag=_WAKE)
-        while (command := self.comm.bcast(None))[0] != _END:
+        self.comm.receive()
+        while (command := self.comm.broadcast())[0] != _END:
             self.do(command)
         self.close()
 
@@ -148,7 +148,7 @@ class Member:
         except GpumapError as error:
             problem = str(error)
         answers = self.comm.gather(problem)
-        if self.comm.Get_rank():
+        if self.comm.rank:
             time.sleep(_LOOK)
         return answers
 
@@ -184,7 +184,7 @@ class Member:
         return self.comm.gather((problem, answer))
 
 
-class MpiRanks:
+class ProcessRanks:
     """Rank 0's view of all ranks."""
 
     comm = "mpi"
@@ -222,9 +222,9 @@ class MpiRanks:
         """Release the buffers of every rank."""
         self.call("begin")
 
-    def iteration(self, job: Job) -> MpiIteration:
+    def iteration(self, job: Job) -> ProcessIteration:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
-        return MpiIteration(self, self.make(job))
+        return ProcessIteration(self, self.make(job))
 
     def make(self, job: Any) -> int:
         """Take memory for a job on every rank, and return its number; raises OutOfMemory."""
@@ -241,7 +241,7 @@ class MpiRanks:
         if self.busy:
             raise AbsentError("the other ranks wait in an exchange that failed on rank 0")
         self.busy = True
-        self._member.comm.bcast(command)
+        self._member.comm.broadcast(command)
         answers = self._member.do(command)
         self.busy = False  # not where it was broken off: the others wait for its end
         return answers
@@ -249,13 +249,13 @@ class MpiRanks:
     def end(self) -> None:
         """End the other ranks."""
         self._wake()
-        self._member.comm.bcast((_END,))
+        self._member.comm.broadcast((_END,))
         self._member.close()
 
     def _wake(self) -> None:
         """Wake the other ranks, if they sleep."""
         for info in () if self._awake else self.table[1:]:
-            self._member.comm.send(None, info.rank, _WAKE)
+            self._member.comm.send(None, info.rank)
         self._awake = True
 
     def _raise_problems(self, kind: type[DeviceError], problems: Sequence[str | None]) -> None:
@@ -264,10 +264,10 @@ class MpiRanks:
                 raise kind(f"{info.label}: {problem}")
 
 
-class MpiIteration(Iteration):
+class ProcessIteration(Iteration):
     """An exchange on all ranks."""
 
-    def __init__(self, ranks: MpiRanks, number: int) -> None:
+    def __init__(self, ranks: ProcessRanks, number: int) -> None:
         self._ranks, self._number = ranks, number
         self._since = 0  # exchanges since the data were put there
 

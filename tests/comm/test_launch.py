@@ -4,7 +4,7 @@ import pytest
 from refusals import refusal
 from tables import table
 
-from gpumap.distributed import VARIABLES, Launch, launched, ranks_of_node, without_ranks
+from gpumap.comm.ranks import VARIABLES, Launch, launched, ranks_of_node, without_ranks
 from gpumap.errors import QuestionError
 
 OPEN_MPI, MPICH, SLURM, TORCHRUN = table(__file__).values()

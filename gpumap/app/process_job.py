@@ -13,10 +13,8 @@ import signal
 import socket
 import sys
 import time
-from collections import defaultdict
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from gpumap.app.program import (
     OURS,
@@ -28,27 +26,37 @@ from gpumap.app.program import (
     several,
     unbound,
 )
-from gpumap.bench.mpi_ranks import Member, MpiRanks
-from gpumap.distributed import Heartbeat, RankInfo, Watch, state, stopped_siblings
-from gpumap.distributed.transports import load
+from gpumap.app.rank_table import (
+    Answer,
+    node_names,
+    rank_info,
+    ranks,
+    refuse,
+    unassigned,
+    unique_bindings,
+)
+from gpumap.bench.process_ranks import Member, ProcessRanks
+from gpumap.comm.mpi import Mpi, load
+from gpumap.comm.watchdog import Heartbeat, Watch, state, stopped_siblings
 from gpumap.engine.base import OpenDevices
-from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.escape import written
 from gpumap.machine.process_control import pin, reap
-from gpumap.model import Binding, Rank, replace
+from gpumap.model import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
-    from gpumap.bench.mpi_ranks import WorkFactory
-    from gpumap.distributed import Launch
+    from gpumap.bench.process_ranks import WorkFactory
+    from gpumap.comm.base import Comm, RankInfo
+    from gpumap.comm.ranks import Launch
     from gpumap.inventory import Inventory
-    from gpumap.model import Device, Resolution
+    from gpumap.model import Binding, Resolution
 
     # MAP, --map, --map-file and --backend
     Where = tuple[str | None, str | None, Path | None, str | None]
@@ -59,7 +67,7 @@ _EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
 
-def join(program: Program, limit: float) -> Any:
+def join(program: Program, limit: float) -> Comm:
     """Start MPI within `limit` seconds, and return its communicator of all ranks.
 
     Raises:
@@ -78,7 +86,7 @@ def join(program: Program, limit: float) -> Any:
         raise type(error)(tuple(found)) from None
 
 
-def start(program: Program, limit: float) -> Any:
+def start(program: Program, limit: float) -> Comm:
     """Do the same, without waiting for rank 0 to report an error."""
     launch = several(program)
     rank = launch.rank if launch else 0
@@ -87,8 +95,8 @@ def start(program: Program, limit: float) -> Any:
     message = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
     try:
         with StartTimeout(limit + (_LATE if rank else 0.0), message):
-            comm = load().COMM_WORLD
-        if comm.Get_size() == 1:
+            comm = Mpi(load().COMM_WORLD)
+        if comm.size == 1:
             raise unknown_to_mpi(launch, program)
     except GpumapError:
         if rank:
@@ -127,7 +135,7 @@ def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
 # --- a rank but the first
 
 
-def follow(program: Program, comm: Any, where: Where, limit: float, works: WorkFactory) -> None:
+def follow(program: Program, comm: Comm, where: Where, limit: float, works: WorkFactory) -> None:
     """Run as a rank but the first, to the end of the run; `works` makes its work.
 
     `where` are the map, its file and the backend, as the command line has them.
@@ -138,16 +146,16 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: WorkF
     def late() -> None:
         who = first[0].label if first else "rank 0"
         how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
-        if comm.Get_rank() == 1:
+        if comm.rank == 1:
             program.stderr.write(written((f"error: {who} {how}, and its time is over",)))
             program.stderr.flush()
         os._exit(Exit.TIMEOUT)
 
-    with Heartbeat(comm.Dup(), limit + _LATE, late):
+    with Heartbeat(comm.beats(), limit + _LATE, late):
         try:
             answer, member = _find(program, comm, where, works)
             comm.gather(answer)
-            first += comm.bcast(None)
+            first += comm.broadcast()
             if first:
                 member.follow()
         except BaseException:  # noqa: BLE001 - whatever it was, the others must not wait for this one
@@ -156,7 +164,7 @@ def follow(program: Program, comm: Any, where: Where, limit: float, works: WorkF
             os._exit(Exit.INTERNAL)
 
 
-def _find(program: Program, comm: Any, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
+def _find(program: Program, comm: Comm, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
     """Resolve this rank's device by the options that rank 0 has too."""
     from gpumap import sources
     from gpumap.inventory import Inventory
@@ -205,25 +213,20 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     return opening
 
 
-def rank_info(comm: Any, name: str) -> RankInfo:
-    """Return this rank's row of the rank table, with a name of the map."""
-    return RankInfo(comm.Get_rank(), name, socket.gethostname(), os.getpid())
-
-
 # --- rank 0
 
 
-class MpiJob:
+class ProcessJob:
     """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
-    def __init__(self, comm: Any, record: Recording, works: WorkFactory, local: int) -> None:
+    def __init__(self, comm: Comm, record: Recording, works: WorkFactory, local: int) -> None:
         me = os.getpid()  # without a rank table, only the processes can be named
         record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
         self._comm, self._works = comm, works
-        self._beats = comm.Dup()  # so do the others: heartbeats have a communicator of their own
+        self._beats = comm.beats()  # so do the others: heartbeats have a communicator of their own
         self._record, self._local = record, local
         self._gathered = False
-        self._ranks: MpiRanks | None = None
+        self._ranks: ProcessRanks | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -237,7 +240,7 @@ class MpiJob:
         """End the others, wherever they wait."""
         if not self._gathered:
             self._comm.gather(None)
-            self._comm.bcast([])
+            self._comm.broadcast([])
         elif self._ranks is not None and self._ranks.busy:  # they wait in the middle of an exchange
             self._record.ending.broken = True
         elif self._ranks is not None:
@@ -245,7 +248,7 @@ class MpiJob:
 
     def gather_ranks(
         self, binding: Binding, inventory: Inventory, names: Iterable[str]
-    ) -> tuple[tuple[Binding, ...], MpiRanks]:
+    ) -> tuple[tuple[Binding, ...], ProcessRanks]:
         """Gather the rank table; return the binding of each rank, and the ranks.
 
         `names` are those of the map.
@@ -255,21 +258,21 @@ class MpiJob:
             AbsentError: the device of a rank is not there.
         """
         mine = Answer(rank_info(self._comm, binding.name), binding, local=self._local)
-        answers = self._comm.gather(mine)
+        answers = self._comm.gather(mine) or []
         self._gathered = True
         try:
             refuse(answers)
         except GpumapError:
-            self._comm.bcast([])
+            self._comm.broadcast([])
             raise
         table = [answer.info for answer in answers]
-        self._comm.bcast(table)
+        self._comm.broadcast(table)
         self._record.draft.remarks += [*unassigned(names, answers), *node_names(table)]
         bindings = tuple(unique_bindings(answers))
         self._record.draft.ranks = ranks(answers)
         here = [b.name for b, s in zip(bindings, table, strict=True) if s.host == table[0].host]
         member = Member(self._comm, opener(binding, inventory), self._works)
-        self._ranks = MpiRanks(member, table, here)
+        self._ranks = ProcessRanks(member, table, here)
         return bindings, self._ranks
 
     @contextmanager
@@ -337,115 +340,3 @@ class StartTimeout:
             with suppress(OSError):
                 os.write(_STDERR, written((text, f"  fix: {fix}")).encode())
         os.kill(process, signal.SIGKILL)
-
-
-# --- which rank has which device
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A rank's row of the rank table, and its device or why it has none."""
-
-    info: RankInfo
-    binding: Binding | None
-    problems: tuple[Diagnostic, ...] = ()
-    code: Exit = Exit.OK
-    local: int = 0  # its number among the ranks of its machine
-
-
-def ranks(answers: Sequence[Answer]) -> tuple[Rank, ...]:
-    """Return each rank, with its device."""
-    bindings = iter(unique_bindings(answers))
-    return tuple(
-        Rank(
-            a.info.rank, a.local, a.info.host, a.info.process, next(bindings) if a.binding else None
-        )
-        for a in answers
-    )
-
-
-def refuse(answers: Sequence[Answer]) -> None:
-    """Refuse ranks of which one has no device, or two have the same.
-
-    Raises:
-        QuestionError: two ranks have one device, or there are more of them than names.
-        AbsentError: the device of a rank is not there.
-    """
-    if problems := tuple(problem for answer in answers for problem in rank_problems(answer)):
-        code = max(answer.code for answer in answers)
-        kind = AbsentError if code == Exit.ABSENT else QuestionError
-        raise kind(problems)
-    if clashes := tuple(shared_devices(answers)):
-        raise QuestionError(clashes)
-
-
-def rank_problems(answer: Answer) -> Iterator[Diagnostic]:
-    """Yield the problems of a rank, with its name."""
-    for problem in answer.problems:
-        message = f"{answer.info.label}: {problem.message}"
-        yield replace(problem, message=message, span=None, entry=None)
-
-
-def shared_devices(answers: Iterable[Answer]) -> Iterator[Diagnostic]:
-    """Yield each device that two ranks have."""
-    ranks_by_device: defaultdict[Hashable, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        if answer.binding is not None:
-            ranks_by_device[answer.info.host, _identity(answer.binding.device)].append(answer)
-    for sharing in ranks_by_device.values():
-        if len(sharing) > 1:
-            who = " and ".join(answer.info.label for answer in sharing)
-            device = sharing[0].binding.device if sharing[0].binding else None
-            which = device and (device.uuid or device.pci or device.id)
-            fix = "map each name to a device of its own"
-            yield Diagnostic("question", f"{who} have one device, {which}", hint=fix)
-
-
-def _identity(device: Device) -> Hashable:
-    """Return the identity of a device on its machine, the same for every rank."""
-    if device.in_host_memory:  # cores: a rank that may run on some only numbers them itself
-        return device.hardware or device.id
-    if device.ref.part is None and (known := device.uuid or device.pci):
-        return known
-    return device.id
-
-
-def unassigned(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
-    """Yield a note on the names of the map that no rank has."""
-    taken = {answer.info.name for answer in answers}
-    if free := [name for name in names if name not in taken]:
-        message = f"no rank was started for {', '.join(free)}: not measured"
-        yield Diagnostic(
-            "unassigned-names", message, hint="start a rank for each name", severity="note"
-        )
-
-
-def node_names(table: Sequence[RankInfo]) -> Iterator[Diagnostic]:
-    """Yield a note on the host of each node, where there are several."""
-    hosts = list(dict.fromkeys(info.host for info in table))
-    if len(hosts) > 1:
-        which = ", ".join(f"node{number} is {host}" for number, host in enumerate(hosts))
-        yield Diagnostic("nodes", which, severity="note")
-
-
-def unique_bindings(answers: Sequence[Answer]) -> Iterator[Binding]:
-    """Yield the binding of each rank that has one, with unique names and ids.
-
-    On several machines the number of the node is their prefix; and that of the rank prefixes the
-    id of a device where an earlier rank has that id for another device.
-    """
-    hosts = list(dict.fromkeys(answer.info.host for answer in answers))
-    known_devices: dict[str, Hashable] = {}
-    for answer in answers:
-        if answer.binding is None:
-            continue
-        name, device = answer.binding.name, answer.binding.device
-        if len(hosts) > 1:
-            node = f"node{hosts.index(answer.info.host)}"
-            hardware = frozenset(f"{node}/{part}" for part in device.hardware)
-            name = f"{node}/{name}"
-            device = replace(device, id=f"{node}/{device.id}", hardware=hardware)
-        known = (answer.info.host, _identity(answer.binding.device))
-        if known_devices.setdefault(device.id, known) != known:
-            device = replace(device, id=f"rank{answer.info.rank}/{device.id}")
-        yield Binding(name, device)

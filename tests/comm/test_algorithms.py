@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.distributed.algorithms import ALGORITHMS, balanced, schedule
+from gpumap.comm.algorithms import ALGORITHMS, balanced, schedule
 
 EVERY = st.sampled_from(list(ALGORITHMS))
 RANKS = st.integers(1, 8)

@@ -1,9 +1,6 @@
-"""What carries an exchange: copies between the sessions of a process, or MPI between processes.
+"""Exchanges between the devices of a process: copies between their sessions, or by the host.
 
-Ranks that are processes, on one node or many: all bytes are moved by MPI (mpi4py). Sends and
-receives are MPI's, and so is `native`, its own Allreduce.
-
-Ranks of one process: the sessions of a map, each with a buffer of its own.
+The ranks are the sessions of a map, each with a buffer of its own.
 
 A copy is in the queue of its sender, and waits there until the receiver's queue has come to it:
 what the receiver did before with that place, or that scratch, is over. The receiver's queue waits
@@ -13,20 +10,17 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, destination, has_data, require
-from gpumap.distributed.algorithms import schedule
-from gpumap.dtypes import Array, np
-from gpumap.errors import AbsentError
-from gpumap.extras import install
+from gpumap.comm.algorithms import schedule
+from gpumap.dtypes import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Route, Session
-    from gpumap.distributed.algorithms import Schedule, Transfer, Turn
+    from gpumap.comm.algorithms import Schedule, Transfer
     from gpumap.dtypes import Dtype
 
     Mark = Any
@@ -185,78 +179,3 @@ def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buf
         return None
     result: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))
     return result
-
-
-_INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
-_SHOWN = 200  # characters of the loader's message
-
-
-def load() -> Any:
-    """Return mpi4py's module MPI; the first call starts MPI.
-
-    Raises:
-        AbsentError: mpi4py is not installed, or finds no MPI library that it can load.
-    """
-    try:
-        from mpi4py import MPI
-    except ImportError as error:
-        raise AbsentError(f"MPI cannot be used: {error}", _INSTALL) from error
-    except RuntimeError as error:  # so mpi4py says that it found no library
-        first = str(error).partition("\n")[0][:_SHOWN]
-        raise AbsentError(f"mpi4py has no MPI library: {first}", _INSTALL) from error
-    return MPI
-
-
-class MpiExchange:
-    """One exchange of a rank's array with those of all others, to be run again and again."""
-
-    def __init__(self, plan: Schedule, comm: Any, array: Array) -> None:
-        """Take scratch.
-
-        Args:
-            plan: of the exchange.
-            comm: of mpi4py, with as many ranks.
-            array: shape (length,), in C order; the sum takes its place.
-        """
-        self._comm, self._array = comm, array
-        self._turns = list(plan.turns(comm.Get_rank()))
-        most = max((turn.scratch for turn in self._turns), default=0)
-        self._scratch = np.empty(most, array.dtype)
-
-    def run(self) -> None:
-        """Exchange, and return when this rank has the sum and may be overwritten."""
-        for turn in self._turns:
-            targets = list(self._targets(turn))
-            posted = [self._comm.Irecv(target, t.sender) for t, target in targets]
-            posted += [self._comm.Isend(self._of(t), t.receiver) for t in turn.sends]
-            for request in posted:
-                request.Wait()
-            for transfer, received in targets:
-                if transfer.add:
-                    place = self._of(transfer)
-                    np.add(place, received, out=place)
-
-    def _targets(self, turn: Turn) -> Iterator[tuple[Transfer, Array]]:
-        """Yield the destination of each receive of a step: its place, or a part of scratch."""
-        for transfer in turn.receives:
-            place = self._of(transfer)
-            yield transfer, self._scratch[: transfer.length] if transfer.add else place
-
-    def _of(self, transfer: Transfer) -> Array:
-        result: Array = self._array[transfer.start : transfer.stop]
-        return result
-
-
-class NativeExchange:
-    """MPI's own exchange, in place: the baseline of every schedule."""
-
-    def __init__(self, comm: Any, array: Array) -> None:
-        """Exchange `array`, in C order; `run` returns when this rank has the sum."""
-        self.run: Callable[[], None] = partial(comm.Allreduce, load().IN_PLACE, array)
-
-
-def mpi_exchange(algorithm: str, comm: Any, array: Array) -> MpiExchange | NativeExchange:
-    """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
-    if algorithm == "native":
-        return NativeExchange(comm, array)
-    return MpiExchange(schedule(algorithm, comm.Get_size(), len(array)), comm, array)

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from gpumap.bench.exchanges import Job
-from gpumap.bench.mpi_ranks import ExchangeFactory
-from gpumap.distributed.algorithms import ALGORITHMS
-from gpumap.distributed.transports import load, mpi_exchange
+from gpumap.bench.process_ranks import ExchangeFactory
+from gpumap.comm.algorithms import ALGORITHMS
+from gpumap.comm.base import exchange
+from gpumap.comm.mpi import Mpi, load
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
-comm = load().COMM_WORLD
-rank, ranks = comm.Get_rank(), comm.Get_size()
+comm = Mpi(load().COMM_WORLD)
+rank, ranks = comm.rank, comm.size
 checked = 0
 
 
@@ -22,16 +23,16 @@ def crafted(of):
 
 def exchanges(array):
     for name in ("native", *ALGORITHMS):
-        yield mpi_exchange(name, comm, array)
+        yield exchange(name, comm, array)
 
 
 for length in LENGTHS:
     array = np.empty(length, np.float32)
     for each in exchanges(array):
         array[:] = crafted(rank)
-        each.run()
+        each()
         np.testing.assert_array_equal(array, sum(map(crafted, range(ranks))))
-        each.run()  # scratch and requests are used again
+        each()  # scratch and requests are used again
         np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
         checked += 1
 

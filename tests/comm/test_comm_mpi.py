@@ -16,7 +16,7 @@ from commands.ranks import ROOT, needs_mpi
 from mpi_jobs import ended, tmpdir
 from refusals import refusal
 
-from gpumap.distributed.transports import load
+from gpumap.comm.mpi import load
 from gpumap.errors import AbsentError
 from gpumap.training.model_class import Recorder
 
@@ -55,7 +55,7 @@ def test_without_mpi4py_it_is_said(monkeypatch):
 def test_an_mpi_library_that_cannot_be_loaded_is_said():
     """One line, and no traceback of mpi4py's."""
     code = (
-        "from gpumap.distributed.transports import load\nfrom gpumap.errors import AbsentError\n"
+        "from gpumap.comm.mpi import load\nfrom gpumap.errors import AbsentError\n"
         "try:\n    load()\nexcept AbsentError as error:\n    print(error.diagnostics[0].message)\n"
     )
     done = run([sys.executable, "-c", code], MPI4PY_LIBMPI="/nowhere/libmpi.so")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.distributed.algorithms import (
+from gpumap.comm.algorithms import (
     ALGORITHMS,
     MODELS,
     Link,

@@ -4,8 +4,8 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.bench.exchanges import Job
-from gpumap.bench.mpi_ranks import ExchangeFactory, Member, MpiRanks
-from gpumap.distributed import RankInfo
+from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
+from gpumap.comm.base import RankInfo
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 
@@ -14,10 +14,10 @@ class _Alone:
 
     def __init__(self):
         self.sent = []
-        self.Get_rank, self.Get_size = (lambda: 0), (lambda: 1)
+        self.rank, self.size, self.failures = 0, 1, ()
         self.gather = lambda answer: [answer]
 
-    def bcast(self, command):
+    def broadcast(self, command):
         self.sent.append(command)
         return command
 
@@ -25,7 +25,7 @@ class _Alone:
 def lead(opener=None):
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
     member = Member(comm, opener or (lambda: session), ExchangeFactory())
-    return MpiRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
+    return ProcessRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
 
 
 def lost(*_):

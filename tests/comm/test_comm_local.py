@@ -5,8 +5,8 @@ import pytest
 from sessions import got, opened, sent, skipped
 
 from gpumap.backends import REGISTRY
-from gpumap.distributed.algorithms import ALGORITHMS, schedule
-from gpumap.distributed.transports import LocalExchange
+from gpumap.comm.algorithms import ALGORITHMS, schedule
+from gpumap.comm.local import LocalExchange
 
 
 @pytest.fixture(params=[pytest.param(name, marks=skipped(name)) for name in REGISTRY])

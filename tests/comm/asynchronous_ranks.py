@@ -15,7 +15,7 @@ import numpy as np
 
 from gpumap.backends import load as backend
 from gpumap.backends.base import Host
-from gpumap.distributed.transports import load
+from gpumap.comm.mpi import load
 from gpumap.machine import topology
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.mpi_workers import RankTraining

@@ -1,0 +1,120 @@
+"""MPI as an engine of ranks, by mpi4py."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gpumap.errors import AbsentError
+from gpumap.extras import install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumap.comm.base import Ends
+    from gpumap.dtypes import Array
+
+_INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
+_SHOWN = 200  # characters of the loader's message
+
+
+def load() -> Any:
+    """Return mpi4py's module MPI; the first call starts MPI.
+
+    Raises:
+        AbsentError: mpi4py is not installed, or finds no MPI library that it can load.
+    """
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise AbsentError(f"MPI cannot be used: {error}", _INSTALL) from error
+    except RuntimeError as error:  # so mpi4py says that it found no library
+        first = str(error).partition("\n")[0][:_SHOWN]
+        raise AbsentError(f"mpi4py has no MPI library: {first}", _INSTALL) from error
+    return MPI
+
+
+class Mpi:
+    """The ranks of a communicator of mpi4py."""
+
+    name = "mpi"
+    failures: tuple[type[Exception], ...] = ()  # MPI ends all ranks
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self.rank, self.size = int(native.Get_rank()), int(native.Get_size())
+
+    def broadcast(self, what: Any = None) -> Any:
+        """Return the object of rank 0, on every rank."""
+        return self.native.bcast(what)
+
+    def gather(self, what: Any) -> list[Any] | None:
+        """Return the object of every rank, on rank 0."""
+        result: list[Any] | None = self.native.gather(what)
+        return result
+
+    def barrier(self) -> None:
+        """Return when every rank has come here."""
+        self.native.Barrier()
+
+    def allreduce(self, array: Array) -> Callable[[], None]:
+        """Return MPI's Allreduce of an array, in place."""
+        return partial(self.native.Allreduce, load().IN_PLACE, array)
+
+    def in_place(self, native: Any) -> bool:  # noqa: ARG002 - the contract's
+        """Return False: whether an MPI library knows of devices, it does not tell."""
+        return False
+
+    def move(self, sends: Ends, receives: Ends) -> None:
+        """Send and receive arrays, all at once; return when they have come and gone."""
+        posted = [self.native.Irecv(array, sender) for array, sender in receives]
+        posted += [self.native.Isend(array, receiver) for array, receiver in sends]
+        for request in posted:
+            request.Wait()
+
+    def send(self, what: Any, to: int) -> None:
+        """Send an object, small enough for MPI to keep it until it is received."""
+        self.native.send(what, to)
+
+    def waiting(self) -> bool:
+        """Return whether an object has come."""
+        return bool(self.native.Iprobe())
+
+    def receive(self) -> Any:
+        """Return the next object that was sent to this rank; waits."""
+        return self.native.recv()
+
+    def beats(self) -> MpiBeats:
+        """Return what sends heartbeats, by a communicator of their own."""
+        return MpiBeats(self.native.Dup())
+
+    def close(self) -> None:
+        """Leave it to mpi4py, which ends MPI with the process."""
+
+
+class MpiBeats:
+    """Heartbeats as messages of one byte."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self._sent: list[Any] = []
+
+    def beat(self) -> None:
+        """Send one, unless two are on the way: rank 0 may not receive."""
+        self._sent = [request for request in self._sent if not request.Test()]
+        if len(self._sent) <= 1:
+            self._sent.append(self._native.Isend(bytearray(1), 0))
+
+    def heard(self, rank: int) -> bool:
+        """Return whether one of a rank has come since the last call."""
+        heard = False
+        while self._native.Iprobe(rank):
+            self._native.Recv(bytearray(1), rank)
+            heard = True
+        return heard
+
+    def close(self) -> None:
+        """Take back what rank 0 has not received."""
+        for request in self._sent:
+            request.Cancel()
+            request.Wait()

@@ -1,0 +1,127 @@
+"""Which rank this process is, by the variables of its launcher.
+
+    Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+    Flux        FLUX_TASK_RANK, FLUX_JOB_SIZE, FLUX_TASK_LOCAL_ID
+    MPICH       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (Hydra; Intel MPI too)
+    PMI         PMI_RANK, PMI_SIZE, PMI_LOCAL_RANK, PMI_LOCAL_SIZE (PALS)
+    Slurm       SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID: of a step that srun started; the
+                shell of a job has the first one too, and is no rank
+    torchrun    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+
+The first launcher in this order counts: srun may start mpirun, and both leave their variables. One
+that does not say the local rank comes last: srun and Flux set PMI_RANK, too. PMIx has no variable
+for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpumap.errors import QuestionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_MOST = 10_000_000  # ranks: more is no number that a launcher has written
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A rank: its number among all, and among those of its node; `local_size` may not be known."""
+
+    by: str
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int | None
+
+
+# launcher: what its rank, size, local rank and local size are called
+VARIABLES: dict[str, tuple[str, str, str, str]] = {
+    "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                 "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    "Flux": ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""),
+    "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    "PMI": ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
+    "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+}  # fmt: skip
+
+# a variable that a launcher sets, and how the names of all that it sets begin
+_PREFIXES = {
+    "OMPI_COMM_WORLD_RANK": (
+        "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "PMIX_",
+    ),
+    "FLUX_TASK_RANK": ("FLUX_TASK_", "FLUX_JOB_SIZE", "PMI_", "PMIX_"),
+    "PMI_RANK": ("PMI_", "PMIX_", "MPI_LOCAL"),
+    "SLURM_PROCID": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "PMI_", "PMIX_"),
+}  # fmt: skip
+
+
+def launched(env: Mapping[str, str]) -> Launch | None:
+    """Return which rank this process is; None if no launcher has started it.
+
+    Raises:
+        QuestionError: a variable of the launcher is missing, is no number, or contradicts another.
+    """
+    found = [(by, names) for by, names in VARIABLES.items() if {*names[:2]} <= {*env}]
+    found.sort(key=lambda each: each[1][2] not in env)  # stable: else the order is as above
+    for by, names in found:
+        most = _number(env, by, names[3]) if names[3] in env else None
+        number, ranks, local = (_number(env, by, name) for name in names[:3])
+        return _checked(Launch(by, number, ranks, local, most), names)
+    return None
+
+
+def ranks_of_node(launch: Launch, env: Mapping[str, str]) -> int | None:
+    """Return how many ranks of a launch are on this node; None where its variables do not tell.
+
+    Slurm counts by the step; SLURM_NTASKS_PER_NODE is what a job has requested.
+    """
+    if launch.by != "Slurm":
+        alone = env.get("FLUX_JOB_NNODES") == "1" and launch.by == "Flux"
+        return launch.size if alone else launch.local_size
+    counts: list[int] = []
+    for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,6})\))?", part)  # as in 4(x2),3
+        counts += [int(match[1])] * int(match[2] or 1) if match else []
+    node = env.get("SLURM_NODEID", "")
+    if node.isdecimal() and int(node) < len(counts) and sum(counts) == launch.size:
+        return counts[int(node)]
+    return launch.size if env.get("SLURM_STEP_NUM_NODES") == "1" else None
+
+
+def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for processes that a rank starts: its place is not theirs."""
+    left = tuple(start for marker, starts in _PREFIXES.items() if marker in env for start in starts)
+    return {name: value for name, value in env.items() if not name.startswith(left)}
+
+
+def _checked(launch: Launch, names: tuple[str, str, str, str]) -> Launch:
+    rank, size, local_rank, local_size = names
+    most = launch.size if launch.local_size is None else min(launch.size, launch.local_size)
+    for name, value, limit, of in (
+        (rank, launch.rank, launch.size, size),
+        (local_rank, launch.local_rank, most, local_size if launch.local_size else size),
+    ):
+        if value >= limit:
+            raise _wrong(launch.by, f"{name} is {value}, and {of} is {limit}")
+    return launch
+
+
+def _number(env: Mapping[str, str], by: str, name: str) -> int:
+    text = env.get(name)
+    if text is None:
+        raise _wrong(by, f"{name} is not set")
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) < _MOST):  # noqa: PLR2004 - digits
+        raise _wrong(by, f"{name} is {text[:_SHOWN]!r}, which is no number of ranks")
+    return int(text)
+
+
+def _wrong(by: str, message: str) -> QuestionError:
+    fix = "start it anew, or unset what an earlier launcher has left"
+    return QuestionError(f"the variables of {by} make no rank: {message}", fix)

@@ -1,0 +1,169 @@
+"""A watchdog for ranks: heartbeats, and the processes of a node.
+
+No engine names a rank that dies, stops or waits for ever. A thread of rank 0 watches the
+processes of its node (/proc) and receives the heartbeats of the others, each sent by a thread. A
+thread, because the main one may be in a call of the engine that never returns.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumap.comm.base import Beats, RankInfo
+
+
+class OnLost(Protocol):
+    """Callback for ranks that died."""
+
+    def __call__(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
+        """End the run; `stop`: this process, too, is to end."""
+
+
+_POLL = 0.1  # seconds between two polls
+_STOPPED = 0.5  # seconds between two polls that are no delay: the process was stopped
+_HEARTBEAT = 1.0  # seconds between two heartbeats
+SILENT = 5.0  # seconds without a heartbeat, after which a rank does not answer
+_FATAL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+def state(process: int) -> str | None:
+    """Return the state of a process of this machine: R, S, D, T, Z; None where there is none."""
+    return next(iter(_stat(process)), None)
+
+
+def stopped_siblings(process: int) -> list[int]:
+    """Return the stopped processes with the parent of `process`, as ranks have."""
+    parent = _parent(process)
+    if parent is None:  # no /proc
+        return []
+    every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return sorted(each for each in every if _parent(each) == parent and state(each) == "T")
+
+
+def _parent(process: int) -> str | None:
+    return next(iter(_stat(process)[1:]), None)
+
+
+def _stat(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; none of a process that is gone."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - ten times a second
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+class Heartbeat:
+    """Heartbeats of a rank to rank 0, until rank 0's time limit is over.
+
+    Where rank 0 has not ended the run within its time limit, `late` is called.
+    """
+
+    def __init__(self, beats: Beats, limit: float, late: Callable[[], None]) -> None:
+        self._beats = beats
+        self._end = time.monotonic() + limit
+        self._late = late
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        while not self._over.wait(_HEARTBEAT):
+            if time.monotonic() > self._end:
+                self._late()
+                return
+            self._beats.beat()
+        self._beats.close()
+
+
+class Watch:
+    """Watchdog of rank 0 for the other ranks; `lost` is called, once, when one has died.
+
+    `lost` gets the dead ones, and whether this process too is to end. mpirun, itself
+    interrupted, sends a SIGCONT to processes that were not stopped; SIGTERM comes a second
+    later, and SIGKILL close behind it.
+    """
+
+    def __init__(self, beats: Beats, table: Sequence[RankInfo], lost: OnLost) -> None:
+        self._beats = beats
+        self._others = tuple(table[1:])
+        self._host = table[0].host
+        self._lost = lost
+        self._last_heartbeat = dict.fromkeys((info.rank for info in self._others), time.monotonic())
+        self._over = threading.Event()
+        self._signals: tuple[int, int] | None = None
+        self._before = -1
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._signals = os.pipe()
+            for end in self._signals:
+                os.set_blocking(end, False)
+            self._before = signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
+            signal.signal(signal.SIGCONT, lambda *_: None)  # or the pipe would not get it
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._signals is not None:
+            signal.set_wakeup_fd(self._before)
+            signal.signal(signal.SIGCONT, signal.SIG_DFL)
+            for end in self._signals:
+                os.close(end)
+
+    def silent(self) -> list[RankInfo]:
+        """Return the ranks that are stopped, or have sent no heartbeat for a while."""
+        now = time.monotonic()
+        return [
+            info
+            for info in self._others
+            if now - self._last_heartbeat[info.rank] > SILENT
+            or (info.host == self._host and state(info.process) == "T")
+        ]
+
+    def _watch(self) -> None:
+        before = time.monotonic()
+        while not self._over.wait(_POLL):
+            now = time.monotonic()
+            stopped, before = now - before > _STOPPED, now
+            caught = self._received_signals()
+            dead = [
+                info
+                for info in self._others
+                if info.host == self._host and state(info.process) in (None, "Z", "X")
+            ]
+            stop = bool(_FATAL & caught) or (signal.SIGCONT in caught and not stopped and not dead)
+            if (dead or stop) and not self._over.is_set():
+                self._lost(dead, stop=stop)
+                return
+            for info in self._others:
+                if self._beats.heard(info.rank):
+                    self._last_heartbeat[info.rank] = time.monotonic()
+
+    def _received_signals(self) -> set[int]:
+        """Return the signals received since the last poll."""
+        caught = b""
+        if self._signals is not None:
+            with suppress(BlockingIOError):
+                caught = os.read(self._signals[0], 64)
+        return set(caught)
