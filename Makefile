@@ -185,7 +185,7 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	$(PIP_FRAMEWORKS) '$(TORCH)' || $(PIP_FRAMEWORKS) torch --index-url $(TORCH_INDEX)
 	$(PIP_FRAMEWORKS) -e '.[test,jax]'
 	touch $@
-FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py $(call COMMANDS_OF,scale_frameworks)
+FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py $(call COMMANDS_OF,scale_frameworks) tests/comm/test_comm_torch.py
 frameworks: $(VENV_FRAMEWORKS)/.installed
 	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
 		-k "torch or jax" $(FRAMEWORKS)

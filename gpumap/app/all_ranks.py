@@ -1,7 +1,7 @@
 """A check that every rank of a job runs, and that rank 0 reports for all.
 
-MPI sends the results of the others to rank 0. Where it has not started them, or is not there,
-each rank has a report.
+The engine of the ranks sends the results of the others to rank 0. Where it is not there, each rank
+has a report.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gpumap.app.engines import engine_of, start
 from gpumap.app.given_map import use
-from gpumap.app.process_job import start, unknown_to_mpi
-from gpumap.app.program import OURS, TURN, local_rank, unbound
+from gpumap.app.program import TURN, local_rank, unbound
 from gpumap.app.rank_table import (
     Answer,
     node_names,
@@ -23,7 +23,7 @@ from gpumap.app.rank_table import (
     unassigned,
     unique_bindings,
 )
-from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
 
@@ -42,10 +42,11 @@ _NAMED = 16  # ranks of those that are missing
 
 @contextmanager
 def one_report(record: Recording, program: Program, launch: Launch, limit: float) -> Iterator[None]:
-    """Collect the results of all ranks in the report of rank 0, where MPI has started them."""
+    """Collect the results of all ranks in the report of rank 0, where an engine connects them."""
     unbound(program)
     try:
-        comm = _world(program, launch, limit)
+        record.limit.doing = "waiting for the other ranks"
+        comm = start(program, limit, engine_of(launch, program))
     except GpumapError as error:
         prefix = f"rank {launch.rank} of {launch.size} reports for itself: "
         record.draft.remarks += [
@@ -53,20 +54,13 @@ def one_report(record: Recording, program: Program, launch: Launch, limit: float
             for each in error.diagnostics
         ]
         comm = None
+    record.limit.doing = ""
     if comm is None:
         yield
         _forget_unused(record.draft)
         return
     with (_following if comm.rank else _leading)(record, program, comm):
         yield
-
-
-def _world(program: Program, launch: Launch, limit: float) -> Comm:
-    """Return MPI's communicator of all ranks; raises AbsentError, QuestionError."""
-    if launch.by in (OURS, "torchrun"):
-        (known,) = unknown_to_mpi(launch, program).diagnostics
-        raise QuestionError(f"{launch.by} starts no MPI", known.hint)
-    return start(program, limit)
 
 
 @contextmanager
@@ -76,6 +70,7 @@ def _following(record: Recording, program: Program, comm: Comm) -> Iterator[None
     def deliver(report: Report) -> int:
         answer = _answer(program, comm, report.bindings, report.map, report.errors)
         comm.send(answer, 0)
+        comm.close()
         if answer.code == Exit.TIMEOUT:  # its device hangs: rank 0 reports, and ends before it
             time.sleep(TURN)
         return Exit.OK
@@ -95,7 +90,7 @@ def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
     except GpumapError as error:
         problems = [Problem(d, error.exit_code) for d in error.diagnostics]
     except BaseException:
-        record.ending.broken = True  # MPI would wait for the others to the end
+        record.ending.broken = True  # the engine may wait for the others
         raise
     _forget_unused(draft)
     record.limit.doing = "waiting for the other ranks"
@@ -106,6 +101,7 @@ def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
             continue
         others.append(comm.receive())
         missing.remove(f"rank {others[-1].info.rank}")
+    comm.close()
     record.limit.doing = ""
     record.ending.broken = any(answer.code == Exit.TIMEOUT for answer in others)
     bindings = draft.resolution.bindings if draft.resolution else ()

@@ -1,31 +1,20 @@
-"""Ranks of a command that MPI has started: the rank table, the devices, and rank 0's lead.
+"""Ranks of a command that a launcher has started: the devices, and rank 0's lead.
 
 Every rank runs the same command line. The local rank i of a node takes the entry i of the map. Rank
 0 gathers all answers, measures and reports; the others follow it, print nothing, and end in
-exit code 0, so that mpirun's is that of rank 0. A rank without an answer of rank 0 fails.
+exit code 0, so that the launcher's is that of rank 0. A rank without an answer of rank 0 fails.
 """
 
 from __future__ import annotations
 
 import os
-import select
-import signal
-import socket
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from gpumap.app.program import (
-    OURS,
-    TURN,
-    entry_index,
-    leave_signals,
-    local_rank,
-    refused,
-    several,
-    unbound,
-)
+from gpumap.app.engines import LATE
+from gpumap.app.program import TURN, entry_index, leave_signals, local_rank
 from gpumap.app.rank_table import (
     Answer,
     node_names,
@@ -35,14 +24,12 @@ from gpumap.app.rank_table import (
     unassigned,
     unique_bindings,
 )
-from gpumap.bench.process_ranks import Member, ProcessRanks
-from gpumap.comm.mpi import Mpi, load
+from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Heartbeat, Watch, state, stopped_siblings
 from gpumap.engine.base import OpenDevices
-from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.escape import written
-from gpumap.machine.process_control import pin, reap
-from gpumap.model import replace
+from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,82 +41,13 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.process_ranks import WorkFactory
     from gpumap.comm.base import Comm, RankInfo
-    from gpumap.comm.ranks import Launch
     from gpumap.inventory import Inventory
     from gpumap.model import Binding, Resolution
 
     # MAP, --map, --map-file and --backend
     Where = tuple[str | None, str | None, Path | None, str | None]
 
-_LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
-_STDERR = 2
-_EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
-
-
-def join(program: Program, limit: float) -> Comm:
-    """Start MPI within `limit` seconds, and return its communicator of all ranks.
-
-    Raises:
-        AbsentError: there is no MPI.
-        QuestionError: it knows of one rank.
-    """
-    launch = several(program)
-    try:
-        return start(program, limit)
-    except GpumapError as error:
-        if launch is None or not launch.rank:
-            raise
-        time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
-        who = f"rank {launch.rank} on {socket.gethostname()}"
-        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
-        raise type(error)(tuple(found)) from None
-
-
-def start(program: Program, limit: float) -> Comm:
-    """Do the same, without waiting for rank 0 to report an error."""
-    launch = several(program)
-    rank = launch.rank if launch else 0
-    # Ctrl-C, sent to every rank, is for the run, which rank 0 ends: with its report
-    before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
-    message = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
-    try:
-        with StartTimeout(limit + (_LATE if rank else 0.0), message):
-            comm = Mpi(load().COMM_WORLD)
-        if comm.size == 1:
-            raise unknown_to_mpi(launch, program)
-    except GpumapError:
-        if rank:
-            signal.signal(signal.SIGINT, before)
-        raise
-    unbound(program)
-    return comm
-
-
-def refuse_several(program: Program, comm: str) -> None:
-    """Refuse to measure in one of several processes what one process measures alone.
-
-    Raises:
-        QuestionError: a launcher has started several; each would disturb the others.
-    """
-    if launch := several(program):
-        fix = "ask for --comm mpi, or start it without a launcher"
-        raise refused(launch, f"--comm {comm} is for one process", fix)
-
-
-def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
-    """Return the refusal to be one of several processes that MPI has not started."""
-    bench = program.argv[:1] == ("bench",)  # and which; what else joins has no --comm
-    command = f"gpumap {' '.join(program.argv[: 1 + bench])}"
-    start = f"mpirun -n 2 {command} {'--comm mpi' if bench else '...'}"
-    if launch is None:
-        return QuestionError("one rank has nothing to exchange", f"start several: {start}")
-    message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
-    if launch.by == OURS:
-        fix = f"let mpirun start them: gpumap run --launcher mpi MAP -- {command}"
-        return QuestionError(message, fix)
-    fix = f"start them by the launcher of this MPI: {start}; under Slurm srun --mpi=pmix"
-    return QuestionError(message, fix)
 
 
 # --- a rank but the first
@@ -147,21 +65,30 @@ def follow(program: Program, comm: Comm, where: Where, limit: float, works: Work
         who = first[0].label if first else "rank 0"
         how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
         if comm.rank == 1:
-            program.stderr.write(written((f"error: {who} {how}, and its time is over",)))
-            program.stderr.flush()
+            _say(program, f"{who} {how}, and its time is over")
         os._exit(Exit.TIMEOUT)
 
-    with Heartbeat(comm.beats(), limit + _LATE, late):
+    with Heartbeat(comm.beats(), limit + LATE, late):
         try:
             answer, member = _find(program, comm, where, works)
             comm.gather(answer)
             first += comm.broadcast()
             if first:
                 member.follow()
+            comm.close()
+        except comm.failures as error:
+            time.sleep(TURN)  # rank 0 names who is gone, and the launcher ends this one
+            _say(program, f"rank {comm.rank}: {broken(error)}")
+            os._exit(Exit.ABSENT)
         except BaseException:  # noqa: BLE001 - whatever it was, the others must not wait for this one
             sys.excepthook(*sys.exc_info())
             program.stderr.flush()
             os._exit(Exit.INTERNAL)
+
+
+def _say(program: Program, problem: str) -> None:
+    program.stderr.write(written((f"error: {problem}",)))
+    program.stderr.flush()
 
 
 def _find(program: Program, comm: Comm, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
@@ -245,6 +172,7 @@ class ProcessJob:
             self._record.ending.broken = True
         elif self._ranks is not None:
             self._ranks.end()
+            self._comm.close()
 
     def gather_ranks(
         self, binding: Binding, inventory: Inventory, names: Iterable[str]
@@ -287,7 +215,12 @@ class ProcessJob:
             session = self._ranks.open()
             sessions, cpus = {binding.name: session}, len(inventory.host.topology.cpus)
             clock = backend.clock()
-            yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
+            try:
+                yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
+            except KeyboardInterrupt:
+                if dead := watch.dead():  # its launcher ends all ranks where one has died
+                    self._lost(dead, stop=False)
+                raise
 
     def _lost(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
         """End the run: a rank is gone."""
@@ -297,46 +230,3 @@ class ProcessJob:
             )
         who = ", ".join(info.label for info in dead)
         self._record.end(Diagnostic("rank-lost", f"{who} died", hint=_LOST), Exit.ABSENT, "error")
-
-
-class StartTimeout:
-    """Time limit for the start of MPI: prints an error, and kills this process.
-
-    MPI has started when every rank has, and the call that waits for them holds Python's lock:
-    neither a thread nor a handler of a signal would run in it. So a subprocess waits, which
-    ends with this process however that ends.
-    """
-
-    def __init__(self, limit: float, text: str) -> None:
-        """Allow `limit` seconds; `text` begins the message, empty for none."""
-        self._limit, self._text = limit, text
-        self._watchdog, self._pipe = 0, 0
-
-    def __enter__(self) -> Self:
-        reading, self._pipe = os.pipe()
-        process = os.getpid()
-        self._watchdog = os.fork()
-        if not self._watchdog:
-            try:
-                os.close(self._pipe)
-                self._wait(reading, process)
-            finally:
-                os._exit(0)
-        os.close(reading)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        os.close(self._pipe)  # it waits for this
-        reap(self._watchdog, _EXIT_GRACE)
-
-    def _wait(self, reading: int, process: int) -> None:
-        """Run as the watchdog."""
-        if select.select([reading], [], [], self._limit)[0]:
-            return
-        if self._text:
-            which = ", ".join(f"process {number}" for number in stopped_siblings(process))
-            fix = f"continue or end {which}: stopped" if which else "look at the other ranks"
-            text = f"error: {self._text}: MPI waits for a rank that does not come"
-            with suppress(OSError):
-                os.write(_STDERR, written((text, f"  fix: {fix}")).encode())
-        os.kill(process, signal.SIGKILL)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
+from gpumap.app.engines import not_by_torch
 from gpumap.app.program import several
 from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
 from gpumap.bench.allreduce import ALGORITHMS
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.app.benchmark import Request
+    from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import OpenDevices, Settings
@@ -143,7 +145,12 @@ class TrainingBenchmark(WorkersBenchmark):
             return LocalWorkers({}, None, library)
         return LocalWorkers(devices.sessions, devices.clock, library)
 
-    def mpi(self, ranks: ProcessRanks) -> MpiWorkers:
+    def check_engine(self, engine: str, program: Program) -> None:
+        """Raise QuestionError where the ranks are not MPI's."""
+        if engine != "mpi":
+            raise not_by_torch(several(program), program)
+
+    def processes(self, ranks: ProcessRanks) -> MpiWorkers:
         """Return the processes as workers."""
         return MpiWorkers(ranks)
 

@@ -1,6 +1,6 @@
-"""Benchmarks between workers: the devices of one process, or processes that MPI has started.
+"""Benchmarks between workers: the devices of one process, or the ranks of a launcher.
 
-Over MPI every rank runs the same command line; rank 0 measures and reports, the others follow it.
+As ranks, all run the same command line; rank 0 measures and reports, the others follow it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
+from gpumap.app.engines import engine_of, join, refuse_several
 from gpumap.app.given_map import use
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.process_job import ProcessJob
+    from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
@@ -58,7 +60,11 @@ class WorkersBenchmark(Protocol):
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
-    def mpi(self, ranks: ProcessRanks) -> Any:
+    def check_engine(self, engine: str, program: Program) -> None:
+        """Raise QuestionError where it cannot measure between the ranks of an engine."""
+        del engine, program
+
+    def processes(self, ranks: ProcessRanks) -> Any:
         """Return the processes as workers."""
         return ranks
 
@@ -111,14 +117,14 @@ class WorkersRun:
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""
         if comm in ("local", "nccl"):
-            from gpumap.app.process_job import refuse_several
-
             refuse_several(self._request.program, comm)
             self._run_local(nccl=comm == "nccl")
-        elif comm is None and several(self._request.program) is None:
+            return
+        launch = several(self._request.program)
+        if comm is None and launch is None:
             self._run_local(nccl=False)
         else:
-            self._run_mpi()
+            self._run_ranks(comm or engine_of(launch, self._request.program))
 
     def _run_local(self, *, nccl: bool) -> None:
         """Measure between the devices of this process."""
@@ -134,14 +140,15 @@ class WorkersRun:
             run_single_process(record, self._request, recipe)
             self._benchmark.done()
 
-    def _run_mpi(self) -> None:
+    def _run_ranks(self, engine: str) -> None:
         """Measure between processes: as rank 0, or as a rank that follows it."""
-        from gpumap.app.process_job import follow, join
+        from gpumap.app.process_job import follow
 
         program, limit = self._request.program, self._request.settings.timeout
         world, problem = None, None
         try:
-            world = join(program, limit)
+            self._benchmark.check_engine(engine, program)
+            world = join(program, limit, engine)
         except GpumapError as error:
             launch = several(program)
             if launch is not None and launch.rank > 0:  # the report is rank 0's
@@ -182,7 +189,7 @@ class WorkersRun:
         opening = partial(job.opened, mine)
         found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
         shared = self._benchmark
-        return found, WorkersRecipe(self._request, shared, lambda _: shared.mpi(ranks))
+        return found, WorkersRecipe(self._request, shared, lambda _: shared.processes(ranks))
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:

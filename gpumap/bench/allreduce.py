@@ -3,7 +3,7 @@
 It leaves every rank with the sum over all ranks. Cases, one for each algorithm, at each size in
 bytes of float32:
 
-    native     the library's own: MPI's or NCCL's
+    native     the library's own: MPI's, torch.distributed's or NCCL's
     host       to the host, summed there, and back; between processes to rank 0 and back
     ring       the schedule of `gpumap.comm.algorithms`
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")
-COMMS = ("local", "mpi", "nccl")
+COMMS = ("local", "mpi", "torch", "nccl")
 SWEEP = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE = "native"
 _CLEARLY = 1.1  # times as fast: it is worth another choice
@@ -167,7 +167,7 @@ def _lacking(name: str, ranks: Ranks) -> Reason | None:
     """Return why a requested algorithm is not there, if it is not."""
     if name in ranks.algorithms:
         return None
-    where = "mpi or nccl" if name == _NATIVE else "local or mpi"
+    where = "mpi, torch or nccl" if name == _NATIVE else "local, mpi or torch"
     return Reason("unsupported", f"{name} is there with --comm {where} only")
 
 

@@ -5,12 +5,13 @@ rank, and every rank does the same. What a command costs is in the first exchang
 sample is long enough for that to be a small share.
 
 A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
-the host for an exchange and go back, in its time.
+the host for an exchange and go back, in its time, where the engine cannot exchange them in place.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 _END = "end"
 _REST = 0.01  # seconds between two polls for it
 _LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
+_WATCHED = 1.0  # seconds in which the watchdog sees a rank of this machine that is gone
+_SHOWN = 200  # characters of an engine's message
+
+
+def broken(error: Exception) -> str:
+    """Return what an engine says of an exchange with a rank that is gone."""
+    return f"an exchange with the other ranks failed: {str(error).partition(chr(10))[0][:_SHOWN]}"
 
 
 class WorkFactory(Protocol):
@@ -68,6 +76,11 @@ class RankExchange:
         # without anything around it an exchange of microseconds is one call, as in any program
         self._exchange = exchange(job.algorithm, comm, self._array)
         self._iteration = self._exchange if on_host else self._by_host
+        self._around: AbstractContextManager[object] = nullcontext()
+        native = None if self._buffer is None else self._buffer.native
+        if job.algorithm == "native" and comm.in_place(native):
+            self._iteration = comm.allreduce(native)
+            self._around = getattr(session, "current", self._around)  # its stream
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
@@ -76,10 +89,12 @@ class RankExchange:
 
     def run(self, iterations: int) -> None:
         """Exchange `iterations` times."""
-        with np.errstate(all="ignore"):  # sums of sums run over
+        with np.errstate(all="ignore"), self._around:  # sums of sums run over
             once = self._iteration
             for _ in range(iterations):
                 once()
+        if self._buffer is not None:
+            self._session.synchronize()
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
@@ -187,11 +202,11 @@ class Member:
 class ProcessRanks:
     """Rank 0's view of all ranks."""
 
-    comm = "mpi"
     algorithms = ("native", "host", "ring")
 
     def __init__(self, member: Member, table: Sequence[RankInfo], here: Iterable[str]) -> None:
         """Lead all ranks; `table` is the rank table, `here` the names of this node."""
+        self.comm = member.comm.name
         self.table = tuple(table)
         self.busy = False  # a command is under way: until it ends, no other one can be
         self._awake = False
@@ -215,7 +230,7 @@ class ProcessRanks:
         return [binding for binding in bindings if binding.name in self._here]
 
     def skip(self, job: Job) -> Reason | None:  # noqa: ARG002 - the contract's
-        """Return None: MPI carries, and the host sums, whatever the device."""
+        """Return None: the engine carries, whatever the device."""
         return None
 
     def begin(self) -> None:
@@ -236,13 +251,18 @@ class ProcessRanks:
         """Execute a command on every rank, this one too; return the answers.
 
         Raises:
-            AbsentError: a command before it was broken off here, and the others are still in it.
+            AbsentError: a command before it was broken off here, and the others are still in it;
+                or another rank is gone, and the watchdog did not name it and end this process.
         """
         if self.busy:
             raise AbsentError("the other ranks wait in an exchange that failed on rank 0")
         self.busy = True
-        self._member.comm.broadcast(command)
-        answers = self._member.do(command)
+        try:
+            self._member.comm.broadcast(command)
+            answers = self._member.do(command)
+        except self._member.comm.failures as error:
+            time.sleep(_WATCHED)
+            raise AbsentError(broken(error), "look at the output of the other ranks") from error
         self.busy = False  # not where it was broken off: the others wait for its end
         return answers
 

@@ -378,8 +378,7 @@ def _rooms(
 def _scratch(algorithm: str, count: int, number: int, length: int) -> int:
     if algorithm in ("native", "host"):
         return 0
-    turns = schedule(algorithm, count, length).turns(number)
-    return _ITEM * max(turn.scratch for turn in turns)
+    return _ITEM * schedule(algorithm, count, length).scratch(number)
 
 
 SPEC = BenchmarkSpec(

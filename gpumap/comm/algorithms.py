@@ -1,8 +1,7 @@
 """Exchanges as schedules: who sends which slice to whom, in which step.
 
 An exchange is an allreduce: every rank ends with the sum over all ranks of each element. Its
-schedule is a value, the same on every rank; any communicator can execute it, one `Turn` of its rank
-after the other:
+schedule is a value, the same on every rank; any communicator can execute it:
 
     for each step, in order:
         post every receive: what is added goes to scratch, what replaces goes to its place
@@ -122,19 +121,6 @@ Step = tuple[Transfer, ...]  # all may be under way at once; each rank adds one 
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Sends and receives of one rank in a step."""
-
-    sends: Step
-    receives: Step
-
-    @property
-    def scratch(self) -> int:
-        """Return the elements of scratch that its receives take."""
-        return max((each.length for each in self.receives if each.add), default=0)
-
-
-@dataclass(frozen=True, slots=True)
 class Schedule:
     """An exchange of `length` elements between ranks 0 to `ranks` - 1."""
 
@@ -142,11 +128,10 @@ class Schedule:
     length: int
     steps: tuple[Step, ...]
 
-    def turns(self, rank: int) -> Iterator[Turn]:
-        """Yield what a rank does in each step, also where that is nothing."""
-        for step in self.steps:
-            sends = tuple(transfer for transfer in step if transfer.sender == rank)
-            yield Turn(sends, tuple(transfer for transfer in step if transfer.receiver == rank))
+    def scratch(self, rank: int) -> int:
+        """Return how many elements a rank receives to be added, at most."""
+        added = (t.length for step in self.steps for t in step if t.add and t.receiver == rank)
+        return max(added, default=0)
 
 
 def schedule(name: str, ranks: int, length: int) -> Schedule:

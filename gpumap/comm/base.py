@@ -16,7 +16,7 @@ from gpumap.dtypes import Array, np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.comm.algorithms import Schedule
+    from gpumap.comm.algorithms import Schedule, Step, Transfer
 
     Ends = Sequence[tuple[Array, int]]  # arrays, each with the rank that it goes to or comes from
 
@@ -103,21 +103,23 @@ class ScheduledExchange:
             comm: of as many ranks.
             array: shape (length,), in C order; the sum takes its place.
         """
-        turns = list(plan.turns(comm.rank))
-        scratch = np.empty(max((turn.scratch for turn in turns), default=0), array.dtype)
-        self._comm = comm
-        self._steps = []
-        for turn in turns:
-            places = [array[t.start : t.stop] for t in turn.receives]
-            targets = [
-                scratch[: t.length] if t.add else place
-                for t, place in zip(turn.receives, places, strict=True)
-            ]
-            sends = [(array[t.start : t.stop], t.receiver) for t in turn.sends]
-            receives = [(x, t.sender) for x, t in zip(targets, turn.receives, strict=True)]
-            added = [p for p, t in zip(places, turn.receives, strict=True) if t.add]
-            self._steps.append((sends, receives, added))
-        self._scratch = scratch
+        self._comm, self._array = comm, array
+        self._scratch = np.empty(plan.scratch(comm.rank), array.dtype)
+        self._steps = [self._part(step) for step in plan.steps]
+
+    def _part(self, step: Step) -> tuple[Ends, Ends, list[Array]]:
+        """Return what this rank sends and receives in a step, and where it adds."""
+        rank = self._comm.rank
+        sends = [(self._of(t), t.receiver) for t in step if t.sender == rank]
+        received = [t for t in step if t.receiver == rank]
+        receives = [
+            (self._scratch[: t.length] if t.add else self._of(t), t.sender) for t in received
+        ]
+        return sends, receives, [self._of(t) for t in received if t.add]
+
+    def _of(self, transfer: Transfer) -> Array:
+        result: Array = self._array[transfer.start : transfer.stop]
+        return result
 
     def run(self) -> None:
         """Exchange, and return when this rank has the sum and may be overwritten."""

@@ -174,7 +174,7 @@ def send(source: Buffer, target: Buffer) -> Route:
 
 def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:
     """Return scratch for what a rank receives at once; None where it adds nothing."""
-    most = max((turn.scratch for turn in plan.turns(rank)), default=0)
+    most = plan.scratch(rank)
     if not most:
         return None
     result: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))

@@ -141,21 +141,28 @@ class Watch:
             or (info.host == self._host and state(info.process) == "T")
         ]
 
+    def dead(self) -> list[RankInfo]:
+        """Return the ranks of this machine that have ended."""
+        return [
+            info
+            for info in self._others
+            if info.host == self._host and state(info.process) in (None, "Z", "X")
+        ]
+
     def _watch(self) -> None:
-        before = time.monotonic()
+        before, listened = time.monotonic(), 0.0
         while not self._over.wait(_POLL):
             now = time.monotonic()
             stopped, before = now - before > _STOPPED, now
             caught = self._received_signals()
-            dead = [
-                info
-                for info in self._others
-                if info.host == self._host and state(info.process) in (None, "Z", "X")
-            ]
+            dead = self.dead()
             stop = bool(_FATAL & caught) or (signal.SIGCONT in caught and not stopped and not dead)
             if (dead or stop) and not self._over.is_set():
-                self._lost(dead, stop=stop)
+                self._lost(dead, stop=not dead)  # a launcher ends all where one has died
                 return
+            if now - listened < _HEARTBEAT:
+                continue
+            listened = now
             for info in self._others:
                 if self._beats.heard(info.rank):
                     self._last_heartbeat[info.rank] = time.monotonic()

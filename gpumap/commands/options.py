@@ -169,9 +169,10 @@ sweep_option = setting(
 )
 comm_option = setting(
     "--comm",
-    type=click.Choice(["local", "mpi", "nccl"]),
+    type=click.Choice(["local", "mpi", "torch", "nccl"]),
     help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
-    "processes that MPI has started. [default: mpi where it has, else local]",
+    "processes, by MPI; torch: the same, by torch.distributed (bench allreduce). [default: by the "
+    "launcher, else local]",
 )
 
 

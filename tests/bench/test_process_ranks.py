@@ -3,6 +3,7 @@
 import pytest
 from worlds import gpu, world
 
+from gpumap.bench import process_ranks
 from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
 from gpumap.comm.base import RankInfo
@@ -14,7 +15,8 @@ class _Alone:
 
     def __init__(self):
         self.sent = []
-        self.rank, self.size, self.failures = 0, 1, ()
+        self.rank, self.size, self.failures = 0, 1, (RuntimeError,)
+        self.name, self.in_place = "mpi", lambda _: False
         self.gather = lambda answer: [answer]
 
     def broadcast(self, command):
@@ -26,6 +28,23 @@ def lead(opener=None):
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
     member = Member(comm, opener or (lambda: session), ExchangeFactory())
     return ProcessRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
+
+
+def test_an_engine_that_fails_ends_the_run(monkeypatch):
+    """In words, not in a traceback of the engine's; the watchdog has had time to name the rank."""
+    ranks, comm, _ = lead()
+    ranks.open()
+    waited = []
+    monkeypatch.setattr(process_ranks.time, "sleep", waited.append)
+
+    def closed(_):
+        raise RuntimeError("Connection closed by peer [127.0.0.1]:1234\nat gloo/pair.cc:1")
+
+    comm.gather = closed
+    with pytest.raises(AbsentError) as failed:
+        ranks.call("make", 1, Job("ring", 10))
+    said = "an exchange with the other ranks failed: Connection closed by peer [127.0.0.1]:1234"
+    assert (str(failed.value), waited, ranks.busy) == (said, [1.0], True)
 
 
 def lost(*_):

@@ -33,7 +33,6 @@ class Racing:
 
     def __init__(self, plan, ranks, draw):
         self.plan, self.ranks, self.draw = plan, ranks, draw
-        self.turns = [list(plan.turns(rank)) for rank in range(plan.ranks)]
         self.posted = [0] * plan.ranks
         self.over = [0] * plan.ranks
         self.moved = set()
@@ -65,8 +64,8 @@ class Racing:
     def ends(self):
         for rank, number in enumerate(self.over):
             if number < self.posted[rank]:
-                turn = self.turns[rank][number]
-                if all((number, t) in self.moved for t in (*turn.sends, *turn.receives)):
+                own = [t for t in self.plan.steps[number] if rank in (t.sender, t.receiver)]
+                if all((number, transfer) in self.moved for transfer in own):
                     yield self.end, rank
 
     def post(self, rank):
@@ -83,8 +82,8 @@ class Racing:
 
     def end(self, rank):
         number = self.over[rank]
-        for transfer in self.turns[rank][number].receives:
-            if transfer.add:
+        for transfer in self.plan.steps[number]:
+            if transfer.receiver == rank and transfer.add:
                 put(self.ranks[rank], transfer, self.scratch.pop((number, transfer)))
         self.over[rank] += 1
 
@@ -132,8 +131,9 @@ def test_a_rank_adds_one_slice_a_step_at_most(name):
 
 
 def test_a_ring_takes_room_for_one_slice():
-    """And nothing once its sums are known, when slices replace."""
-    assert [turn.scratch for turn in schedule("ring", 4, 64).turns(0)] == [16] * 3 + [0] * 3
+    """By `host` rank 0 alone takes any, for all that one rank sends."""
+    assert [schedule("ring", 4, 64).scratch(rank) for rank in range(4)] == [16] * 4
+    assert [schedule("host", 4, 64).scratch(rank) for rank in range(4)] == [64, 0, 0, 0]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 1000))

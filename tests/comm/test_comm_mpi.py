@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands.ranks import ROOT, needs_mpi
-from mpi_jobs import ended, tmpdir
+from mpi_jobs import ended, sum_of_two, tmpdir
 from refusals import refusal
 
 from gpumap.comm.mpi import load
 from gpumap.errors import AbsentError
 from gpumap.training.model_class import Recorder
 
-RANKS = Path(__file__).with_name("mpi_ranks.py")
+RANKS = Path(__file__).with_name("engine_ranks.py")
 LIMIT = 100  # seconds
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 
@@ -36,12 +36,15 @@ def run(command, **env):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_every_rank_has_what_mpis_own_calls_give(ranks):
     """Allreduce by every algorithm, of 0 to 1,000,000 elements."""
-    program = (sys.executable, "-m", "mpi4py", str(RANKS))
+    program = (sys.executable, "-m", "mpi4py", str(RANKS), "mpi")
     done = run([*MPIRUN, "-n", str(ranks), *program])
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
+    said = sorted(done.stdout.splitlines())
+    assert [line.rpartition(" ")[0] for line in said] == [
         f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
     ]
+    if ranks == 2:
+        assert said[0].endswith(f" {sum_of_two()}")  # the bits of the other engine, too
 
 
 def test_without_mpi4py_it_is_said(monkeypatch):

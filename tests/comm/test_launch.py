@@ -1,9 +1,13 @@
 """Who started this process, and as which rank: the variables of its launcher."""
 
+from types import SimpleNamespace
+
 import pytest
 from refusals import refusal
 from tables import table
 
+from gpumap.app import engines
+from gpumap.app.program import several
 from gpumap.comm.ranks import VARIABLES, Launch, launched, ranks_of_node, without_ranks
 from gpumap.errors import QuestionError
 
@@ -83,3 +87,22 @@ def test_what_a_rank_starts_is_no_rank(env):
 def test_how_many_ranks_a_node_has(env, ranks):
     """None where the variables do not tell: nothing is guessed."""
     assert ranks_of_node(launched(env), env) == ranks
+
+
+def env_of(by):
+    rank, size, local, local_size = VARIABLES[by]
+    return {rank: "0", size: "2", local: "0", local_size or "FLUX_JOB_NNODES": "2"}
+
+
+@pytest.mark.parametrize(("by", "more", "torch", "engine"), [
+    ("Open MPI", {}, True, "mpi"), ("MPICH", {}, True, "mpi"), ("PMI", {}, True, "mpi"),
+    ("Flux", {}, True, "mpi"), ("torchrun", {}, False, "torch"),
+    ("torchrun", {"GPUMAP_RUN": "0f"}, False, "torch"),
+    ("Slurm", {}, True, "mpi"), ("Slurm", {"MASTER_ADDR": "n0"}, False, "mpi"),
+    ("Slurm", {"MASTER_ADDR": "n0"}, True, "torch"),
+])  # fmt: skip
+def test_a_launcher_has_an_engine(monkeypatch, by, more, torch, engine):
+    """Slurm is for both: who says where ranks of PyTorch meet, and has it, wants that."""
+    monkeypatch.setattr(engines, "find_spec", lambda name: (torch and name == "torch") or None)
+    program = SimpleNamespace(env=env_of(by) | more)
+    assert engines.engine_of(several(program), program) == engine

@@ -87,7 +87,8 @@ def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said)
 def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     """It starts processes that MPI knows nothing of; each fails, be it the only one."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    found = gpumap("bench", "allreduce", **{k: str(v) for k, v in place.items()}, **more)
+    env = {k: str(v) for k, v in place.items()} | more
+    found = gpumap("bench", "allreduce", "--comm", "mpi", **env)
     said = f"has started {size} processes, and MPI knows of one of them"
     assert found.code == 2
     assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err

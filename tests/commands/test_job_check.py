@@ -27,6 +27,12 @@ def as_torchrun(gpumap, rank, *arguments, **others):
     return started(gpumap, [sys.executable, "-m", "gpumap", "check", *arguments], **env)
 
 
+def without_torch(gpumap):
+    """Return an environment in which PyTorch cannot be imported."""
+    (gpumap.folder / "torch.py").write_text("raise ImportError('not here')")
+    return {"PYTHONPATH": str(gpumap.folder)}
+
+
 def ranks(out):
     return [match.groups() for match in map(TABLE.fullmatch, out.splitlines()) if match]
 
@@ -77,12 +83,14 @@ def test_a_rank_whose_device_hangs_is_named_when_the_time_is_over(gpumap):
 @pytest.mark.parametrize(
     ("rank", "code", "mapped"), [(0, 0, ["Mapped name a to device cpu0"]), (1, 3, [])]
 )
-def test_without_mpi_each_rank_reports_for_itself(gpumap, rank, code, mapped):
-    text = "a->cpu0;b->cpu64000"
-    found, out, err = ended(as_torchrun(gpumap, rank, text))
+def test_without_pytorch_each_rank_of_torchrun_reports_for_itself(gpumap, rank, code, mapped):
+    text, env = "a->cpu0;b->cpu64000", without_torch(gpumap)
+    found, out, err = ended(as_torchrun(gpumap, rank, text, **env))
     assert (found, re.findall(r"Mapped name . to device \w+", out)) == (code, mapped)
     assert "unused" not in err  # what this rank alone leaves is the other one's
-    assert f"note: rank {rank} of 2 reports for itself: torchrun starts no MPI\n" in err
+    why = "torch.distributed cannot be used: not here"
+    assert f"note: rank {rank} of 2 reports for itself: {why}\n" in err
+    assert "pip install 'torch>=" in err
 
 
 @needs_mpirun
@@ -104,15 +112,15 @@ def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
     assert ("make no rank" in err) == (left_out == "LOCAL_RANK")
 
 
-def test_what_gpumap_run_has_started_reports_for_itself(gpumap):
-    """Each has its own entry, and calls its core cpu0; the fix is a launcher that has MPI."""
+def test_what_gpumap_run_has_started_reports_for_itself_without_pytorch(gpumap):
+    """Each has its own entry, and calls its core cpu0; the fix is the library."""
     command = [str(BIN / "gpumap"), "run", "--quiet", CORES, "--", str(BIN / "gpumap"), "check"]
-    code, out, err = ended(started(gpumap, command))
+    code, out, err = ended(started(gpumap, command, **without_torch(gpumap)))
     assert code == 0
     assert sorted(re.findall(r"Mapped name . to device \w+", out)) == [
         "Mapped name a to device cpu0", "Mapped name b to device cpu0"
     ]  # fmt: skip
-    assert err.count("hint: let mpirun start them: gpumap run --launcher mpi MAP") == 2
+    assert err.count("pip install 'torch>=") == 2
 
 
 @needs_mpi

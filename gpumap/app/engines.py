@@ -1,0 +1,187 @@
+"""The engine that carries between the ranks of a job, by their launcher, and its start.
+
+torchrun and `gpumap run` start ranks of torch.distributed; mpirun, and srun where it says no
+MASTER_ADDR or PyTorch is not installed, start those of MPI.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Self
+
+from gpumap.app.program import OURS, TURN, refused, several, unbound
+from gpumap.comm.watchdog import stopped_siblings
+from gpumap.errors import GpumapError, QuestionError
+from gpumap.escape import written
+from gpumap.launch.process import reap
+from gpumap.model import replace
+
+if TYPE_CHECKING:
+    from gpumap.app.program import Program
+    from gpumap.comm.base import Comm
+    from gpumap.comm.ranks import Launch
+
+LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
+_STDERR = 2
+_EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
+_MEETING = {"MASTER_ADDR": "the host of rank 0", "MASTER_PORT": "a free port there"}
+
+
+def engine_of(launch: Launch | None, program: Program) -> str:
+    """Return which engine the launcher of a rank is for: mpi or torch."""
+    by = launch.by if launch else ""
+    slurm = by == "Slurm" and "MASTER_ADDR" in program.env and find_spec("torch") is not None
+    return "torch" if slurm or by in (OURS, "torchrun") else "mpi"
+
+
+def join(program: Program, limit: float, engine: str) -> Comm:
+    """Start an engine within `limit` seconds, and return all ranks.
+
+    Raises:
+        AbsentError: the engine is not there, or a rank is not.
+        QuestionError: it knows of one rank.
+    """
+    launch = several(program)
+    try:
+        return start(program, limit, engine)
+    except GpumapError as error:
+        if launch is None or not launch.rank:
+            raise
+        time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
+        who = f"rank {launch.rank} on {socket.gethostname()}"
+        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        raise type(error)(tuple(found)) from None
+
+
+def start(program: Program, limit: float, engine: str) -> Comm:
+    """Do the same, without waiting for rank 0 to report an error."""
+    launch = several(program)
+    rank = launch.rank if launch else 0
+    # Ctrl-C, sent to every rank, is for the run, which rank 0 ends: with its report
+    before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
+    try:
+        by = _torch if engine == "torch" else _mpi
+        comm = by(launch, program, limit)
+    except GpumapError:
+        if rank:
+            signal.signal(signal.SIGINT, before)
+        raise
+    unbound(program)
+    return comm
+
+
+def _torch(launch: Launch | None, program: Program, limit: float) -> Comm:
+    from gpumap.comm.torch import Torch
+
+    if launch is None:
+        fix = f"start several: torchrun --nproc-per-node 2 -m {_command(program)}"
+        raise QuestionError("one rank has nothing to exchange", fix)
+    if missing := [name for name in _MEETING if not program.env.get(name)]:
+        message = f"{missing[0]} is not set, and ranks of torch.distributed meet there"
+        raise QuestionError(message, f"let every rank have {_MEETING[missing[0]]} in it")
+    return Torch(launch.rank, launch.size, limit)
+
+
+def _mpi(launch: Launch | None, program: Program, limit: float) -> Comm:
+    from gpumap.comm.mpi import Mpi, load
+
+    rank = launch.rank if launch else 0
+    message = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
+    with StartTimeout(limit + (LATE if rank else 0.0), message):
+        comm = Mpi(load().COMM_WORLD)
+    if comm.size == 1:
+        raise unknown_to_mpi(launch, program)
+    return comm
+
+
+def refuse_several(program: Program, comm: str) -> None:
+    """Refuse to measure in one of several processes what one process measures alone.
+
+    Raises:
+        QuestionError: a launcher has started several; each would disturb the others.
+    """
+    if launch := several(program):
+        fix = f"ask for --comm {engine_of(launch, program)}, or start it without a launcher"
+        raise refused(launch, f"--comm {comm} is for one process", fix)
+
+
+def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
+    """Return the refusal to be one of several processes that MPI has not started."""
+    if launch is None:
+        fix = f"start several: {_by_mpirun(program)}"
+        return QuestionError("one rank has nothing to exchange", fix)
+    message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
+    return QuestionError(message, _mpi_fix(launch, program))
+
+
+def not_by_torch(launch: Launch | None, program: Program) -> QuestionError:
+    """Return the refusal of what is exchanged by MPI alone; rank 0 reports it first."""
+    what = f"{' '.join(program.argv[:2])} exchanges between ranks of MPI"
+    fix = f"{_mpi_fix(launch, program)}; or start one process, --comm local"
+    return refused(launch, what, fix) if launch else QuestionError(f"{what} alone", fix)
+
+
+def _mpi_fix(launch: Launch | None, program: Program) -> str:
+    if launch is not None and launch.by == OURS:
+        return f"let mpirun start them: gpumap run --launcher mpi MAP -- {_command(program)}"
+    by = _by_mpirun(program)
+    return f"start them by the launcher of this MPI: {by}; under Slurm srun --mpi=pmix"
+
+
+def _by_mpirun(program: Program) -> str:
+    bench = program.argv[:1] == ("bench",)  # what else joins has no --comm
+    return f"mpirun -n 2 {_command(program)} {'--comm mpi' if bench else '...'}"
+
+
+def _command(program: Program) -> str:
+    """Return the command that this process was started with, without its options."""
+    return " ".join(("gpumap", *program.argv[: 1 + (program.argv[:1] == ("bench",))]))
+
+
+class StartTimeout:
+    """Time limit for the start of MPI: prints an error, and kills this process.
+
+    MPI has started when every rank has, and the call that waits for them holds Python's lock:
+    neither a thread nor a handler of a signal would run in it. So a subprocess waits, which
+    ends with this process however that ends.
+    """
+
+    def __init__(self, limit: float, text: str) -> None:
+        """Allow `limit` seconds; `text` begins the message, empty for none."""
+        self._limit, self._text = limit, text
+        self._watchdog, self._pipe = 0, 0
+
+    def __enter__(self) -> Self:
+        reading, self._pipe = os.pipe()
+        process = os.getpid()
+        self._watchdog = os.fork()
+        if not self._watchdog:
+            try:
+                os.close(self._pipe)
+                self._wait(reading, process)
+            finally:
+                os._exit(0)
+        os.close(reading)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self._pipe)  # it waits for this
+        reap(self._watchdog, _EXIT_GRACE)
+
+    def _wait(self, reading: int, process: int) -> None:
+        """Run as the watchdog."""
+        if select.select([reading], [], [], self._limit)[0]:
+            return
+        if self._text:
+            which = ", ".join(f"process {number}" for number in stopped_siblings(process))
+            fix = f"continue or end {which}: stopped" if which else "look at the other ranks"
+            text = f"error: {self._text}: MPI waits for a rank that does not come"
+            with suppress(OSError):
+                os.write(_STDERR, written((text, f"  fix: {fix}")).encode())
+        os.kill(process, signal.SIGKILL)

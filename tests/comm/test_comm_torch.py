@@ -1,0 +1,166 @@
+"""Ranks of torch.distributed over gloo, started by torchrun and `gpumap run`: as those of MPI."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from backends.frameworks import needs
+from flat_report import loads
+from mpi_jobs import TORCHRUN, ended, started, sum_of_two
+from shell import BIN, timely
+
+RANKS = Path(__file__).with_name("engine_ranks.py")
+LIMIT = 100.0  # seconds
+CORES = "a->cpu0;b->cpu1"
+MEET = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+pytestmark = needs("torch")
+
+
+def torchrun(gpumap, *arguments, **env):
+    command = [*TORCHRUN, "2", "-m", "gpumap", *arguments]
+    return started(gpumap, command, **{**MEET, **env})
+
+
+def members(parent):
+    """Return the process of each rank, when its device is open: it is pinned to its core."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        children = psutil.Process(parent).children(recursive=True)
+        found = {int(c.environ().get("RANK", -1)): c for c in children}
+        if all(n in found and found[n].cpu_affinity() == [n] for n in (0, 1)):
+            return {n: found[n].pid for n in (0, 1)}
+        time.sleep(0.1)
+    raise AssertionError(f"ranks of {parent} do not measure")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_rank_has_what_all_reduce_gives(ranks):
+    """By every algorithm, of 0 to 1,000,000 elements; of two ranks with the bits of MPI, too."""
+    command = [*TORCHRUN, str(ranks), str(RANKS), "torch"]
+    done = subprocess.run(
+        command, env=os.environ | MEET, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    assert done.returncode == 0, done.stderr
+    said = sorted(done.stdout.splitlines())
+    assert [line.rpartition(" ")[0] for line in said] == [
+        f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
+    ]
+    if ranks == 2:
+        assert said[0].endswith(f" {sum_of_two()}")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_two_ranks_measure(gpumap, backend):
+    """All algorithms, each verified on each rank; rank 0 alone speaks."""
+    file = gpumap.folder / "report.json"
+    given = ("--budget", "4s", "--output", str(file), "--sizes", "72,large", "--backend", backend)
+    code, out, err = ended(torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given))
+    report = loads(file.read_text())
+    rows = [row for row in report["measurements"] if row["params"]["pattern"] == "alone"]
+    assert code == 0, err
+    assert len(re.findall(r"^allreduce large.*, float32, torch, ", out, re.MULTILINE)) == 1
+    assert [row["case"] for row in rows] == ["native", "host", "ring"] * 2
+    assert all(row["check"]["passed"] for row in timely(rows))
+    assert {row["params"]["comm"] for row in rows} == {"torch"}
+
+
+def test_what_torchrun_has_started_has_one_report(gpumap):
+    code, out, err = ended(torchrun(gpumap, "check", CORES))
+    assert code == 0, err
+    assert re.findall(r"Mapped name . to device \w+", out) == [
+        "Mapped name a to device cpu0", "Mapped name b to device cpu1"
+    ]  # fmt: skip
+    assert "2 ranks on 1 machine" in out
+    assert "reports for itself" not in err
+
+
+def test_what_gpumap_run_has_started_has_one_report(gpumap):
+    """Each has its own entry, and calls its core cpu0: two devices, and two ranks that exchange."""
+    itself = str(BIN / "gpumap")
+    given = ("--sizes", "4KiB", "--no-model", "--budget", "2s", "--output", "report.json")
+    for inner in (("check",), ("bench", "allreduce", *given)):
+        command = [itself, "run", "--quiet", CORES, "--", itself, *inner]
+        code, out, err = ended(started(gpumap, command, **MEET))
+        assert code == 0, err
+        assert out.count("2 ranks on 1 machine") == 1
+    rows = timely(loads((gpumap.folder / "report.json").read_text())["measurements"])
+    assert all(row["check"]["passed"] and row["params"]["comm"] == "torch" for row in rows)
+
+
+@pytest.mark.parametrize("given", [(), ("--comm", "torch")])
+def test_training_is_refused_with_a_fix(gpumap, given):
+    """By rank 0, once: its exchanges are MPI's."""
+    code, _, err = ended(torchrun(gpumap, "bench", "train", "--map", CORES, *given))
+    assert code != 0
+    said = "error: bench train exchanges between ranks of MPI, and torchrun has started 2"
+    assert err.count(said) == 1
+    assert "mpirun -n 2 gpumap bench train --comm mpi" in err
+
+
+def test_a_rank_that_is_killed_is_named(gpumap):
+    """Its node, name, number and process; what was measured before it is in the report."""
+    given = ("--budget", "60s", "--output", "json=report.json", "--timeout", "90s")
+    process = torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given)
+    found = members(process.pid)
+    os.kill(found[1], signal.SIGKILL)
+    code, _, err = ended(process)
+    left = loads((gpumap.folder / "report.json").read_text())
+    assert code != 0
+    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err), err
+    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
+
+
+def test_a_rank_that_stands_still_is_named_when_the_time_is_over(gpumap):
+    given = ("--budget", "60s", "--output", "json=report.json", "--timeout", "30s")
+    process = torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given)
+    found = members(process.pid)
+    os.kill(found[1], signal.SIGSTOP)
+    psutil.Process(found[0]).wait(LIMIT)
+    os.kill(found[1], signal.SIGKILL)  # torchrun would wait 30 s for it
+    _, _, err = ended(process)
+    said = rf"time limit of 30 s was reached; no answer from \S+/b \(rank 1, process {found[1]}\)"
+    assert re.search(said, err), err
+
+
+def alone(gpumap, *arguments, **env):
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **MEET}
+    command = [sys.executable, "-m", "gpumap", *arguments]
+    return ended(started(gpumap, command, **{**place, **env}))
+
+
+def test_a_rank_that_does_not_come_is_named(gpumap):
+    """Where torchrun's agent has the store, and where rank 0 has."""
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": str(store.port)}
+    for env, said in (
+        (agent, "torch.distributed waits for rank 1: not there within 7 s"),
+        ({"MASTER_PORT": "0"}, "torch.distributed does not start: .*1/2 clients joined"),
+    ):
+        given = ("bench", "allreduce", "--map", CORES, "--timeout", "10s")
+        code, _, err = alone(gpumap, *given, **env)
+        assert code == 3
+        assert re.search(f"^error: {said}", err, re.MULTILINE), err
+
+
+def test_where_ranks_meet_must_be_set(gpumap):
+    code, _, err = alone(gpumap, "bench", "allreduce", "--map", CORES)
+    assert code == 2
+    assert "error: MASTER_PORT is not set, and ranks of torch.distributed meet there" in err
+
+
+def test_without_pytorch_the_fix_installs_it(gpumap):
+    (gpumap.folder / "torch.py").write_text("raise ImportError(\"No module named 'torch'\")")
+    env = {"PYTHONPATH": str(gpumap.folder), "MASTER_PORT": "0"}
+    code, _, err = alone(gpumap, "bench", "allreduce", "--map", CORES, **env)
+    assert code == 3
+    assert "error: torch.distributed cannot be used: No module named 'torch'" in err
+    assert "pip install 'torch>=2.9'" in err
