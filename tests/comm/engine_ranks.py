@@ -70,7 +70,8 @@ assert digests is None or len(set(digests)) == 1, digests
 
 # objects: one for a rank each, while others are broadcast
 comm.send(("to", (rank + 1) % ranks), (rank + 1) % ranks)
-assert comm.broadcast("first" if rank == 0 else None) == "first"
+for what in ("first", "x" * 5000, "last"):
+    assert comm.broadcast(what if rank == 0 else None) == what
 while not comm.waiting():
     pass
 assert comm.receive() == ("to", rank)
