@@ -30,7 +30,6 @@ from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
 from gpumap.comm.base import RankInfo
 from gpumap.engine import stats
-from gpumap.engine.base import COMPARABLE
 from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 from gpumap.machine.state import Watch
@@ -154,7 +153,7 @@ def _ready(ranks: ProcessRanks, job: Job, clock: Clock) -> Series:
     if not work.check().passed:
         sys.exit(f"{job.algorithm}: a sum is wrong")
     series = Series(work)
-    calibrate(series, clock, COMPARABLE)
+    calibrate(series, clock, ranks.shortest)
     return series
 
 

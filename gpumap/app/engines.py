@@ -19,7 +19,7 @@ from gpumap.app.program import OURS, TURN, refused, several, unbound
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
-from gpumap.launch.process import reap
+from gpumap.machine.process_control import reap
 from gpumap.model import replace
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.keys import LADDER, ExchangeKey
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
-from gpumap.engine.base import COMPARABLE, Benchmark
+from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.engine.sizes import KEYS, Size, size_text
 from gpumap.errors import QuestionError
@@ -65,7 +65,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     groups = []
     for size in params.sizes:
         every = tuple(_algorithms(bindings, ranks, _keys(size), params))
-        groups.append(Group(every, f"{size.nbytes}B", shortest=COMPARABLE))
+        groups.append(Group(every, f"{size.nbytes}B", shortest=ranks.shortest))
     if params.sweep:
         swept = (
             case
@@ -73,7 +73,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
             for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": LADDER}, params)
         )
         cases = tuple(case for case in swept if case.skip is None)
-        groups.append(Group(cases, LADDER, shortest=COMPARABLE / 10, extra=True))
+        groups.append(Group(cases, LADDER, shortest=ranks.shortest / 10, extra=True))
     largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     taken = 2 * per_group  # of each case a buffer and a receive buffer

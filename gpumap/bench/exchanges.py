@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
-from gpumap.engine.base import Iteration
+from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import compared, hollow_array, is_hollow, played, worse
 from gpumap.model import Reason
 
@@ -78,6 +78,7 @@ class LocalRanks:
 
     comm = "local"
     algorithms: tuple[str, ...] = ("host", "ring")
+    shortest = COMPARABLE  # seconds of a sample
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self._sessions = tuple(sessions)

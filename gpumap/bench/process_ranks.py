@@ -1,8 +1,8 @@
 """Processes as the ranks of `bench allreduce`: rank 0 measures, the others do as it says.
 
 Rank 0 runs gpumap's own runner, whose iterations are commands here: each is broadcast to every
-rank, and every rank does the same. What a command costs is in the first exchange of a sample; a
-sample is long enough for that to be a small share.
+rank, and every rank does the same. What a command costs is in the first exchange of a sample, and
+so samples are long enough for that to be a small share.
 
 A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
 the host for an exchange and go back, in its time, where the engine cannot exchange them in place.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
 from gpumap.comm.base import exchange
 from gpumap.dtypes import np
-from gpumap.engine.base import Iteration
+from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import worse
 from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
 
@@ -35,6 +35,8 @@ _END = "end"
 _REST = 0.01  # seconds between two polls for it
 _LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 _WATCHED = 1.0  # seconds in which the watchdog sees a rank of this machine that is gone
+_COMMAND = 0.01  # share of a sample that its command takes, at most
+_TRIES = 5
 _SHOWN = 200  # characters of an engine's message
 
 
@@ -167,6 +169,9 @@ class Member:
             time.sleep(_LOOK)
         return answers
 
+    def _meet(self) -> None:
+        self.comm.barrier()
+
     def _begin(self) -> None:
         self._works.clear()
         self._factory.begin()
@@ -209,6 +214,7 @@ class ProcessRanks:
         self.comm = member.comm.name
         self.table = tuple(table)
         self.busy = False  # a command is under way: until it ends, no other one can be
+        self.shortest = COMPARABLE  # seconds of a sample
         self._awake = False
         self._member = member
         self._here = frozenset(here)
@@ -223,7 +229,14 @@ class ProcessRanks:
         self._wake()
         self._raise_problems(DeviceError, self.call("open"))
         assert self._member.session is not None  # no rank has a problem
+        self.shortest = max(COMPARABLE, min(self._command() for _ in range(_TRIES)) / _COMMAND)
         return self._member.session
+
+    def _command(self) -> float:
+        """Return the seconds that a command takes to be everywhere."""
+        start = time.perf_counter()
+        self.call("meet")
+        return time.perf_counter() - start
 
     def local_bindings(self, bindings: Iterable[Binding]) -> list[Binding]:
         """Return the bindings whose memory is on this machine."""

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.
 
-    Each name is a rank: a device of this process, or a process of its own that MPI has started
-    (mpirun -n 2 gpumap bench allreduce), the names of a node in the order of its ranks. Every
-    element is verified, bit for bit. The model is time = latency + bytes / bandwidth, from sizes
-    of its own.
+    Each name is a rank: a device of this process, or a process of its own that mpirun, torchrun
+    or gpumap run has started (mpirun -n 2 gpumap bench allreduce), the names of a node in the
+    order of its ranks. Every element is verified, bit for bit. The model is time = latency + bytes
+    / bandwidth, from sizes of its own.
     """
     from gpumap.app.worker_runs import ExchangeOptions, measure_exchanges
 

@@ -1,5 +1,8 @@
 """What rank 0 tells the others, as far as it shows without MPI: a scripted communicator."""
 
+import time
+from functools import partial
+
 import pytest
 from worlds import gpu, world
 
@@ -7,6 +10,7 @@ from gpumap.bench import process_ranks
 from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
 from gpumap.comm.base import RankInfo
+from gpumap.engine.base import COMPARABLE
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 
@@ -16,7 +20,7 @@ class _Alone:
     def __init__(self):
         self.sent = []
         self.rank, self.size, self.failures = 0, 1, (RuntimeError,)
-        self.name, self.in_place = "mpi", lambda _: False
+        self.name, self.in_place, self.barrier = "mpi", lambda _: False, lambda: None
         self.gather = lambda answer: [answer]
 
     def broadcast(self, command):
@@ -28,6 +32,15 @@ def lead(opener=None):
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
     member = Member(comm, opener or (lambda: session), ExchangeFactory())
     return ProcessRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
+
+
+def test_samples_are_long_beside_a_command():
+    """Of an engine whose commands take 2 ms, a sample is 100 times as long at least."""
+    ranks, comm, _ = lead()
+    comm.barrier = partial(time.sleep, 0.002)
+    assert ranks.shortest == COMPARABLE
+    ranks.open()
+    assert ranks.shortest >= 0.2
 
 
 def test_an_engine_that_fails_ends_the_run(monkeypatch):
