@@ -105,15 +105,14 @@ def needs(
     if params.workloads:  # afterwards, on one device at a time; x, w, y and what proves them
         memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
         host, largest = host + _PROOFS * LARGEST, max(largest, LARGEST)
-    return Plan((), {**memory, "host": host}, largest + 1)
+    return Plan((), {**memory, "host": host}, largest)
 
 
 def _taken(largest: int, params: Params, features: Container[str]) -> int:
     """Return the bytes of a name's buffers, on its device and as many on the host."""
-    whole = largest + 1
-    sweep = sum(nbytes + 1 for nbytes in params.sweep)  # mapped memory is each size's own
-    mapped = max(whole, sweep) if "mapped" in features else 0
-    return 2 * (whole * (2 if "pinned" in features else 1) + mapped)
+    sweep = sum(params.sweep)  # mapped memory is each size's own
+    mapped = max(largest, sweep) if "mapped" in features else 0
+    return 2 * (largest * (2 if "pinned" in features else 1) + mapped)
 
 
 class Transfer(Benchmark):
@@ -138,7 +137,7 @@ class Transfer(Benchmark):
     def iteration(self, case: Case) -> Iteration:
         """Return a case's copies; the group's buffers are allocated when first needed."""
         session, nbytes = self._sessions[case.names[0]], int(case.params["bytes"])
-        whole = 1 + self._whole(str(case.params["memory"]), nbytes)
+        whole = self._whole(str(case.params["memory"]), nbytes)
         return played(self._copies(case), session, whole, nbytes)
 
     def _copies(self, case: Case) -> Iteration:

@@ -5,31 +5,12 @@ slow the first time it is touched. Sources are written once, and by no copy. A d
 whose copy came last (`last_writers`): a check that finds another's there copies once more before it
 looks.
 
-Where a device has kernels, what was uploaded is compared there: four bytes come back instead of
-all. That a wrong copy cannot pass, whatever is broken, rests on these steps:
-
-1. `device_copy`, the device's own copy of the source, is proved once: downloaded to a destination
-   in which every byte is wrong, and compared on the host. An upload that is always wrong at the
-   same place would make `device_copy` and `buffer` equally wrong; here it shows.
-2. The poison is made from `device_copy`: `shift` adds to each byte what is not 0, also to the byte
-   behind the end. `differ` must then count all of them. So each of them really is wrong, and
-   `differ` sees each of them: a `shift` that does nothing, or a part, leaves right bytes and counts
-   fewer; a `differ` that looks at a part, or always answers the same, counts something else.
-3. After the copy, `differ` must count exactly one: the byte behind the end, which no copy writes. A
-   `differ` that does not run leaves 0, a counter that is not zeroed too many, and an answer that
-   does not come back differs from every count.
-
-What is left is a `differ` that has just seen every byte, now misses the one behind the end, and a
-copy that is wrong in exactly one byte.
-
-Whatever else is found, in any of the three, proves nothing, and the host does it all: it uploads
-the poison, fetches all bytes and names the first that is wrong. It has the last word.
-
-Of a copy from another device every byte is fetched, once the other's `device_copy` is proved: a
-way that is wrong twice at one place, up and down, would make it right again. What it should be is
-on no buffer here. It is poisoned in the same way, and the last byte, which is wrong for certain, is
-looked at: where the kernel did nothing there would be that of an earlier copy. Of the others one in
-256 is right by chance.
+A copy is proved in one way: every byte of its destination is made wrong, the copy is made, and all
+of the destination is compared, on the host, with what was sent. A device's bytes are fetched for
+that into memory that holds their opposite. Its poison is an upload, which may be as broken as the
+copy: so it is fetched too, into memory that holds what would be right, and a copy to what was not
+wrong everywhere has not passed. The source on a device was uploaded as well; a copy from there to
+another device, wrong twice at one place, could be right again, so it is proved first.
 """
 
 from __future__ import annotations
@@ -41,7 +22,6 @@ from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import compared, is_hollow
 from gpumap.errors import NoHostMemory, OutOfMemory
-from gpumap.kernels import COUNTS
 from gpumap.machine.process_control import moved_to, pin
 
 if TYPE_CHECKING:
@@ -160,7 +140,7 @@ class HostCopy(Copies):
         """Return the first check that failed, or one for all bytes."""
         self._copied_last()
         if self._direction == "h2d":
-            return _all([each.check_upload() for each in self._slices])
+            return _all([each.check_buffer(each.source) for each in self._slices])
         return _all([each.check_destination(each.source) for each in self._slices])
 
     def _copy(self, events: Events | None, repeat: int) -> None:
@@ -233,7 +213,7 @@ class PairCopy(Copies):
             nbytes = self._source.source.nbytes
             return compared(nbytes, min(at, nbytes - 1))
         self._copied_last()
-        return self._target.check_readback(self._source.source)
+        return self._target.check_buffer(self._source.source)
 
     def _copy(self, events: Events | None, repeat: int) -> None:
         session = self._source.session
@@ -253,8 +233,6 @@ def _all(checks: Sequence[Check]) -> Check:
 
 _PART = 1 << 20  # bytes of a buffer that are made or compared at a time
 _BYTE = 256
-_SHIFTS = (0x55, 0xAA)  # what is added to a byte to make it wrong, unless that would make it right
-_NO_COUNT = 2 * COUNTS - 1  # 32 bits that no count can be
 
 
 class Buffers:
@@ -269,22 +247,17 @@ class Buffers:
     ) -> None:
         self.name = name
         self.session = session
-        nbytes += 1  # the last one is only poisoned: by a copy, which may be one byte short
         self.source = _host(session, nbytes, memory)
         self.destination = _host(session, nbytes, memory)
         self.device_copy = session.empty((nbytes,), "uint8")
         self.buffer = session.empty((nbytes,), "uint8")
         self.last_writers: dict[str, object] = {}  # place -> the mark of whose copy came last
-        hollow = is_hollow(session, nbytes)  # then there is nothing to draw, nor to count
-        if not hollow:
+        if not is_hollow(session, nbytes):  # else there is nothing to draw
             rng = np.random.default_rng(seed)
             for part in _parts(nbytes):
                 self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
         session.upload(self.source, self.device_copy)
         session.synchronize()
-        kernels = "kernels" in session.features and not hollow
-        self.counter = Counter(session) if kernels else None
-        self.proved = self.counter is not None and self.wrong_at is None
 
     def part(self, nbytes: int) -> BufferSlice:
         """Return the first bytes of all of them."""
@@ -315,96 +288,36 @@ class BufferSlice:
         self.device_copy = buffers.device_copy[:nbytes]
         self.buffer = buffers.buffer[:nbytes]
         self.destination = buffers.destination[:nbytes]
-        self._behind = nbytes + 1  # bytes with the one behind the end
-        self._planted = False  # that byte is wrong, and the kernels were seen to work
+        self._unpoisoned: int | None = None  # the first byte on the device that is not wrong
 
     def poison(self, right: Any) -> None:
-        """Make the device's bytes wrong, the last one for certain."""
-        self._planted = self._shifted(right)
-        if not self._planted:
-            self._overwrite(right)
+        """Make every byte on the device the opposite of what will be right, and look at each."""
+        self.poison_destination(right)
+        self.session.upload(self.destination, self.buffer)
+        self.session.synchronize()
+        self.destination[:] = right  # what no poison may be
+        self._fetch()
+        self._unpoisoned = _first_difference(self.destination, right, opposite=True)
 
     def poison_destination(self, right: Any) -> None:
         """Make every byte of the destination differ from what will be right."""
         self.buffers.poison_destination(right)
 
-    def check_upload(self) -> Check:
-        """Compare what is on the device with the source: there, if its kernels are proved."""
-        if self._planted and self._differing() == 1:
-            return compared(self.source.nbytes, None)
-        return self.check_readback(self.source)
-
-    def check_readback(self, right: Any) -> Check:
-        """Bring what is on the device to the host, and compare."""
+    def check_buffer(self, right: Any) -> Check:
+        """Fetch what is on the device and compare; without poison before it that proves nothing."""
+        if self._unpoisoned is not None:
+            return compared(self.source.nbytes, self._unpoisoned)
         self.poison_destination(right)
-        self.session.download(self.buffer, self.destination)
-        self.session.synchronize()
+        self._fetch()
         return self.check_destination(right)
 
     def check_destination(self, right: Any) -> Check:
         """Compare the destination with what is right, byte for byte."""
         return compared(self.source.nbytes, _first_difference(self.destination, right))
 
-    def _shifted(self, right: Any) -> bool:
-        """Make every byte differ from `device_copy`, by a kernel; return whether that is proved."""
-        if not self.buffers.proved:
-            return False
-        last = int(self.source[-1])
-        value = next(value for value in _SHIFTS if (last + value) % _BYTE != int(right[-1]))
-        whole = slice(self._behind)
-        to, origin = self.buffers.buffer[whole], self.buffers.device_copy[whole]
-        self.session.run("shift", to, origin, float(value), size=self._behind)
-        return self._differing() == self._behind and self._last_is((last + value) % _BYTE)
-
-    def _overwrite(self, right: Any) -> None:
-        """Make every byte the opposite of what is right, by an upload.
-
-        It may be broken as the copy is, so a kernel comes before it where there is one: of a
-        constant one byte in 256 is right by chance.
-        """
-        self.poison_destination(right)
-        if "kernels" in self.session.features:
-            size = self.destination.size
-            self.session.run("fill", self.buffer, float(self.destination[-1]), size=size)
-        whole = slice(self._behind)
-        self.session.upload(self.buffers.destination[whole], self.buffers.buffer[whole])
+    def _fetch(self) -> None:
+        self.session.download(self.buffer, self.destination)
         self.session.synchronize()
-
-    def _differing(self) -> int:
-        assert self.buffers.counter is not None
-        return self.buffers.counter.count(
-            self.buffers.device_copy, self.buffers.buffer, self._behind
-        )
-
-    def _last_is(self, value: int) -> bool:
-        answer = np.array([_BYTE - 1 - value], np.uint8)  # its opposite, if nothing comes
-        self.session.download(self.buffer[self.destination.size - 1 :], answer)
-        self.session.synchronize()
-        return int(answer[0]) == value
-
-
-class Counter:
-    """Counts on a device in how many bytes two buffers differ."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._counter = session.empty((1,), "uint32")
-        self._zero = np.zeros(1, np.uint32)
-        self._answer = np.empty(1, np.uint32)
-
-    def count(self, a: Any, b: Any, size: int) -> int:
-        """Return how many of the first `size` bytes differ; -1 if an answer did not come back."""
-        parts = (slice(at, min(at + COUNTS, size)) for at in range(0, size, COUNTS))
-        found = [self._part(a[part], b[part]) for part in parts]
-        return -1 if _NO_COUNT in found else sum(found)
-
-    def _part(self, a: Any, b: Any) -> int:
-        self._answer[0] = _NO_COUNT
-        self._session.upload(self._zero, self._counter)  # one kernel less to compile
-        self._session.run("differ", a, b, self._counter, size=a.nbytes)
-        self._session.download(self._counter, self._answer)
-        self._session.synchronize()
-        return int(self._answer[0])
 
 
 def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
@@ -418,9 +331,9 @@ def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
         raise NoHostMemory(message, hint) from error
 
 
-def _first_difference(found: Any, right: Any) -> int | None:
+def _first_difference(found: Any, right: Any, *, opposite: bool = False) -> int | None:
     for part in _parts(found.size):
-        wrong = found[part] != right[part]
+        wrong = found[part] != (np.invert(right[part]) if opposite else right[part])
         if wrong.any():
             return int(part.start + wrong.argmax())
     return None

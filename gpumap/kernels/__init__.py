@@ -2,11 +2,10 @@
 
 Its texts are in this folder. The reference is the numpy backend and the gold answer of every other
 one. Arguments are written as a kernel sees them: `buffer` in and out, `short` a buffer that may
-have fewer elements than the call has, `scalar` and `count` by value, `counter` a buffer whose first
-element is added to. All buffers of a call share a dtype; a counter is uint32, whatever they are.
-`size` is the number of elements that a kernel works on, and no `buffer` may have fewer. A `matrix`
-is whole and keeps its shape: `size` is then the number of its rows, and the text is built for the
-other extents, which NumPy sees and a compiler can unroll.
+have fewer elements than the call has, `scalar` and `count` by value. All buffers of a call share a
+dtype. `size` is the number of elements that a kernel works on, and no `buffer` may have fewer. A
+`matrix` is whole and keeps its shape: `size` is then the number of its rows, and the text is built
+for the other extents, which NumPy sees and a compiler can unroll.
 
 What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
 Sixteen bits are read, computed in 32 and rounded once.
@@ -21,16 +20,14 @@ from typing import Any, Literal
 
 from gpumap.dtypes import np
 
-Argument = Literal["buffer", "short", "matrix", "scalar", "count", "counter"]
+Argument = Literal["buffer", "short", "matrix", "scalar", "count"]
 Dialect = Literal["opencl", "cuda"]
 
-COUNTS = 1 << 31  # elements that one call may count, so that no counter ever runs over
 GROUP = 256  # work-items of a reduction: what any device can have in one group
 WEIGHTS = 256  # of a chain at most: each work-item holds them in registers
 _SHARE = 1 << 15  # elements of a reduction, for which another group is worth it
 _PARTS = 1024  # groups of a reduction at most: one group then reduces what they leave
 _ROWS = 4096  # of a chain, that go through all of its operations before the next ones
-_PART = 1 << 20  # elements that a reference processes at a time: its temporaries are small
 _CACHED = 1 << 14  # and those of training, which are many: they stay in a cache
 
 
@@ -51,21 +48,15 @@ class Kernel:
         """Return the type that the buffers of a call share.
 
         Raises:
-            ValueError: they share none, are too short, a counter is not of 32 bits, or it may run
-                over.
+            ValueError: they share none, or are too short.
         """
         pairs = list(zip(self.arguments, given, strict=True))
         buffers = [argument for kind, argument in pairs if kind == "buffer"]
         every = [argument for kind, argument in pairs if kind in ("buffer", "short", "matrix")]
         shorts = [argument for kind, argument in pairs if kind == "short"]
-        counters = [argument for kind, argument in pairs if kind == "counter"]
         shared = every[0].dtype
         if any(other.dtype != shared for other in every):
             raise ValueError(f"{self.name}: buffers of one call share a type")
-        if any(counter.dtype != "uint32" or not counter.nbytes for counter in counters):
-            raise ValueError(f"{self.name}: a counter is a buffer of uint32")
-        if counters and size > COUNTS:
-            raise ValueError(f"{self.name}: one call counts at most {COUNTS} elements")
         if self.group is not None and any(not short.nbytes for short in shorts):  # its result
             raise ValueError(f"{self.name}: there is no room for the result")
         if any(buffer.nbytes < size * shared.itemsize for buffer in buffers):
@@ -105,13 +96,6 @@ def _copy(out: Any, source: Any) -> None:
 def _shift(out: Any, source: Any, value: float) -> None:
     """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
     np.add(source, source.dtype.type(value), out=out)
-
-
-def _differ(a: Any, b: Any, counter: Any) -> None:
-    """Add the number of places where a and b are not equal; at most COUNTS of them."""
-    for at in range(0, a.size, _PART):
-        part = slice(at, at + _PART)
-        counter[:1] += np.uint32(np.count_nonzero(a[part] != b[part]))
 
 
 def _sum(a: Any, out: Any) -> None:
@@ -351,7 +335,6 @@ KERNELS = {
         Kernel("fill", ("buffer", "scalar"), _copy),
         Kernel("copy", ("buffer", "buffer"), _copy),
         Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
-        Kernel("differ", ("buffer", "buffer", "counter"), _differ),
         Kernel(
             "chain",
             ("matrix", "matrix", "matrix", "matrix"),

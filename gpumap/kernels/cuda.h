@@ -8,7 +8,6 @@
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL
 #define ITEM ((ulong)blockIdx.x * blockDim.x + threadIdx.x)
-#define ADD(counter, n) atomicAdd(counter, n)
 #define ulong unsigned long long
 #define SHARED __shared__
 #define LANE threadIdx.x

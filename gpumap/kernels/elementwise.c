@@ -1,5 +1,5 @@
 // Kernels of one element after the other, in two dialects: opencl.h and cuda.h say what KERNEL,
-// GLOBAL, ITEM, ADD and ulong are, and what a vector of LANES elements is; each.h what a SHARE is.
+// GLOBAL, ITEM and ulong are, and what a vector of LANES elements is; each.h what a SHARE is.
 
 KERNEL fill(GLOBAL ELEMENT *out, const ulong out_at, const ELEMENT value, const ulong size) {
     SHARE;
@@ -20,14 +20,6 @@ KERNEL shift(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from
     SHARE;
     WHOLE PUT(TAKE(from + from_at + i) + value, out + out_at + i);
     REST out[out_at + i] = from[from_at + i] + value;
-}
-
-KERNEL differ(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b,
-              const ulong b_at, GLOBAL unsigned int *counter, const ulong counter_at,
-              const ulong size) {
-    unsigned int found = 0;
-    for EACH(i) found += a[a_at + i] != b[b_at + i];
-    if (found) ADD(counter + counter_at, found);
 }
 
 // What only numbers with a fraction can do.

@@ -5,7 +5,6 @@
 #define FUNCTION static inline
 #define GLOBAL __global
 #define ITEM get_global_id(0)
-#define ADD(counter, n) atomic_add(counter, n)
 #define SHARED __local
 #define LANE get_local_id(0)
 #define GROUP_ID get_group_id(0)

@@ -191,7 +191,7 @@ _FRACTIONS = ("float", "double")
 # best. A GPU needs whole warps.
 _GRAIN = {True: 4096, False: 1}
 _GROUP = {True: (1,), False: (64,)}
-_BUFFERS = ("buffer", "short", "matrix", "counter")  # what is given as memory
+_BUFFERS = ("buffer", "short", "matrix")  # what is given as memory
 
 
 @dataclass(frozen=True, slots=True)
