@@ -430,4 +430,4 @@ def test_a_timed_run_is_of_devices_by_how_busy_they_were(tmp_path, pci, busy):
     seen.watch.end()
     found = seen.watch.timed(0)
     assert found.busy == (None if busy is None else pytest.approx(busy, rel=0.01))
-    assert (found.foreign, found.start, units_of(seen.bindings)) == (None, None, 1)
+    assert (found.foreign, found.start, units_of(seen.bindings)) == (None, 0.0, 1)
