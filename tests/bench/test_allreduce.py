@@ -113,7 +113,7 @@ def test_a_plan_of_skipped_rows_is_refused():
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400), Size(4000))
     here = LocalRanks(())
     alone = plan(bindings, here, Params(sizes, ("native",), sweep=()))
-    said = "native is there with --comm mpi or nccl only"
+    said = "native is there with --comm mpi, torch or nccl only"
     found = refusal(QuestionError, check_any, alone)
     assert found.message == f"nothing can be measured: {said}"
     beside = plan(bindings, here, Params(sizes, ("native", "ring"), sweep=()))
