@@ -36,6 +36,7 @@ _REST = 0.01  # seconds between two polls for it
 _LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 _WATCHED = 1.0  # seconds in which the watchdog sees a rank of this machine that is gone
 _COMMAND = 0.01  # share of a sample that its command takes, at most
+_LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
 _TRIES = 5
 _SHOWN = 200  # characters of an engine's message
 
@@ -229,7 +230,8 @@ class ProcessRanks:
         self._wake()
         self._raise_problems(DeviceError, self.call("open"))
         assert self._member.session is not None  # no rank has a problem
-        self.shortest = max(COMPARABLE, min(self._command() for _ in range(_TRIES)) / _COMMAND)
+        command = min(self._command() for _ in range(_TRIES))
+        self.shortest = max(COMPARABLE, min(command / _COMMAND, _LONGEST))
         return self._member.session
 
     def _command(self) -> float:

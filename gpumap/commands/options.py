@@ -305,8 +305,8 @@ def output_options(command: F) -> F:
 
 json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
 _output_parameters = combined(
-    setting("--format", "format_", type=click.Choice(["auto", *FORMATS]), default="auto",
-            help="The form of the report on stdout."),
+    setting("--format", "format_", metavar="FORMAT", type=click.Choice(["auto", *FORMATS]),
+            default="auto", help=f"The form of the report on stdout: auto, {', '.join(FORMATS)}."),
     json_option,
     setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
             help="Write the report to a file too; repeatable."),
