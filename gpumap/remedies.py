@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 40  # characters of a variable
 _BUILDS = {"cpu": "cores", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}  # of PyTorch's wheels
+_INSTALLS = " -m pip install "
 _OTHER = "map a device that `gpumap devices` lists"
 
 
@@ -33,10 +34,12 @@ def remedy(
         system: the platform, as `sys` has it.
     """
     scripted = any(probe.name == "fake" for probe in probes)
+    fixes = [probe.fix for probe in probes if probe.fix and probe.lack != "no-library"]
     ways = (
         _by_its_name(kind, probes, None if scripted else Tree(root)),
+        next((fix for fix in fixes if _INSTALLS not in fix), None),  # a driver that is there
         None if scripted else _elsewhere(kind, Tree(root), system),
-        next((p.fix for p in probes if p.fix and p.lack != "no-library"), None),
+        next(iter(fixes), None),
         next(filter(None, (_rebuilt(kind, probe) for probe in probes)), None),
         next(filter(None, (_line(kind, probe) for probe in probes)), None),
         None if probes else _OTHER,
