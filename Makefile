@@ -25,7 +25,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: quick test ci lint types unit programs opencl cuda mpi alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks gpu gpu-wheels docs package clean
+.PHONY: quick test ci lint types unit programs opencl cuda mpi waiting alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks frameworks-long gpu gpu-wheels docs package clean
 
 # The core: statistics, parser, dot, the runner, verdicts, causes, the fit, two backends.
 QUICK = $(patsubst %,tests/%.py,test_stats test_parse test_fit bench/test_dot bench/test_runner \
@@ -40,7 +40,9 @@ test: lint types unit
 ci:
 	$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed $(VENV_FRAMEWORKS)/.installed
 	$(MAKE) --no-print-directory --jobs 2 lint types docs
-	$(MAKE) --no-print-directory unit programs opencl cuda mpi alone frameworks unit-pygpu unit-intel
+	$(MAKE) --no-print-directory unit programs opencl cuda
+	$(MAKE) --no-print-directory --jobs 2 mpi waiting
+	$(MAKE) --no-print-directory alone frameworks unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
 # and without a toolkit: what it says of a driver is tested with stub drivers.
@@ -120,8 +122,9 @@ cuda: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(CUDA)
 mpi: $(VENV)/.installed
 	$(BIN)/pytest $(MPI)
-alone: $(VENV)/.installed
+waiting: $(VENV)/.installed
 	$(BIN)/pytest -n 4 $(SILENCE)
+alone: $(VENV)/.installed
 	$(BIN)/pytest $(ALONE)
 
 # What users see, written anew: read the difference before it is kept.
@@ -185,10 +188,15 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	$(PIP_FRAMEWORKS) '$(TORCH)' || $(PIP_FRAMEWORKS) torch --index-url $(TORCH_INDEX)
 	$(PIP_FRAMEWORKS) -e '.[test,jax]'
 	touch $@
-FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py $(call COMMANDS_OF,scale_frameworks) tests/comm/test_comm_torch.py
+FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py \
+	tests/comm/test_comm_torch.py::test_what_torchrun_has_started_has_one_report
+# Each starts ranks that import PyTorch or JAX, for 5 s and more.
+RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py $(call COMMANDS_OF,scale_frameworks)
 frameworks: $(VENV_FRAMEWORKS)/.installed
 	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
 		-k "torch or jax" $(FRAMEWORKS)
+frameworks-long: $(VENV_FRAMEWORKS)/.installed
+	$(VENV_FRAMEWORKS)/bin/pytest --quiet -k "torch or jax" $(RANKS_OF_FRAMEWORKS)
 
 # gpumap beside its peers, on a quiet machine, in ten minutes.
 SPEED_OUT ?= docs/measured/$(shell date -u +%F)-speed-cpu.md

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 40  # characters of a variable
 _BUILDS = {"cpu": "cores", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}  # of PyTorch's wheels
-_INSTALLS = " -m pip install "
 _OTHER = "map a device that `gpumap devices` lists"
 
 
@@ -37,7 +36,7 @@ def remedy(
     fixes = [probe.fix for probe in probes if probe.fix and probe.lack != "no-library"]
     ways = (
         _by_its_name(kind, probes, None if scripted else Tree(root)),
-        next((fix for fix in fixes if _INSTALLS not in fix), None),  # a driver that is there
+        next((fix for fix in fixes if pip("install") not in fix), None),  # a driver that is there
         None if scripted else _elsewhere(kind, Tree(root), system),
         next(iter(fixes), None),
         next(filter(None, (_rebuilt(kind, probe) for probe in probes)), None),
