@@ -40,9 +40,7 @@ test: lint types unit
 ci:
 	$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed $(VENV_FRAMEWORKS)/.installed
 	$(MAKE) --no-print-directory --jobs 2 lint types docs
-	$(MAKE) --no-print-directory unit programs opencl cuda
-	$(MAKE) --no-print-directory --jobs 2 mpi waiting
-	$(MAKE) --no-print-directory alone frameworks unit-pygpu unit-intel
+	$(MAKE) --no-print-directory unit programs opencl cuda mpi waiting alone frameworks unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
 # and without a toolkit: what it says of a driver is tested with stub drivers.
@@ -167,8 +165,9 @@ unit-pygpu:
 		test -z "$$CI"; \
 	fi
 
-# A second compiler for what stands on one: every backend's contract, once more over Intel's runtime.
-INTEL = tests/backends/conformance tests/backends/test_pyopencl_gemm.py
+# A second compiler for what stands on one: products over Intel's runtime; outside of CI, whose time is
+# short, every backend's contract too.
+INTEL = $(if $(CI),,tests/backends/conformance) tests/backends/test_pyopencl_gemm.py
 unit-intel: $(VENV)/.installed
 	@if test -e $(VENV)/lib/libintelocl.so; then \
 		GPUMAP_TEST_OPENCL=intel $(call TWO,$(BIN)) $(INTEL) -k "not fake and not numpy"; \

@@ -25,7 +25,7 @@ _PRIVATE = "XDG_RUNTIME_DIR"
 _TEMPORARY = "/tmp"  # noqa: S108 - of the system: ranks may have a TMPDIR each
 _LONGEST = 4096  # bytes of a claim
 _PAUSE = 0.01  # seconds between two looks
-_LINGER = 0.5  # seconds in which a rank that has lost can still be seen by the other
+_LINGER = 5.0  # seconds at most, until the other rank has seen the one that has lost
 _MET = b"met\n"  # behind the claim
 _OWNED, _WRITTEN = 0, 1  # bytes of a file: locked by its rank, and once its claim is complete
 
@@ -128,17 +128,21 @@ class Meeting:
             if time.monotonic() > until:
                 return ranks - 1 - len(seen)
             time.sleep(_PAUSE)
-        os.pwrite(self._own, _MET, os.fstat(self._own).st_size)
+        self._meet()
         while not all(other.met for other in self.others(rank, ranks).values()):
             if time.monotonic() > until:
                 break
             time.sleep(_PAUSE)
         return 0
 
+    def _meet(self) -> None:
+        """Write that this rank has seen all that it needs to see."""
+        os.pwrite(self._own, _MET, os.fstat(self._own).st_size)
+
     def _linger(self, rank: int) -> None:
         """Let the other rank see this one's claim, too, before that is gone with this process."""
         until = time.monotonic() + _LINGER
-        while time.monotonic() < until and self._claim(rank):
+        while time.monotonic() < until and (other := self._claim(rank)) and not other.met:
             time.sleep(_PAUSE)
 
     def _claim(self, rank: int) -> Claim | None:

@@ -35,12 +35,12 @@ def lead(opener=None):
 
 
 def test_samples_are_long_beside_a_command():
-    """Of an engine whose commands take 2 ms, a sample is 100 times as long at least."""
+    """A hundred times as long, and 50 ms at most: beside other work a command takes any time."""
     ranks, comm, _ = lead()
-    comm.barrier = partial(time.sleep, 0.002)
+    comm.barrier = partial(time.sleep, 0.0004)
     assert ranks.shortest == COMPARABLE
     ranks.open()
-    assert ranks.shortest >= 0.2
+    assert 0.04 <= ranks.shortest <= 0.05
 
 
 def test_an_engine_that_fails_ends_the_run(monkeypatch):
