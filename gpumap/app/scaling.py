@@ -235,12 +235,12 @@ def _code(ending: Ending) -> int:
 
 
 def _offer(program: Program, ending: Ending) -> str | None:
-    """Return the line that starts a program as ranks, if it ended for want of their variables."""
+    """Return the line that starts a program as ranks, if it has missed their variables."""
     said = b"\n".join(ending.process.last) if ending.process else b""
     if not any(name.encode() in said for name in _OF_RANKS):
         return None
-    words = [word for word in program.argv if word != "scale"]
-    return f"it is a program of ranks: {shlex.join(('gpumap', 'scale', '--ranks', *words))}"
+    command, *words = program.argv
+    return f"it is a program of ranks: {shlex.join(('gpumap', command, '--ranks', *words))}"
 
 
 def _failure(count: int, ending: Ending, offer: str | None) -> Diagnostic:

@@ -173,7 +173,7 @@ class Meeting:
 
 
 def _make(folder: str) -> None:
-    """Make a folder that nobody else can write to, or read."""
+    """Make a folder that no other user can write to, or read."""
     try:
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)  # noqa: PTH102
