@@ -86,6 +86,8 @@ def test_a_program_that_wants_a_rank_is_offered_ranks(gpumap):
     answer, _ = scaled(gpumap, code=wants)
     line = "it is a program of ranks: gpumap scale --ranks 'a->cpu0;b->cpu1' --budget 1ms"
     assert (answer.code, line in answer.err) == (1, True)
+    answer = gpumap("scale", TWO, "--", sys.executable, "-c", wants, "scale")
+    assert answer.err.rstrip().endswith(" scale")  # a word of the command's own
     answer, _ = scaled(gpumap, code="raise SystemExit('no rank is lower')")
     assert "--ranks" not in answer.err
     answer, _ = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=wants)

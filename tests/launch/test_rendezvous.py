@@ -1,4 +1,4 @@
-"""Ranks of one node meet by locked files: who lives counts, and no other user's file is followed."""
+"""Ranks of one node meet by locked files: who lives counts, and no other user's file is opened."""
 
 import os
 import select
