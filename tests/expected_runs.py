@@ -6,9 +6,6 @@ from commands.scripts import script
 from tables import table
 
 EVERY = ("rich", "json", "csv", "markdown", "junit", "github", "html")
-FORMATS = {
-    "every": EVERY, "no page": EVERY[:-1], "short": ("json", "csv", "markdown", "junit", "github"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ def run(row):
     formats = row.get("formats", ())
     return Run(
         row["code"], row["command"], scripted(row),
-        FORMATS[formats] if isinstance(formats, str) else tuple(formats),
+        EVERY if formats == "every" else tuple(formats),
         row.get("files", {}), row.get("env", {}),
         tuple((scripted(one), one["command"]) for one in row.get("before", ())),
         tuple(row.get("behind", ())),

@@ -45,8 +45,7 @@ MASKS = (
     Mask(SLOW, "", "of a machine with other work"),
     Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
 )
-_ESTIMATE = re.compile(r'\{\s+("value": [^{}]*?)\s+\}')
-_BINDING = re.compile(r'\{\s+("name": "[^{}\n]*\n\s+"device": [^{}\n]*\n\s+"backend": "\w+")\s+\}')
+WIDE = 100  # columns of a line of JSON
 _ARRAY = re.compile(r"\[[^\[\]{}\n]*\]")
 _NUMBER = re.compile(r"-?\d[\d.e+-]*")
 _FLOAT = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?|-?\d+e[+-]?\d+")
@@ -74,13 +73,41 @@ def rounded(text, digits):
 def folded(text):
     """Return JSON of fewer digits, lines and values.
 
-    A figure and a binding are one line. Of a long array of numbers there are the ends, and the
+    Lines are filled up to WIDE columns. Of a long array of numbers there are the ends, and the
     sum: equal ones are written once.
     """
-    text = rounded(text, 6)
-    for pattern in (_ESTIMATE, _BINDING):
-        text = pattern.sub(lambda found: "{" + " ".join(found[1].split()) + "}", text)
-    return _ARRAY.sub(_shortened, text)
+    text = _ARRAY.sub(_shortened, rounded(text, 6))
+    blocks = [[]]  # those that are open, each with its lines
+    for line in text.splitlines():
+        if line.endswith(("{", "[")):
+            blocks.append([line])
+        elif line.strip(" ,") in ("}", "]"):
+            first, *within = blocks.pop()
+            blocks[-1] += _block(first, _filled(within), line)
+        else:
+            blocks[-1].append(line)
+    return "\n".join(blocks[0]) + "\n"
+
+
+def _filled(lines):
+    """Return lines of one depth filled up to WIDE columns; what is deeper stays as it is."""
+    result = []
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        before = result[-1] if result else ""
+        joined = f"{before} {line.strip()}"
+        alike = before.endswith(",") and len(before) - len(before.lstrip()) == depth
+        if alike and len(joined) <= WIDE and not line.endswith(("{", "[")):
+            result[-1] = joined
+        else:
+            result.append(line)
+    return result
+
+
+def _block(first, within, last):
+    """Return the lines of an object or a list; as one, where that is no longer than WIDE."""
+    whole = f"{first}{within[0].strip()}{last.strip()}" if len(within) == 1 else ""
+    return [whole] if 0 < len(whole) <= WIDE else [first, *within, last]
 
 
 def _shortened(found):

@@ -3,8 +3,6 @@
 What is read here may move inside of gpumap; what is written must not change by that.
 """
 
-from functools import reduce
-
 import click
 from report_schema import SCHEMA
 from written import PROJECT, listed
@@ -89,28 +87,24 @@ def selectors():
             yield f"{key}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
 
 
-def keys(schema=SCHEMA, path="", seen=()):
-    """Yield the path of each key of a report, with the values of closed lists."""
+def keys():
+    """Yield each key of each object of a report, with what it refers to or its closed list."""
+    for name, schema in ({"Report": SCHEMA} | SCHEMA["$defs"]).items():
+        if "enum" in schema:
+            yield f"{name}: {' '.join(map(str, schema['enum']))}"
+        for key, inner in schema.get("properties", {}).items():
+            values = " ".join(dict.fromkeys(_values(inner)))
+            yield f"{name}.{key}: {values}" if values else f"{name}.{key}"
+
+
+def _values(schema):
+    """Yield the closed list of a key, and the objects that it, its items or its choices are."""
+    yield from map(str, schema.get("enum", [schema["const"]] if "const" in schema else ()))
     if reference := schema.get("$ref"):
-        if reference in seen:
-            return
-        seen = (*seen, reference)
-        named = reduce(dict.__getitem__, reference.removeprefix("#/").split("/"), SCHEMA)
-        properties = named.get("properties", {}) | schema.get("properties", {})
-        schema = named | {"properties": properties}
-    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    choice = {"oneOf", "anyOf"} & set(schema) and not schema.get("properties")
-    if path and (values is not None or not choice):
-        yield path if values is None else f"{path}: {' '.join(map(str, values))}"
-    for key, inner in schema.get("properties", {}).items():
-        yield from keys(inner, f"{path}.{key}" if path else key, seen)
-    for word, sign in (("items", "[]"), ("additionalProperties", ".*")):
-        if isinstance(inner := schema.get(word), dict):
-            yield from keys(inner, path + sign, seen)
-    for choice in () if schema.get("properties") else ("oneOf", "anyOf"):  # else: rules on keys
-        for inner in schema.get(choice, ()):
-            if inner.get("type") != "null":
-                yield from keys(inner, path, seen)
+        yield reference.rpartition("/")[2]
+    within = [schema.get("items"), schema.get("additionalProperties")]
+    for inner in [*within, *schema.get("oneOf", ()), *schema.get("anyOf", ())]:
+        yield from _values(inner) if isinstance(inner, dict) else ()
 
 
 def errors(kind=GpumapError, depth=0):
@@ -152,7 +146,7 @@ def sections():
         "causes of doctor",
         [f"{c.code} {c.key}, {c.rule.verdict}, {int(c.rule.exit)}" for c in causes().values()],
     )
-    yield "keys of a report", dict.fromkeys(keys())
+    yield "keys of a report", keys()
     yield "gpumap.__all__", gpumap.__all__
     yield "members of public classes", members()
     yield "entry points", [f"{name} = {place}" for name, place in PROJECT["scripts"].items()]

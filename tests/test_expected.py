@@ -1,6 +1,5 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
-import re
 import shlex
 import sys
 
@@ -85,14 +84,6 @@ def test_the_list_of_topics(gpumap, renew):
     held("explain/list", gpumap("explain", GPUMAP_BACKEND="fake").out, renew=renew)
 
 
-def test_every_topic(gpumap, renew):
-    listed = gpumap("explain", GPUMAP_BACKEND="fake").out
-    words = dict.fromkeys(re.findall(r"^  (\S+)  ", listed, re.MULTILINE))
-    answer = gpumap("explain", *words, "--format", "rich", GPUMAP_BACKEND="fake")
-    assert (answer.code, answer.err) == (0, "")
-    held("explain/topics", answer.out, renew=renew)
-
-
 FILES = ("--output", "json=r.json", "--output", "csv=r.csv")
 
 
@@ -133,7 +124,7 @@ def test_a_run_over_the_stand_in_for_cuda(gpumap, standin, renew, name):
 def test_no_file_is_left_of_what_is_gone():
     names = [f"runs/{name}" for name in RUNS]
     names += [f"help/{name.replace(' ', '-') or 'gpumap'}" for name in HELP]
-    names += ["explain/list", "explain/topics", "headlines", "surface"]
+    names += ["explain/list", "headlines", "surface"]
     for folder, table in {"cores": ON_CORES, "ranks": OF_RANKS, "cuda": OF_CUDA}.items():
         names += [f"{folder}/{name}" for name in table]
     there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
