@@ -47,7 +47,7 @@ VARIABLES: dict[str, tuple[str, str, str, str]] = {
     "Flux": ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""),
     "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     "PMI": ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
-    "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+    "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 }  # fmt: skip
 
@@ -85,14 +85,25 @@ def ranks_of_node(launch: Launch, env: Mapping[str, str]) -> int | None:
     if launch.by != "Slurm":
         alone = env.get("FLUX_JOB_NNODES") == "1" and launch.by == "Flux"
         return launch.size if alone else launch.local_size
-    counts: list[int] = []
-    for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
-        match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,6})\))?", part)  # as in 4(x2),3
-        counts += [int(match[1])] * int(match[2] or 1) if match else []
     node = env.get("SLURM_NODEID", "")
-    if node.isdecimal() and int(node) < len(counts) and sum(counts) == launch.size:
-        return counts[int(node)]
+    if node.isdecimal() and (count := _count_of_node(env, int(node), launch.size)) is not None:
+        return count
     return launch.size if env.get("SLURM_STEP_NUM_NODES") == "1" else None
+
+
+def _count_of_node(env: Mapping[str, str], node: int, size: int) -> int | None:
+    """Return a node's count in Slurm's list, as in 4(x2),3; None if it is not of `size` ranks."""
+    found, nodes, ranks = None, 0, 0
+    for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,6})\))?", part)
+        if match is None:
+            return None
+        count, times = int(match[1]), int(match[2] or 1)
+        if nodes <= node < nodes + times:
+            found = count
+        nodes += times
+        ranks += count * times
+    return found if ranks == size else None
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:

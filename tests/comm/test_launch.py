@@ -20,7 +20,8 @@ PALS = PMI | {"PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "2"}
 @pytest.mark.parametrize(("env", "rank"), [
     (OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)), (MPICH, Launch("MPICH", 3, 4, 1, 2)),
     (SLURM, Launch("Slurm", 3, 4, 1, None)),
-    ({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, Launch("Slurm", 3, 4, 1, 2)),
+    # what the job has requested of each node is not what the step has there
+    ({**SLURM, "SLURM_NTASKS_PER_NODE": "1"}, Launch("Slurm", 3, 4, 1, None)),
     (TORCHRUN, Launch("torchrun", 3, 4, 1, 2)),
     (SLURM | OPEN_MPI, Launch("Open MPI", 3, 4, 1, 2)),
     (FLUX | PMI, Launch("Flux", 3, 4, 1, None)), (SLURM | PMI, Launch("Slurm", 3, 4, 1, None)),
@@ -83,6 +84,7 @@ def test_what_a_rank_starts_is_no_rank(env):
     (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_NODEID": "1",
               "SLURM_NTASKS_PER_NODE": "8"}, 2),
     (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "many", "SLURM_NODEID": "0"}, None),
+    (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "9999999(x999999)," * 9, "SLURM_NODEID": "0"}, None),
 ])  # fmt: skip
 def test_how_many_ranks_a_node_has(env, ranks):
     """None where the variables do not tell: nothing is guessed."""
