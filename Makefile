@@ -102,7 +102,8 @@ OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_ven
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
 # two ranks and more, by mpirun; what launchers start
-MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
+MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/comm/test_two_hosts.py \
+	tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
 ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
 	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
@@ -190,7 +191,7 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py \
 	tests/comm/test_comm_torch.py::test_what_torchrun_has_started_has_one_report
 # Each starts ranks that import PyTorch or JAX, for 5 s and more.
-RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py $(call COMMANDS_OF,scale_frameworks)
+RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale_frameworks)
 frameworks: $(VENV_FRAMEWORKS)/.installed
 	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
 		-k "torch or jax" $(FRAMEWORKS)
