@@ -1,4 +1,4 @@
-"""Predicted speed-up of more devices, from link costs; and published tables."""
+"""Predicted speed-up of more devices, from link costs; and a published table."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Published, Report
+    from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d["
-_TABLE = "theano-mpi"  # the one that gpumap ships
 _SHOWN = 4  # models of a report that are offered
 _RIVALS = {
     "nbytes": ("network", "dtype"),
@@ -36,8 +34,7 @@ def predict_step(
     output: Output,
     options: Mapping[str, Any],
     *,
-    table: Path | None,
-    rows: str | None,
+    table: str | None,
     typed: Sequence[str],
 ) -> None:
     """Predict a step on more devices, or show a published table.
@@ -47,47 +44,31 @@ def predict_step(
         output: where the report goes.
         options: of a prediction.
         table: that is shown instead.
-        rows: of the table.
         typed: the options that the command line has.
     """
-    shown = _shown(table, rows, options, typed)
+    shown = _shown(table, options, typed)
     with Recording(
         "predict", Predicted(), program, output, shown, time_limit=_TIME_LIMIT
     ) as record:
         if table is not None:
-            record.draft.result = Predicted(published=_published(table, rows))
+            from gpumap.training import published
+
+            record.draft.result = Predicted(published=published.table(table))
         else:  # what a typed option contradicts is a variable's
             lost = {rival for name in typed for rival in _RIVALS.get(name, ())} - set(typed)
             effective = {name: None if name in lost else v for name, v in options.items()}
             record.draft.result = Predicted(_predicted(record.draft, effective))
 
 
-def _shown(
-    table: Path | None, rows: str | None, options: Mapping[str, Any], typed: Sequence[str]
-) -> dict[str, Any]:
+def _shown(table: str | None, options: Mapping[str, Any], typed: Sequence[str]) -> dict[str, Any]:
     """Return the settings of the report; refuse options of the other mode."""
     if table is None:
-        if "rows" in typed:
-            raise QuestionError("--rows are those of a table", "name it with --from")
         given = {name: value for name, value in options.items() if value is not None}
         return {n: v if isinstance(v, int | float) else str(v) for n, v in given.items()}
-    if others := [name for name in typed if name != "rows"]:
-        named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in others)
+    if typed:
+        named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in typed)
         raise QuestionError(f"--from takes no {named}", "omit one of them")
-    return {"from": str(table), "rows": rows}
-
-
-def _published(path: Path, rows: str | None) -> Published:
-    from gpumap.training import published
-
-    table = (
-        published.table(published.shipped(), _TABLE)
-        if str(path) == _TABLE
-        else published.read(path)
-    )
-    if rows is None:
-        return table
-    return published.select_rows(table, [row.strip() for row in rows.split(",")])
+    return {"from": table}
 
 
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:

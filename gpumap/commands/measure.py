@@ -25,8 +25,6 @@ from gpumap.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpumap.app.benchmark import Request
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -112,28 +110,22 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @click.option(
     "--from",
     "table",
-    metavar="TABLE",
-    type=FileType(),
-    help="Show a published table instead: a CSV file, or theano-mpi.",
+    type=click.Choice(["theano-mpi"]),
+    help="Show a published table instead.",
 )
-@setting("--rows", metavar="NAMES", help="Of that table only these: AlexNet-128b,VGG16-16b.")
 @output_options
 @click.pass_context
-def predict(
-    ctx: click.Context, /, *, table: Path | None, rows: str | None, output: Output, **options: Any
-) -> None:
+def predict(ctx: click.Context, /, *, table: str | None, output: Output, **options: Any) -> None:
     """Predict what more devices would give, from what links cost; nothing is measured.
 
     A step is computed on each device and its results are exchanged. Latency and bandwidth are given
     or measured, bytes are given or a network's. --from shows a table that was published instead,
-    with speed-ups computed anew from its cells and a model of its exchanges.
+    with speed-ups computed anew from its cells.
     """
     from gpumap.app.prediction import predict_step
 
-    typed = [
-        n for n in (*options, "rows") if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE
-    ]
-    predict_step(ctx.obj, output, options, table=table, rows=rows, typed=typed)
+    typed = [n for n in options if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+    predict_step(ctx.obj, output, options, table=table, typed=typed)
 
 
 @click.command()

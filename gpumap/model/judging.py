@@ -352,70 +352,15 @@ class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "n
     flags: tuple[Code, ...] = ()
 
 
-class Exchanged(Struct, frozen=True, rename={"predicted": "predicted_s", "measured": "measured_s"}):
-    """What exchanges took, and what a model says that was not fitted to them.
+class Published(Struct, frozen=True):
+    """A table that was published, and what follows from its cells.
 
     Attributes:
-        devices: How many.
-        predicted: By the model.
-        measured: By the table.
-    """
-
-    devices: Count
-    predicted: Positive
-    measured: Above
-
-    @property
-    def miss(self) -> float:
-        """Return how far the prediction is off, as a share of what was measured."""
-        return self.predicted / self.measured - 1.0
-
-
-class LeftOut(Struct, frozen=True, rename={"fixed": "fixed_s", "exchanged": "exchanges"}):
-    """A row, predicted from the exchanges of all others: fixed cost, and bytes over bandwidth.
-
-    Attributes:
-        row: Which.
-        fixed: The fixed cost of an exchange.
-        bandwidth: In B/s; null: without an end.
-        exchanged: What was predicted.
-    """
-
-    row: str
-    fixed: Positive
-    bandwidth: Above | None
-    exchanged: tuple[Exchanged, ...]
-
-
-class OtherLink(Struct, frozen=True):
-    """That a number of devices does not go by the model of fewer ones; ends over all rows.
-
-    Attributes:
-        devices: How many.
-        ratio: Measured over predicted, least and most of all rows.
-        bandwidth: In B/s, least and most; null: no bandwidth explains it.
-    """
-
-    devices: Count
-    ratio: tuple[Positive, Positive]
-    bandwidth: tuple[Above, Above] | None
-
-
-class Published(Struct, frozen=True, rename={"fitted": "fitted_devices", "others": "other_links"}):
-    """A table that was published, what follows from its cells, and what predicts them.
-
-    Attributes:
-        origin: A file, or the name of the table that gpumap ships.
+        origin: The name of the table that gpumap ships.
         source: What the table says of itself, line by line.
         cells: Its cells.
-        fitted: The numbers of devices that the models are fitted to.
-        models: The exchanges of each row, predicted by all others.
-        others: Numbers of devices that need a second, slower link.
     """
 
     origin: str
     source: tuple[str, ...]
     cells: Annotated[tuple[Cell, ...], Meta(min_length=1)]
-    fitted: tuple[Count, ...] = ()
-    models: tuple[LeftOut, ...] = ()
-    others: tuple[OtherLink, ...] = ()

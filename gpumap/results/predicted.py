@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from gpumap.model import (
         Cell,
         Estimate,
-        Exchanged,
         Forecast,
-        LeftOut,
-        OtherLink,
         Payoff,
         Predicted,
         Prediction,
@@ -39,17 +35,12 @@ PREDICTED = {
     "payoffs": ("algorithm", "breaks even", "from a step of", "from a batch of", "fastest on"),
     "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
               "training alone"),
-    "models": ("network", "devices", "measured", "predicted", "off by", "fixed", "bandwidth"),
 }  # fmt: skip
 _NONE = "-"
 _WHOLE = 100  # from here on a figure of examples needs no decimals
 _READ = (
     "efficiency: of training and exchanges; training alone: without them; above 100% is "
     "super-linear, and left as it is"
-)
-_NO_MODEL = (
-    "no model of the exchanges: it takes batch, examples, bytes and comm_s of three networks, each "
-    "on two numbers of devices"
 )
 
 
@@ -132,11 +123,8 @@ def _published(found: Published) -> Iterator[Table]:
     columns = ("network", *(units.counted(n, "device") for n in counts))
     table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
     yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
-    remarks = (_READ,) if found.models else (_READ, _NO_MODEL)
     cells = tuple(map(_cell, found.cells))
-    yield Table("computed from the cells", PREDICTED["cells"], cells, remarks).full()
-    if found.models:
-        yield _models(found)
+    yield Table("computed from the cells", PREDICTED["cells"], cells, (_READ,)).full()
 
 
 def _cell(cell: Cell) -> tuple[str, ...]:
@@ -151,39 +139,6 @@ def _cell(cell: Cell) -> tuple[str, ...]:
         _percent(figures.get("efficiency")),
         _percent(figures.get("compute_efficiency")),
     )
-
-
-def _models(found: Published) -> Table:
-    rows = [_model(m, e) for m in found.models for e in m.exchanged]
-    within = [abs(e.miss) for m in found.models for e in m.exchanged if e.devices in found.fitted]
-    counts = " and ".join(map(str, found.fitted))
-    formula = "a fixed cost for each exchange + 2 (n - 1) / n of the bytes / bandwidth"
-    remarks = [f"predicted: {formula}, fitted to the other networks on {counts} devices"]
-    if within:
-        remarks.append(f"on {counts} devices it is off by {max(within):.1%} at most")
-    remarks += [_second(other) for other in found.others]
-    title = "exchanges, each network predicted by the others"
-    return Table(title, PREDICTED["models"], tuple(rows), tuple(remarks))
-
-
-def _model(row: LeftOut, each: Exchanged) -> tuple[str, ...]:
-    return (
-        row.row,
-        str(each.devices),
-        units.time_of(each.measured),
-        units.time_of(each.predicted),
-        f"{each.miss:+.1%}",
-        units.time_of(row.fixed),
-        units.single(math.inf if row.bandwidth is None else row.bandwidth, "B/s"),
-    )
-
-
-def _second(other: OtherLink) -> str:
-    """Return what a number of devices needs that is off the model."""
-    ratios = _span(*other.ratio, "1")
-    message = f"{other.devices} devices take {ratios} times as long as predicted"
-    link = f"of {_span(*other.bandwidth, 'B/s')}" if other.bandwidth else "with another fixed cost"
-    return f"{message}: the model needs a second, slower link for them, {link}"
 
 
 def _ranged(figure: Estimate | None) -> str:
@@ -213,12 +168,6 @@ def _examples(figure: Estimate | None) -> str:
     return f"{value} [{low}, {high}]" if _ranges(figure) else value
 
 
-def _span(low: float, high: float, unit: str) -> str:
-    first, second = units.same_prefix((low, high), unit)
-    number, _, prefix = first.partition(" ")
-    return f"{number} to {second}" + (f" {prefix}" if prefix else "")
-
-
 def lines(report: Report, result: Predicted) -> Iterator[Line]:  # noqa: ARG001 - of any result
     """Yield each forecast and each cell."""
     if result.prediction is not None:
@@ -242,12 +191,6 @@ def _published_lines(found: Published) -> Iterator[Line]:
         line = {"record": "published", "id": f"{cell.row}[devices={cell.devices}]",
                 "case": cell.row, "flags": " ".join(cell.flags)}  # fmt: skip
         yield from figure_lines(line, cell.metrics)
-    for row in found.models:
-        for each in row.exchanged:
-            id_ = f"{row.row}[devices={each.devices}]"
-            line = {"record": "model", "id": id_, "case": row.row, "unit": "s"}
-            yield {**line, "metric": "measured", "value": each.measured}
-            yield {**line, "metric": "predicted", "value": each.predicted}
 
 
 SPEC = ResultSpec(sections, Question(answers.predict, "predictable"), lines)

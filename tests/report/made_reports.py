@@ -10,7 +10,7 @@ from gpumap.errors import Diagnostic
 from gpumap.model import replace
 from gpumap.model import results as types
 from gpumap.results import headline
-from gpumap.training.published import cell, with_models
+from gpumap.training.published import with_metrics
 from gpumap.training.steps import PHASES
 
 RESULTS = dict(types.RESULTS)
@@ -327,12 +327,12 @@ def foreseen(names=("a", "b"), text="x"):
         model.Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25, 64), (2, 64), ("ring",)
     )
     cells = tuple(
-        cell(f"{text}{row}", devices, time, 8, 64, 4096 * row)
+        model.Cell(f"{text}{row}", text, devices, train, comm, time, 8, 64, 4096 * row)
         for row in (1, 2, 3)
-        for devices, time in ((1, "10.5"), (2, "5.01+0.5"), (4, "2.50+0.3"), (8, "1.20+0.9"))
+        for devices, train, comm, time in ((1, 10.5, None, "10.5"), (8, 1.2, 0.9, "1.20+0.9"))
     )
     return made(kind="predict", names=names, text=text, prediction=prediction,
-                published=with_models(model.Published(text, (text,), cells)))  # fmt: skip
+                published=model.Published(text, (text,), with_metrics(cells)))  # fmt: skip
 
 
 def diagnosed(names=("a", "b"), text="x"):
