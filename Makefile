@@ -95,7 +95,7 @@ BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
 # test_conditions.py, which see every command too
 PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(SILENCE) $(LONG),$(wildcard tests/commands/test_*.py)) \
 	tests/test_action.py tests/test_running.py tests/test_package.py tests/test_readme.py \
-	tests/report/test_html.py
+	tests/report/test_html.py $(patsubst %,tests/doctor/test_%.py,article causes setups time)
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
 OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_vendors probe) \
 	tests/kernels/test_oclgrind.py
@@ -105,8 +105,7 @@ CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dia
 MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/comm/test_two_hosts.py \
 	tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
-ALONE = $(patsubst %,tests/doctor/test_%.py,article causes setups time) \
-	$(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
+ALONE = $(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
 # what only waits
 SILENCE = $(call COMMANDS_OF,silence)
 MORE = $(PROGRAMS) $(OPENCL) $(CUDA) $(MPI) $(ALONE) $(SILENCE)
