@@ -1,18 +1,18 @@
 """The program: `gpumap` and `python -m gpumap`."""
 
-import _signal  # `signal` takes 2 ms to import, in which one would not be heard
 import os
+import signal
 import sys
 
-_ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED = 130
 
 
 def main() -> int:
     """Run the command line as a process: Ctrl-C is quiet from the first import to the last."""
     for number in _ENDING:
-        if _signal.getsignal(number) is not _signal.SIG_IGN:  # as nohup has it
-            _signal.signal(number, lambda *_: os._exit(_INTERRUPTED))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda *_: os._exit(_INTERRUPTED))
     try:
         if sys.argv[1:2] == ["exec"] and (done := _exec()) is not None:
             return done
@@ -28,7 +28,7 @@ def main() -> int:
         return code
     finally:
         for number in _ENDING:
-            _signal.signal(number, _signal.SIG_IGN)  # the interpreter's own end has nothing to say
+            signal.signal(number, signal.SIG_IGN)  # the interpreter's own end has nothing to say
 
 
 def _exec() -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import re
@@ -100,12 +99,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][1].partition(":")
-        gc.disable()  # what modules make stays: to look for garbage in it takes 5 ms, at exit too
-        try:
-            command: click.Command = getattr(import_module(module), attribute)
-        finally:
-            gc.freeze()
-            gc.enable()
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -159,7 +153,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    _reopen()
     _buffer()
     for stream in (sys.stdout, sys.stderr):
         escape(stream)
@@ -179,19 +172,6 @@ def _main(arguments: list[str]) -> int:
     except OSError:
         silence(sys.stderr)
     return code
-
-
-def _reopen() -> None:
-    """Open the streams that the caller closed: else the next file gets its number, and its text.
-
-    Nothing can be written to such a stdout, and to write there fails; a closed stderr is a wish.
-    """
-    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
-    for name, flags in modes.items():
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, flags)  # the lowest that is free: the stream's own
-            mode = "r" if name == "stdin" else "w"
-            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
 
 
 def _buffer() -> None:

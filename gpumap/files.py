@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-STREAMS = [1, 2]  # descriptors of stdout and stderr: a file behind one is written on, not replaced
+_STREAMS = (1, 2)  # stdout and stderr: a file behind one is written on, not replaced
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
 _KINDS = {
@@ -282,7 +282,7 @@ def _try(path: Path) -> None:
 
 def _is_stream(state: os.stat_result) -> bool:
     # `gpumap ... --output /dev/stdout > file`: a new file would cut stdout off from its name
-    for descriptor in STREAMS:
+    for descriptor in _STREAMS:
         with suppress(OSError):
             if os.path.samestat(state, os.fstat(descriptor)):
                 return True

@@ -67,15 +67,6 @@ def test_json_is_short_for_its_format(gpumap, command, arguments, code):
     assert code or loads(answer.out)
 
 
-def test_a_report_file_does_not_get_what_a_closed_stream_should_have_had(gpumap):
-    """A file that is opened while stdout is closed must not take its number."""
-    arguments = ("check", "--backend", "fake", "a->cpu0", "--output", "plain=r.txt")
-    answer = gpumap.run(["sh", "-c", '"$@" >&- 2>&-', "sh", gpumap.command, *arguments])
-    written = (gpumap.folder / "r.txt").read_text()
-    assert answer.code == 2
-    assert written.endswith("\nMapped name a to device cpu0: Fake device (simulated)\n")
-
-
 HANGING = TEXTS["hanging"]
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
 _STDOUT, _STDERR = 1, 2
-_LINKS = 8  # that are followed: /dev/stdout is the second of two
 _COLUMNS = 80  # of a terminal that does not know
 
 
@@ -50,52 +49,19 @@ class Output(NamedTuple):
     verbose: bool = False
 
 
-def reserve_stdout(output: Output, program: Program) -> tuple[Output, Program]:
-    """Keep stdout for the report: what a driver prints there goes to stderr from now on.
-
-    A file of the output that is stdout by another name is so still.
-    """
+def reserve_stdout(program: Program) -> Program:
+    """Keep stdout for the report: what a driver prints there goes to stderr from now on."""
     try:
         if program.stdout.fileno() != _STDOUT:
-            return output, program
+            return program
     except (OSError, ValueError):  # none of the system's
-        return output, program
+        return program
     program.stdout.flush()
     kept = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
     encoding, errors = program.stdout.encoding, program.stdout.errors
     stream = open(kept, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 - a descriptor, to the end
-    return _moved(output, kept) if output.targets else output, program.to(stream, program.stderr)
-
-
-def _moved(output: Output, kept: int) -> Output:
-    from pathlib import Path
-
-    from gpumap.files import STREAMS
-
-    STREAMS.append(kept)
-    found = (
-        target._replace(path=Path(f"/dev/fd/{kept}")) if _is_stdout(target.path) else target
-        for target in output.targets
-    )
-    return output._replace(targets=tuple(found))
-
-
-def _is_stdout(path: Path) -> bool:
-    """Return whether a path leads to this process's stdout by its number."""
-    text = os.fspath(path)
-    for _ in range(_LINKS):
-        folder, name = os.path.split(text)
-        if name == str(_STDOUT) and os.path.realpath(folder) in (
-            f"/proc/{os.getpid()}/fd",
-            "/dev/fd",
-        ):
-            return True
-        try:
-            text = os.path.join(folder, os.readlink(text))  # noqa: PTH118, PTH115 - as text
-        except (OSError, ValueError):
-            return False
-    return False
+    return program.to(stream, program.stderr)
 
 
 def emit(report: Report, output: Output, program: Program) -> None:

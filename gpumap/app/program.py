@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -118,37 +119,33 @@ def escape(stream: TextIO) -> None:
 
 def silence(stream: TextIO) -> None:
     """Let the interpreter's last flush of a stream go nowhere instead of printing an error."""
-    with suppress(OSError, ValueError):  # no number is free: the stream's own will be
-        try:
-            devnull = os.open(os.devnull, os.O_WRONLY)
-        except OSError:
-            os.close(stream.fileno())
-            devnull = os.open(os.devnull, os.O_WRONLY)
-        if devnull != stream.fileno():
-            os.dup2(devnull, stream.fileno())
-            os.close(devnull)
+    with suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stream.fileno())
+        os.close(devnull)
 
 
 # --- what ends a run before its time: SIGINT, SIGTERM and SIGHUP, a time limit; and its end, once
 #
-# A signal interrupts a run once, and not while its report is written.
+# A signal interrupts a run once, and not while its report is written: a second one would meet what
+# cleans up behind the first, a lock that is released twice, or never. One that comes much later is
+# a wish of its own.
 #
 # Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak
-# reference (every import has one), in a finaliser, or in a library whose C code clears errors it is
-# lost there, and a run that waits for a device would wait to its time limit. A second one would
-# meet what cleans up behind the first: a lock that is released twice, or never.
+# reference (every import has one) or in a finaliser it is lost there, and is sent again.
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 30.0  # seconds beyond the time limit, after which no watchdog will come
-_AGAIN = 0.1  # seconds between two looks at what became of an interrupt
+_AGAIN = 0.1  # seconds after which an interrupt that was lost is sent again
+_ONCE = 1.0  # seconds in which further signals belong to the first
 _last: set[CodeType] = set()
-_raised = False
+_raised: float | None = None  # when an interrupt was raised last
 
 
 def hear_signals() -> None:
     """Take signals that end a job as Ctrl-C, except ignored ones (nohup)."""
     global _raised
-    _raised = False
+    _raised = None
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
@@ -156,7 +153,7 @@ def hear_signals() -> None:
 
 def interrupted() -> bool:
     """Return whether an interrupt was raised: an error behind it may be what came of it."""
-    return _raised
+    return _raised is not None
 
 
 def leave_signals() -> None:
@@ -180,7 +177,7 @@ def watch_signals(limit: float | None) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     global _raised
-    _raised = False
+    _raised = None
     handler = signal.default_int_handler if limit is None else _interrupted
     for number in ENDING:
         if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
@@ -199,14 +196,13 @@ def ignore_signals() -> None:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Interrupt the main thread, and see to it that it takes notice."""
+    """Interrupt the main thread, once."""
     global _raised
-    if _raised or _ending(frame):
+    now = time.monotonic()
+    if (_raised is not None and now - _raised < _ONCE) or _ending(frame):
         return
-    _raised = True
-    sys.unraisablehook = _tell_lost
-    with suppress(RuntimeError):  # no thread is left: as Python itself does it, then
-        _thread.start_new_thread(_insist, (number,))  # takes no lock that is held here already
+    _raised = now
+    sys.unraisablehook = partial(_send_again, number)
     raise KeyboardInterrupt
 
 
@@ -217,32 +213,19 @@ def _ending(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _tell_lost(lost: sys.UnraisableHookArgs) -> None:
-    """Say what Python could not raise, but of an interrupt, which comes again."""
+def _send_again(number: int, lost: sys.UnraisableHookArgs) -> None:
+    """Send a signal again that was lost where Python cannot raise; print any other error."""
+    global _raised
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
+        return
+    _raised = None
+    _thread.start_new_thread(_send_later, (number,))  # takes no lock that is held here already
 
 
-def _insist(number: int) -> None:
-    """Send a signal again, if it was lost before anyone could act on it."""
-    global _raised
-    while True:
-        time.sleep(_AGAIN)
-        if signal.getsignal(number) is not _interrupted:
-            return  # the run makes its report, or has ended
-        if not _in_flight():
-            _raised = False
-            signal.pthread_kill(threading.main_thread().ident or 0, number)
-            return  # who handles it looks after it
-
-
-def _in_flight() -> bool:
-    """Return whether the main thread is on its way out, in whatever cleans up behind it."""
-    found = sys._current_exceptions().get(threading.main_thread().ident or 0)  # noqa: SLF001 - public by its documentation
-    error = found[1] if isinstance(found, tuple) else found  # a tuple before Python 3.12
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
+def _send_later(number: int) -> None:
+    time.sleep(_AGAIN)
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 class Ending:

@@ -71,7 +71,7 @@ class Recording:
     def __enter__(self) -> Self:
         self.limit.watch()
         if self.limit.seconds is not None:
-            self._output, self._program = reserve_stdout(self._output, self._program)
+            self._program = reserve_stdout(self._program)
             self.limit.start()
         return self
 

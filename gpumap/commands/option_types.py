@@ -66,7 +66,7 @@ class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since cli
         from pathlib import Path
 
         format_, found, path = str(value).partition("=")
-        if (path if found else format_) in ("", "-"):
+        if (path if found else format_) in ("", "-", "/dev/stdout"):
             hint = "name a file: report.json, or json=PATH; --format json writes to stdout"
             self.fail(f"no file in {value!r}\n  fix: {hint}", param, ctx)
         if not found:
