@@ -50,7 +50,7 @@ def test_every_command_with_a_format_has_json_for_short():
     assert [name for name, both in having.items() if both] != []
     arguments = {name: [p for p in c.params if isinstance(p, click.Argument)]
                  for name, c in commands() if "--map" in named[name]}  # fmt: skip
-    assert set(arguments) >= {"check", "doctor", "bench dot", "transfer-cost", "run", "trace"}
+    assert set(arguments) >= {"check", "doctor", "bench dot", "transfer-cost", "run"}
     assert [name for name, found in arguments.items() if not found] == []
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.app.given_map import read_map
-from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.app.recording import Recording, by_default
-from gpumap.app.user_script import Lost, exit_code, kept, load, run
+from gpumap.app.user_script import exit_code, load, run
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import empty, write_atomic
 from gpumap.model import Trace, Watched, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpumap.app.output import Output
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 _SHOWN = 200  # characters of what a script says last
-_LOST = "let it leave those alone that it did not open; --output writes the result to a file"
 _NO_CONTEXT = (
     "open one: with gpumap.open() as context: ...; to look at any other program: "
     "gpumap watch [MAP] -- python SCRIPT"
@@ -41,7 +39,6 @@ class TraceRequest:
 
     path: Path
     arguments: tuple[str, ...]
-    argument: str | None
     option: str | None
     map_file: Path | None
     backend: str | None
@@ -51,43 +48,14 @@ class TraceRequest:
 
 def trace_script(program: Program, request: TraceRequest) -> None:
     """Run a script as Python would, and report its contexts."""
-    targets = tuple(each._replace(path=_absolute(each.path)) for each in request.output.targets)
+    # absolute: files are written there, wherever the script goes in the meantime
+    targets = tuple(each._replace(path=each.path.absolute()) for each in request.output.targets)
     output = request.output._replace(targets=targets)
-    request = replace(
-        request, output=output, perfetto=_absolute(request.perfetto) if request.perfetto else None
-    )
+    perfetto = request.perfetto and request.perfetto.absolute()
     script = load(request.path, request.arguments)
     if request.backend:
         _choose(program, request.backend)
-    with _kept(program) as own:
-        _record(own, script, request)
-
-
-def _absolute(path: Path) -> Path:
-    """Return where a file is to be written, wherever the script goes in the meantime.
-
-    Raises:
-        SourceError: the path is relative to a folder that is gone.
-    """
-    try:
-        return path.absolute()
-    except FileNotFoundError as error:
-        message = f"cannot write {path}: the current folder was deleted"
-        fix = "name the file by its whole path, or change to a folder"
-        raise SourceError(message, fix) from error
-
-
-@contextmanager
-def _kept(program: Program) -> Iterator[Program]:
-    """Yield the program with streams that the script does not close; if it did, say so: exit 2."""
-    with kept(program.stdout) as stdout, kept(program.stderr) as stderr:
-        own = program.to(stdout, stderr)
-        try:
-            yield own
-        except Lost as error:
-            message = f"cannot write the result to stdout: {error.strerror}"
-            say([Diagnostic("source", message, hint=_LOST)], own)
-            raise Ended(Exit.QUESTION) from error
+    _record(program, script, replace(request, output=output, perfetto=perfetto))
 
 
 def _choose(program: Program, backend: str) -> None:
@@ -105,9 +73,8 @@ def _choose(program: Program, backend: str) -> None:
 def _record(program: Program, script: Script, request: TraceRequest) -> None:
     perfetto, output = request.perfetto, request.output
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
-        where = request.argument, request.option, request.map_file
-        if where != (None, None, None):
-            found = read_map(record.draft, *where)
+        if (request.option, request.map_file) != (None, None):
+            found = read_map(record.draft, None, request.option, request.map_file)
             os.environ["GPUMAP_CONTEXTS"] = found.text
         for path in (perfetto, *(target.path for target in output.targets)):
             if path is not None:  # no file of an earlier run passes for this one's
@@ -202,14 +169,5 @@ def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | Non
 
 def _named(error: BaseException) -> str:
     """Return an exception as the last line of its traceback has it."""
-    name = _plain(lambda: type(error).__qualname__) or "an exception"
-    message = _plain(lambda: str(error))
-    return f"{name}: {message}"[:_SHOWN] if message else name
-
-
-def _plain(text: Callable[[], str]) -> str:
-    """Return what a class of the script's says, as nothing but text; "" where it fails."""
-    try:
-        return str.__str__(text())
-    except BaseException:  # noqa: BLE001 - it may raise anything, KeyboardInterrupt too
-        return ""
+    lines = traceback.format_exception_only(error)
+    return next((line for line in lines if line[:1] != " "), "an exception").strip()[:_SHOWN]

@@ -13,10 +13,8 @@ from gpumap.commands.options import (
     map_argument,
     map_texts,
     output_options,
-    refuse_collisions,
     setting,
 )
-from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +22,8 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 
-_WATCH = "for any other program, write `gpumap watch [MAP] -- COMMAND`"
-
-
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("path", metavar="[MAP] SCRIPT", type=FileType(), required=False)
+@click.argument("path", metavar="SCRIPT", type=FileType())
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_texts
 @setting(
@@ -43,13 +38,11 @@ _WATCH = "for any other program, write `gpumap watch [MAP] -- COMMAND`"
     help="Write the trace for ui.perfetto.dev and chrome://tracing.",
 )
 @output_options
-@click.pass_context
-def trace(
-    context: click.Context, /, *, path: Path | None, arguments: tuple[str, ...], **options: Any
-) -> None:
+@click.pass_obj
+def trace(program: Program, /, **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and implicit transfers.
 
-    gpumap trace [MAP] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. MAP (or --map) and
+    gpumap trace [OPTIONS] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. --map and
     --backend are what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1
     if it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or
     failed. A script that calls os._exit or os.exec* ends gpumap too: there is no result then, and
@@ -58,39 +51,9 @@ def trace(
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.
     """
-    program: Program = context.obj
-    if path is None:
-        raise QuestionError("no script is given", _WATCH)
     from gpumap.app.tracing import TraceRequest, trace_script
 
-    argument = None
-    if "->" in str(path) and not path.exists():
-        argument = _typed(path, program)
-        path, arguments = _script(path, arguments)
-        refuse_collisions(context, [("SCRIPT", path)])
-    if not path.exists():
-        raise QuestionError(f"cannot read the script {path}: there is no such file", _WATCH)
-    trace_script(program, TraceRequest(path, arguments, argument, **options))
-
-
-def _script(map_: Path, arguments: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
-    """Return the script behind a map, and its arguments.
-
-    Raises:
-        QuestionError: there is none; the words are options or a command.
-    """
-    if not arguments or arguments[0] == "--":
-        raise QuestionError("no script is given", _WATCH)
-    word, path = arguments[0], type(map_)(arguments[0])
-    if word.startswith("-") and not path.exists():
-        raise QuestionError(f"the option {word} is behind the map", "write options before the map")
-    return path, arguments[1:]
-
-
-def _typed(path: Path, program: Program) -> str:
-    """Return an argument as it was typed: a path would lose a slash."""
-    as_path = type(path)
-    return next(word for word in program.argv if as_path(word) == path)
+    trace_script(program, TraceRequest(**options))
 
 
 @click.command()

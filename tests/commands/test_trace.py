@@ -131,8 +131,7 @@ ODD = TEXTS["odd"]
     (USES.format("'a->cpu64000'", "x"), 3, "absent"), ("print('no devices')", 1, "no-context"),
     ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])", 1, "no-context"),
     *((ONE + ODD.format(body), 1, "script") for body in (
-        "__str__ = lambda self: Text('broken')", "def __str__(self): raise KeyboardInterrupt",
-        "def __str__(self): raise SystemExit(0)", "def __str__(self): return 5")),
+        "def __str__(self): return 1 / 0", "def __str__(self): return 5")),
 ])  # fmt: skip
 def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code, error):
     """With its traceback and exit 1, whatever its class does; an absent device is no mistake."""
@@ -210,7 +209,6 @@ def test_a_script_elsewhere(gpumap):
     assert gpumap("trace", "link.py").code == 0
     module = [sys.executable, "-P", "-m", "gpumap", "trace", "there/s.py"]
     assert gpumap.run(module).code == 0
-    assert gpumap.run(module, PYTHONSAFEPATH="1").code == 1  # nor would Python find it
 
 
 def test_neighbours_called_as_libraries_of_ours(run, gpumap):
@@ -234,21 +232,6 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
     assert loads((gpumap.folder / "report.json").read_text())["status"] == "ok"
 
 
-VICTIMS = TEXTS["victims"]
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "code"), [(3, 256, 0), (3, 4096, 0), (0, 256, 0), (0, 4096, 2)]
-)
-def test_no_file_of_a_script_is_written_to(run, gpumap, first, last, code):
-    """It closed our descriptors, and its own files got their numbers: exit 2 where none is left."""
-    mess = VICTIMS.replace("FIRST", str(first)).replace("LAST", str(last))
-    answer = run(f"{ONE}\n{mess}", "--output", "report.json")
-    assert [(gpumap.folder / f"victim{n}").read_text() for n in range(4)] == ["mine"] * 4
-    assert (answer.code, mapped_after(answer.out)) == (code, code == 0)
-    assert codes(gpumap) == []
-
-
 def test_a_script_that_ends_the_process_leaves_no_old_report(run, gpumap):
     """Nothing can be written then; nor does what an earlier run wrote pass for this one's."""
     asked = ("--output", "r.json", "--perfetto", "p.json")
@@ -269,19 +252,6 @@ def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
     _, (own,) = traces(ONE, "--map", "x->cpu0")
     names = [[name for _, name in ran(each)] for each in (one, two, env, own)]
     assert names == [["b"], ["y"], ["z"], ["a"]]
-
-
-@pytest.mark.parametrize(("map_", "code"), [("a->cpu0;b//c->cpu0", 0), ("a->gpu0", 2)])
-def test_the_map_may_stand_before_the_script(run, gpumap, map_, code):
-    text = "import sys; assert sys.argv[1:] == ['x']; print(*gpumap.open().names)"
-    run(text)
-    answer = gpumap("trace", map_, "script.py", "x")
-    assert (answer.code, "a b//c" in answer.out) == (code, not code)
-
-
-def test_a_script_may_be_named_like_a_map(run):
-    """A file that is there is the script, whatever stands behind it."""
-    assert run(ONE, behind=("x",), name="a->b.py").code == 0
 
 
 WAITS = TEXTS["waits"]
@@ -318,8 +288,8 @@ def test_a_child_ends_as_it_would_without_gpumap(traces, gpumap, text, said):
     assert (answer.code, ran(trace)) == (0, {("upload", "a"): 1})
     assert mapped_after(answer.out, alone.out)
     assert answer.out.count("Mapped name a") == 1
-    own = [line for line in alone.err.splitlines() if not line.startswith("fix: ")]
-    assert (alone.out.endswith(said), answer.err.splitlines()[-1:]) == (True, own[-1:])
+    last = alone.err.splitlines()[-1:]
+    assert (alone.out.endswith(said), answer.err.splitlines()[-1:]) == (True, last)
     assert answer.err.count("Traceback") == alone.err.count("Traceback")
 
 
