@@ -27,8 +27,8 @@ from gpumap.errors import (
     TimedOut,
     WrongDataError,
 )
-from gpumap.launch.launch_config import training
 from gpumap.parse import parse_map
+from gpumap.session_file import training
 from gpumap.text import fix, middle
 
 if TYPE_CHECKING:

@@ -14,18 +14,20 @@ from gpumap.app.launching import Launching
 from gpumap.app.mpirun import by_mpirun
 from gpumap.app.output import say
 from gpumap.app.program import Ended
-from gpumap.errors import Diagnostic, MapError, QuestionError, SourceError
+from gpumap.errors import MapError, QuestionError, SourceError
 from gpumap.files import read_text
-from gpumap.launch import launch_config, placement
+from gpumap.launch import placement
 from gpumap.model import replace
 from gpumap.parse import parse_map
+from gpumap.session_file import PRESET, is_model_class, note, read, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.app.placed_run import RunRequest
     from gpumap.app.program import Program
-    from gpumap.launch.launch_config import Node, Session
+    from gpumap.errors import Diagnostic
+    from gpumap.session_file import Node, Session
 
 _SOURCE = 1 << 22  # bytes of a module
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
@@ -93,7 +95,7 @@ def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -
 def _read(program: Program, file: Path) -> Session:
     """Return what the file says; the grammar of its devices is that of maps."""
     text = read_text(program.cwd / file, "session file", _LIMIT)
-    session = launch_config.read(text, str(file), os.uname().nodename)
+    session = read(text, str(file), os.uname().nodename)
     for node in session.nodes:
         try:
             parse_map(node.map)
@@ -113,7 +115,7 @@ def _call(
     if _is_model_class(program, session):
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
-        return (*gpumap, *launch_config.training(node.map, about, network))
+        return (*gpumap, *training(node.map, about, network))
     return (
         *(*gpumap, "bench", "train"),
         *("--map", node.map),
@@ -130,9 +132,7 @@ def _is_model_class(program: Program, session: Session) -> bool:
         return False
     try:
         path = Path(program.cwd) / f"{session.modelfile.replace('.', '/')}.py"
-        return launch_config.is_model_class(
-            read_text(path, "model file", _SOURCE), session.modelclass
-        )
+        return is_model_class(read_text(path, "model file", _SOURCE), session.modelclass)
     except SourceError:
         return False
 
@@ -159,17 +159,15 @@ def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[D
     The training differs there from its.
     """
     chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
-    yield from (
-        note for note in session.notes if not (chosen and note.code == launch_config.PRESET)
-    )
+    yield from (found for found in session.notes if not (chosen and found.code == PRESET))
     strategy = session.strategy or ""
     if strategy in _HALVES:
-        yield _note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
+        yield note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")
     if _ALGORITHMS.get(strategy) == "ring":
-        yield _note(f"{strategy} is an exchange of Theano-MPI's own: a ring takes its place")
+        yield note(f"{strategy} is an exchange of Theano-MPI's own: a ring takes its place")
     if mpi and strategy.startswith("nccl"):
         message = f"{strategy} is for devices of one process: MPI's own exchange takes its place"
-        yield _note(message, "as it does in Theano-MPI with several hosts")
+        yield note(message, "as it does in Theano-MPI with several hosts")
 
 
 def _announced(program: Program, call: Sequence[str], request: RunRequest) -> bool:
@@ -184,12 +182,7 @@ def _announced(program: Program, call: Sequence[str], request: RunRequest) -> bo
 
 def _become(program: Program, call: tuple[str, ...]) -> None:
     """Replace this process: the terminal, the exit code and signals are bench train's own."""
-    try:
-        os.execve(call[0], call, program.env)  # noqa: S606 - a program, not a shell
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        message = f"cannot start {call[0]}: {why}"
-        raise QuestionError(message, "name fewer devices, in plain letters") from error
+    os.execve(call[0], call, program.env)  # noqa: S606 - a program, not a shell
 
 
 def _start_ranks(
@@ -207,7 +200,3 @@ def _start_ranks(
     guard(program)
     if code := Launching(program, [job], quiet=request.quiet).go(request.grace, limit):
         raise Ended(code)
-
-
-def _note(message: str, hint: str | None = None) -> Diagnostic:
-    return Diagnostic("session", message, hint=hint, severity="note")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.launch.launch_config import Assignment, assignments
 from gpumap.launch.process import Process
 from gpumap.launch.streams import LONGEST, Sink, Stream
 
@@ -90,13 +89,3 @@ def test_a_process_has_the_cpu_time_of_all_that_it_has_waited_for():
     """As the kernel has it at the end, whatever was seen of it before."""
     done = subprocess.run([sys.executable, "-c", WORK], stdout=-1, check=True, timeout=60)
     assert done.stdout == b"done a True\n"
-
-
-def test_an_array_has_the_line_on_which_it_begins():
-    """Messages about a value name that of its key."""
-    text = "RULE=BSP\n\nDEVICES=(\n cpu0 # one\n cpu1\n)\nX=1"
-    assert list(assignments(text, "s.cfg")) == [
-        Assignment("RULE", ("BSP",), 1),
-        Assignment("DEVICES", ("cpu0", "cpu1"), 3, is_array=True),
-        Assignment("X", ("1",), 7),
-    ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpumap.errors import QuestionError
-from gpumap.launch.launch_config import is_model_class
+from gpumap.session_file import is_model_class
 from gpumap.training.model_class import train
 from gpumap.training.worker_groups import RuleSpec
 

@@ -12,10 +12,11 @@ from refusals import refusal
 from tables import table
 
 from gpumap.errors import SourceError
-from gpumap.launch.launch_config import (
+from gpumap.session_file import (
     RULES,
     STRATEGIES,
     SYNC_TYPES,
+    Assignment,
     Node,
     Session,
     assignments,
@@ -67,6 +68,16 @@ def test_a_key_that_is_there_twice():
     assert session.nodes[0].devices == ("cpu0",)
     assert [note.message for note in session.notes] == [
         "s.cfg: DEVICES is there 2 times: line 6 counts"
+    ]
+
+
+def test_an_array_has_the_line_on_which_it_begins():
+    """Messages about a value name that of its key."""
+    text = "RULE=BSP\n\nDEVICES=(\n cpu0 # one\n cpu1\n)\nX=1"
+    assert list(assignments(text, "s.cfg")) == [
+        Assignment("RULE", ("BSP",), 1),
+        Assignment("DEVICES", ("cpu0", "cpu1"), 3, is_array=True),
+        Assignment("X", ("1",), 7),
     ]
 
 
