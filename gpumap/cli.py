@@ -82,6 +82,7 @@ _CONFIG: dict[str, tuple[type, ...]] = {
     "limit": (str, list),
 }  # fmt: skip
 _PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
+_BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behind "--"
 _COMPLETE = "_GPUMAP_COMPLETE"
 _UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
 _NO_CHOICE = r"(?s)'(.*)' is not one of '"
@@ -213,7 +214,7 @@ def failed(error: BaseException, arguments: list[str]) -> int:
 
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
     """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
-    if arguments[:1] not in (["run"], ["exec"], ["scale"], ["watch"]) or "--" not in arguments:
+    if arguments[:1] not in _BEFORE_COMMANDS or "--" not in arguments:
         return arguments, None
     place = arguments.index("--")
     return arguments[:place], tuple(arguments[place + 1 :])
@@ -275,7 +276,7 @@ _PARAMETERS = {"format": "format_"}  # where an option's name is not its paramet
 def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return where a refused value is from, the fix, and where the options are listed."""
     origin = _origin(error) if isinstance(error, click.BadParameter) else None
-    fix = _quoting(error, message, arguments) or _spelled(error)
+    fix = _spelled(error) or _quoting(error, message, arguments)
     return (
         (f"\n  the value is from {origin}" if origin else "")
         + (f"\n  fix: {fix}" if fix else "")
@@ -286,31 +287,15 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    behind = arguments[:1] in (["run"], ["exec"], ["scale"])
-    if behind and (option or extra) and (fix := _parting(error, *arguments)):
-        return fix
     dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
     if option and (map_ := next(dashed, None)):
         shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
         return f'write a map that begins with "-" as --map={shown}'
+    if "->" not in arguments and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
+        return f'put "--" before the command: gpumap {arguments[0]} MAP -- COMMAND'
     if extra or "->" in arguments:
         return 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'
     return ""
-
-
-def _parting(error: click.UsageError, command: str, *words: str) -> str:
-    """Return where "--" goes in a call that has none, if a command begins in it."""
-    from shlex import join
-
-    params = error.ctx.command.params if error.ctx else []
-    valued = {text for p in params if not getattr(p, "is_flag", False) for text in p.opts}
-    begins = (n for n, w in enumerate(words) if "->" not in w and "-" not in (w[:1], w[-1:]))
-    start = next((n for n in begins if n == 0 or words[n - 1] not in valued), None)
-    name = error.option_name if isinstance(error, click.NoSuchOption) else ""
-    if start is None or "->" in words or not any(w.startswith(name) for w in words[start:]):
-        return ""
-    call = join(["gpumap", command, *words[:start], "--", words[start]])
-    return f'put "--" before the command: {call}{" ..." if words[start + 1 :] else ""}'
 
 
 def _spelled(error: click.UsageError) -> str:
@@ -319,30 +304,28 @@ def _spelled(error: click.UsageError) -> str:
 
     known = _known(error)
     found = re.match(_UNKNOWN, error.message) or re.search(_NO_CHOICE, error.message)
-    word = found[1] if found else ""
-    close = nearest(word.lstrip("-"), known)
+    close = nearest(found[1].lstrip("-"), known) if found else ()
     return f"did you mean {known[close[0]]}?" if close else ""
 
 
 def _known(error: click.UsageError) -> dict[str, str]:
     """Return the words that an error is about, each as it is to be typed."""
-    if error.ctx is None:
-        return {}
-    command = error.ctx.command
     if isinstance(error, click.BadParameter):
         type_ = error.param.type if error.param else None
         return {str(c): str(c) for c in type_.choices} if isinstance(type_, click.Choice) else {}
-    if isinstance(error, click.NoSuchOption):
-        every = (text for param in command.get_params(error.ctx) for text in param.opts)
-        return {text[2:]: text for text in every if text.startswith("--")}
-    if not isinstance(command, click.Group):
+    if error.ctx is None:
         return {}
-    found = {name: name for name in command.list_commands(error.ctx)}
-    if command is group:  # `gpumap dot` is for one of them
+    if isinstance(error, click.NoSuchOption):
+        every = (text for param in error.ctx.command.get_params(error.ctx) for text in param.opts)
+        return {text[2:]: text for text in every if text.startswith("--")}
+    if not isinstance(error.ctx.command, click.Group):
+        return {}
+    found = {name: name for name in error.ctx.command.list_commands(error.ctx)}
+    if error.ctx.command is group:  # `gpumap dot` is for one of them
         bench = group.get_command(error.ctx, "bench")
         assert isinstance(bench, click.Group)
         found |= {name: f"bench {name}" for name in bench.list_commands(error.ctx)}
-    elif command.name == "bench":  # `bench transfer-cost` is for one of gpumap's own
+    else:  # `bench transfer-cost` is for one of gpumap's own
         found |= {name: f"gpumap {name}" for name, (section, *_) in COMMANDS.items()
                   if section == "Measure" and name != "bench"}  # fmt: skip
     return found
