@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.model import Estimate, Measured, Measurement, Report
+    from gpumap.report.charts import Chart
     from gpumap.results import Line
 
 _LATE = 5.0  # seconds over the budget that go without saying
@@ -213,7 +214,7 @@ def doubts(report: Report, result: Measured) -> Iterator[str]:
         yield f"{count} of {len(shown)} rows: {flag}"
 
 
-def drawn(report: Report, result: Measured) -> Iterable[charts.Chart]:
+def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     """Return the charts of rows; of a dry run there are none."""
     return () if result.plans else charts.charts(report)
 

@@ -14,8 +14,7 @@ from tracker_readers import TRACKERS
 from gpumap.model.io import read
 from gpumap.model.maps import Estimate
 from gpumap.report import FORMATS, Style
-from gpumap.report.charts import paper
-from gpumap.results.charts import charts
+from gpumap.results.charts import charts, curves
 from gpumap.results.rows import tables
 from gpumap.results.several import Saved, SideBySide
 from gpumap.results.shown import render
@@ -24,7 +23,7 @@ Figure = pytest.importorskip(
     "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
 ).Figure
 INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
-BARS = ("Speed-up", "Time of", "Training")  # charts whose figures have whiskers
+BARS = ("Speed-up",)  # charts whose figures have whiskers
 TEXTS = sorted(set(FORMATS) - {"json", "csv", *TRACKERS})
 
 
@@ -74,10 +73,8 @@ def test_no_format_shows_an_interval(one, format_):
 def drawn(chart):
     figure = Figure()
     chart.draw(figure)
-    dots = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
-    bars = [bar for axes in figure.axes for group in axes.containers for bar in group]
-    filled = [dot for dot in dots if dot.get_markerfacecolor() != "none"]
-    return [*dots, *bars], filled + [bar for bar in bars if bar.get_facecolor()[3] > 0.0]
+    bars = [bar for axes in figure.axes for bar in axes.patches]
+    return bars, [bar for bar in bars if bar.get_fill()]
 
 
 def test_it_is_drawn_hollow(one):
@@ -97,10 +94,10 @@ def test_it_is_drawn_hollow(one):
 
 def test_a_point_of_copies_is_hollow():
     axes = Figure().subplots()
-    for figure in (Estimate.without_interval(0.5, "s"), Estimate(0.5, 0.4, 0.6, "s")):
-        paper.dot(axes, 1.0, figure, (0.1, 1.0), "black")
-    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
-    assert faces[0] == "none" != faces[-1]
+    few, many = Estimate.without_interval(0.5, "s"), Estimate(0.5, 0.4, 0.6, "s")
+    curves.dots(axes, {1.0: few, 2.0: many}, "black")
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
 
 
 def test_beside_others_it_has_no_bracket(one):

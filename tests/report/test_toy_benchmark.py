@@ -154,7 +154,7 @@ def test_a_shell_offers_its_cases_and_python_runs_its_command():
 
 def test_its_words_have_topics_and_its_speed_ups_charts():
     """No topic of another is lost. Its work is whole: two devices are at most twice as fast."""
-    (chart,) = speedups.speedup(made(measurements=rows()))
+    (chart,) = speedups.drawn(made(measurements=rows()))
     kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
     assert kinds == ["case", "column", "case"]
     assert chart.title == "Speed-up of toy, fake"

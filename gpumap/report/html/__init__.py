@@ -41,7 +41,7 @@ _PLACES = {  # sections in their order on a page, and their headings
     "method": "How it was measured",
 }
 _SIMULATED = "simulated"  # a note of every command
-_ID, _LONG = 24, 48  # characters: longer ids, and texts, may be broken into lines
+_LONG = 48  # characters: longer texts may be broken into lines
 _TONES = {
     "good": "ok pass improvement used",
     "unclear": "unstable inconclusive skipped partly noisy few",
@@ -107,7 +107,7 @@ def _whole(table: Table) -> Table:
 # --- templates ---------------------------------------------------------------------------------
 def _page(template: str, drawn: Iterable[Chart], **parts: Any) -> str:
     """Return a page in ASCII: it is the same in whatever encoding it is written."""
-    from gpumap.report.charts.paper import missing
+    from gpumap.report.charts import missing
 
     found = list(drawn)
     why = missing() if found else None
@@ -145,35 +145,13 @@ def _environment() -> Environment:
         "more": more,
         "version": __version__,
     }
-    found.filters |= {
-        "breakable": _breakable,
-        "classed": _classed,
-        "classes": _classes,
-        "picture": _picture,
-        "tone": _tone,
-    }
+    found.filters |= {"classes": _classes, "picture": _picture, "tone": _tone}
     return found
 
 
 def _part(name: str) -> str:
     """Return a file beside this one."""
     return files("gpumap.report.html").joinpath(name).read_text(encoding="utf-8")
-
-
-def _breakable(text: str) -> str | Markup:
-    """Return a text; if it is long, a line may end behind its commas: ids have no blanks."""
-    from markupsafe import Markup, escape
-
-    if len(text) <= (_LONG if " " in text else _ID):
-        return text
-    found = str(escape(printable(text)))
-    return Markup(found.replace(",", ",<wbr />").replace("+", "+<wbr />"))  # noqa: S704 - escaped
-
-
-def _classed(name: str) -> Markup:
-    from markupsafe import Markup
-
-    return Markup(' class="{}"').format(name) if name else Markup("")
 
 
 def _classes(table: Table) -> list[str]:
@@ -192,8 +170,8 @@ def _tone(word: str) -> str:
 def _picture(chart: Chart, number: int) -> Markup:
     from markupsafe import Markup
 
-    from gpumap.report.charts.paper import picture
+    from gpumap.report.charts import picture
 
     opening = Markup('<svg role="img" aria-label="{}" ').format(printable(chart.title))
     svg = picture(chart, f"chart-{number}").removeprefix("<svg ")
-    return opening + Markup(svg)  # noqa: S704 - XML of the standard library, which escaped it
+    return opening + Markup(svg)  # noqa: S704 - XML of matplotlib, which escapes each text

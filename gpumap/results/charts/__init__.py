@@ -5,21 +5,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gpumap.report.charts import Chart, capped
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Report
+    from gpumap.report.charts import Chart
 
-__all__ = ["KINDS", "Chart", "charts"]
-
-KINDS = ("speedups.speedup", "transfers.transfer", "transfers.matrix")
+KINDS = ("speedups", "curves", "matrices")
+MOST = 6  # charts of a kind: more than that nobody looks at
 
 
 def charts(report: Report) -> Iterator[Chart]:
-    """Yield what there is to draw of rows, of each kind no more than anyone looks at."""
+    """Yield what there is to draw of rows; the last chart of a kind says what is left out."""
     for kind in KINDS:
-        file, _, name = kind.partition(".")
-        drawn = getattr(import_module(f"gpumap.results.charts.{file}"), name)
-        yield from capped(list(drawn(report)))
+        found: list[Chart] = list(import_module(f"gpumap.results.charts.{kind}").drawn(report))
+        yield from found[: MOST - 1]
+        for last in found[MOST - 1 : MOST]:
+            more = f"of {len(found)} such charts the first {MOST} are drawn"
+            yield last if len(found) == MOST else last._replace(lines=(*last.lines, more))

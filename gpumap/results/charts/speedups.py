@@ -3,85 +3,58 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.registry import drawn, how, sizes
+from gpumap.bench import registry
+from gpumap.bench.registry import how, sizes
 from gpumap.figures import estimate
-from gpumap.report.charts import (
-    INK,
-    SERIES,
-    SOFT,
-    Chart,
-    counted,
-    drawable,
-    ends,
-    first,
-    paper,
-    reach,
-)
-from gpumap.results.cells import named
+from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend
+from gpumap.results.cells import named, ratio
 from gpumap.text import briefly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-    from gpumap.model import Case, Estimate, Measurement, Report
+    from gpumap.model import Case, Measurement, Report
 
-_BARS_SHOWN = 12
-_BAR_LEGEND = (
-    (SERIES[0], "measured, with its interval", "patch"),
-    (SERIES[0], "under 6 samples", "hollow"),
-    (INK, "ideal here", "ideal"),
-    (SOFT, "as one device", "line"),
-)
-_BAR_HIGH = 40.0  # pixels
-_IDEAL, _AT = 0.26, 0.66  # shares of a row: of half a line at the ideal, where its middle is
-_BESIDE = 1.15  # times the largest figure that an axis reaches
-_MANY = 8.0  # from here on not every whole number has a tick
+_MOST = 12  # bars
+_HIGH = 40.0  # pixels of a bar with its name
+_FAR = 4.0  # times the median, or the number of devices: what is beyond is at the edge
 
 
-def speedup(report: Report) -> Iterator[Chart]:
+def drawn(report: Report) -> Iterator[Chart]:
     """Yield a chart for each benchmark that has speed-ups: backends are side by side in it."""
     groups: dict[str, list[Measurement]] = {}
     for row in report.measurements:
-        if drawn(row.case) and drawable(row.metrics.get("speedup")):
+        if registry.drawn(row.case) and drawable(row.metrics.get("speedup")):
             groups.setdefault(row.case.bench, []).append(row)
     for bench, group in groups.items():
         backends = {row.case.backend for row in group}
         of = f", {backends.pop()}" if len(backends) == 1 else ""
-        yield _bars(f"Speed-up of {bench}{of}", _side_by_side(group))
+        yield _chart(f"Speed-up of {bench}{of}", _side_by_side(group))
 
 
 def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows, each beside those of the same case on other backends."""
-    beside: dict[object, list[Measurement]] = {}
-    for row in rows:
-        case = row.case
-        same = case.name, case.names, tuple(sorted(case.params.items()))
-        beside.setdefault(same, []).append(row)
-    return [row for together in beside.values() for row in together]
+    same = [(row.case.name, row.case.names, sorted(row.case.params.items())) for row in rows]
+    order = sorted(range(len(rows)), key=lambda n: same.index(same[n]))
+    return [rows[n] for n in order]
 
 
-def _bars(title: str, group: Sequence[Measurement]) -> Chart:
-    cases = [row.case for row in group]
-    rows, more = first(group, _BARS_SHOWN, "rows are drawn; the tables have all")
-    names = _names(cases)[:_BARS_SHOWN]
-    texts = [
-        (text, name, f"{'' if found.has_interval else '~'}{found.value:.2f}")
-        for text, name, found in zip(_names(cases, briefly), names, map(_gain, rows), strict=False)
-    ]
-    lines = [*map(_bar_text, rows, names), *more]
-    draw = partial(_draw_bars, rows)
-    return paper.listing(title, lines, _bar_legend(rows), texts, _BAR_HIGH, draw)
+def _chart(title: str, group: Sequence[Measurement]) -> Chart:
+    cases, rows = [row.case for row in group], group[:_MOST]
+    lines = list(map(_text, rows, _names(cases, named)))
+    if len(group) > _MOST:
+        lines.append(f"the first {_MOST} of {len(group)} rows are drawn; the tables have all")
+    draw = partial(_draw, rows, _names(cases, briefly))
+    return Chart(title, tuple(lines), _HIGH * len(rows) + 4 * LINE, draw)
 
 
-def _gain(row: Measurement) -> Estimate:
-    return row.metrics["speedup"]
-
-
-def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[str]:
+def _names(cases: Sequence[Case], names: Callable[[Case], str]) -> list[str]:
     """Return what tells each case from the others: parameters that are the same do not."""
     telling = [{"backend": case.backend, **sizes(case), **how(case)} for case in cases]
     same = set.intersection(*(set(each.items()) for each in telling))
@@ -94,35 +67,56 @@ def _names(cases: Sequence[Case], names: Callable[[Case], str] = named) -> list[
     ]  # fmt: skip
 
 
-def _bar_text(row: Measurement, name: str) -> str:
+def _text(row: Measurement, name: str) -> str:
     ideal = row.metrics.get("ideal")
-    beside = "" if ideal is None else f", ideal {estimate(ideal)}"
-    found = row.metrics["speedup"]
-    return f"{name}: {estimate(found)}{counted(row, found)}{beside}"
+    return f"{name}: {ratio(row, ())}{'' if ideal is None else f', ideal {estimate(ideal)}'}"
 
 
-def _bar_legend(rows: Sequence[Measurement]) -> list[paper.Entry]:
-    ideals = any(drawable(row.metrics.get("ideal")) for row in rows)
-    few = not all(row.metrics["speedup"].has_interval for row in rows)
-    absent = {sign for sign, there in (("ideal", ideals), ("hollow", few)) if not there}
-    return [entry for entry in _BAR_LEGEND if entry[2] not in absent]
+def _draw(rows: Sequence[Measurement], names: Sequence[str], figure: Figure) -> None:
+    axes = figure.add_subplot()
+    most = _reach(rows)
+    axes.axvline(1.0, color="black", alpha=0.5, linewidth=1.0, label="as one device")
+    ideals = {n: row.metrics["ideal"].value for n, row in enumerate(rows) if _has_ideal(row)}
+    if ideals:
+        first, last = ([n + way for n in ideals] for way in (-0.3, 0.3))
+        axes.vlines([*ideals.values()], first, last, "black", "dotted", label="ideal here")
+    _bars(axes, rows, most)
+    for place, (row, name) in enumerate(zip(rows, names, strict=False)):
+        how: dict[str, Any] = {"va": "bottom", "transform": axes.get_yaxis_transform()}
+        axes.text(0.0, place - 0.26, name, **how)
+        axes.text(1.0, place - 0.26, ratio(row, ()).partition(" ")[0], ha="right", **how)
+    axes.set(xlim=(0.0, most * 1.1), ylim=(len(rows) - 0.6, -0.75), yticks=[])
+    axes.locator_params("x", integer=True)
+    axes.xaxis.set_major_formatter("{x:g}x")
+    legend(figure)
 
 
-def _draw_bars(rows: Sequence[Measurement], axes: Axes) -> None:
-    ideals = [row.metrics.get("ideal") for row in rows]
-    whole = max(len(row.case.names) for row in rows)  # no outlier is below it
-    values = [end for row in rows for end in (*ends(_gain(row)), _gain(row).value)]
-    most = max(1.0, min(whole, max(values)), reach(values, 0.0)[1])
-    most = max(most, *(each.value for each in ideals if each and drawable(each)), 0.0)
-    for place, (row, ideal) in enumerate(zip(rows, ideals, strict=True)):
-        y = place + _AT
-        axes.plot([1.0, 1.0], [y - _IDEAL, y + _IDEAL], color=SOFT, linewidth=1.0)
-        paper.bar(axes, y, _gain(row), most * _BESIDE)
-        if ideal is not None and drawable(ideal):
-            axes.plot([ideal.value] * 2, [y - _IDEAL, y + _IDEAL], color=INK, linewidth=1.5,
-                      linestyle=(0, (2, 1.5)))  # fmt: skip
-    axes.set_xlim(0.0, most * _BESIDE)
-    step = 1 if most < _MANY else round(most / 6)
-    places = [float(n) for n in range(0, int(most * _BESIDE) + 1, step)]
-    paper.ticks(axes.xaxis, places, [f"{place:g}x" for place in places])
-    paper.inside(axes.xaxis)
+def _has_ideal(row: Measurement) -> bool:
+    return drawable(row.metrics.get("ideal"))
+
+
+def _bars(axes: Axes, rows: Sequence[Measurement], most: float) -> None:
+    """Draw each speed-up from zero: hollow without an interval, with an arrow if it goes beyond."""
+    gains = {n: row.metrics["speedup"] for n, row in enumerate(rows)}
+    solid = {n: gain for n, gain in gains.items() if gain.has_interval}
+    few = {n: gain.value for n, gain in gains.items() if n not in solid}
+    if solid:
+        errors = list(zip(*map(ends, solid.values()), strict=True))
+        axes.barh([*solid], [gain.value for gain in solid.values()], 0.36, xerr=errors, capsize=3.0,
+                  color=COLORS[0], label="measured, with its interval")  # fmt: skip
+    if few:
+        axes.barh([*few], [*few.values()], 0.36, fill=False, edgecolor=COLORS[0],
+                  label="under 6 samples")  # fmt: skip
+    beyond = [n for n, gain in gains.items() if gain.value + ends(gain)[1] > most]
+    if beyond:
+        axes.plot([most * 1.1] * len(beyond), beyond, "k>", clip_on=False)
+
+
+def _reach(rows: Sequence[Measurement]) -> float:
+    """Return how far the axis goes: an outlier does not flatten the others."""
+    gains = [row.metrics["speedup"] for row in rows]
+    ideals = [row.metrics["ideal"].value for row in rows if _has_ideal(row)]
+    devices = max(len(row.case.names) for row in rows)
+    near = max(devices, _FAR * median(gain.value for gain in gains))
+    whole = max(gain.value + ends(gain)[1] for gain in gains)
+    return max(1.0, min(near, whole), *ideals)

@@ -1,0 +1,121 @@
+"""Charts of copies, or exchanges, by their size: time, bandwidth, and what the model says."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.bench.cost_models import fit_id
+from gpumap.bench.keys import SizedKey
+from gpumap.bench.registry import key
+from gpumap.figures import estimate, spread
+from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend
+from gpumap.results.cells import named
+from gpumap.results.copies import amount
+from gpumap.text import label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gpumap.model import Case, Estimate, Fit, Measurement, Report
+
+    Rows = dict[int, Measurement]  # by their bytes
+
+_METRICS = {"time": "s", "bandwidth": "B/s"}
+_HIGH = 300.0  # pixels of both panels
+_STEPS = 48  # of a fitted line
+_BESIDE = 1.1  # times a size: from one curve to the next, so that intervals do not hide each other
+
+
+def drawn(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each backend and names that have models."""
+    points = _points(report.measurements)
+    groups: dict[tuple[str, ...], list[Fit]] = {}
+    for fit in report.fits:
+        if points.get(fit.id):
+            groups.setdefault((fit.case.bench, named(fit.case), fit.case.backend), []).append(fit)
+    for (bench, names, backend), fits in groups.items():
+        curves = [(fit, points[fit.id]) for fit in fits[: len(COLORS)]]
+        lines = [text for fit, rows in curves for text in _texts(fit, rows)]
+        if len(fits) > len(curves):
+            lines.append(f"the first {len(curves)} of {len(fits)} are drawn; the tables have all")
+        title = f"Time and bandwidth of {bench} on {names}, {backend}"
+        height = _HIGH + LINE * (2 + len(curves))
+        yield Chart(title, tuple(lines), height, partial(_draw, curves))
+
+
+def _points(rows: Sequence[Measurement]) -> dict[str, Rows]:
+    """Return what is measured of each size of a kind of copy, one at a time, by its model."""
+    found: dict[str, Rows] = {}
+    for row in rows:
+        size = key(row.case)
+        if isinstance(size, SizedKey) and size.alone and drawable(row.metrics.get("time")):
+            found.setdefault(fit_id(row.case), {})[size.bytes] = row
+    return {id_: dict(sorted(sized.items())) for id_, sized in found.items()}
+
+
+def _word(case: Case) -> str:
+    sized = key(case)
+    return label(" ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ()))))
+
+
+def _texts(fit: Fit, rows: Rows) -> Iterator[str]:
+    """Yield the model of a curve, and its points."""
+    model = "no model fits; the line is the nearest one"
+    if fit.fits:
+        known = {"latency": "latency", "bandwidth": "peak_bandwidth", "n1/2": "n_half"}
+        figures = (f"{word} {estimate(fit.metrics.get(name))}" for word, name in known.items())
+        model = ", ".join(figures)
+    yield f"{_word(fit.case)}: {model}"
+    yield "; ".join(f"{amount(size)} {_figures(row)}" for size, row in rows.items())
+
+
+def _figures(row: Measurement) -> str:
+    return ", ".join(spread(row.metrics[name]) for name in _METRICS if name in row.metrics)
+
+
+def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:
+    panels = figure.subplots(len(_METRICS), sharex=True)
+    for axes, (metric, unit) in zip(panels, _METRICS.items(), strict=True):
+        axes.set(xscale="log", yscale="log", ylabel=metric)
+        axes.grid(visible=True)
+        for n, ((fit, rows), color) in enumerate(zip(curves, COLORS, strict=False)):
+            beside = _BESIDE ** (n - (len(curves) - 1) / 2)
+            found = {size * beside: row.metrics.get(metric) for size, row in rows.items()}
+            dots(axes, found, color)
+            times = {size: _seconds(fit, size) for size in _sizes(rows)}
+            line = times if metric == "time" else {size: size / times[size] for size in times}
+            axes.plot([*line], [*line.values()], color=color, alpha=1.0 if fit.fits else 0.4,
+                      label=_word(fit.case) if metric == "time" else None)  # fmt: skip
+        amounts(axes.yaxis, unit)
+    amounts(axes.xaxis, "B")
+    panels[-1].set_xlabel("bytes")
+    legend(figure)
+
+
+def dots(axes: Axes, figures: Mapping[float, Estimate | None], color: str) -> None:
+    """Draw figures as dots on their intervals: hollow without one."""
+    known = {size: figure for size, figure in figures.items() if figure and drawable(figure)}
+    for size, figure in known.items():
+        below, above = ends(figure)
+        fill = "full" if figure.has_interval else "none"
+        axes.errorbar(size, figure.value, [[below], [above]], color=color, marker="o",
+                      markersize=5.0, fillstyle=fill)  # fmt: skip
+
+
+def _sizes(rows: Rows) -> Iterator[float]:
+    """Yield sizes from the smallest to the largest, evenly on a logarithmic axis."""
+    least, most = min(rows), max(rows)
+    for step in range(_STEPS + 1):
+        yield least * (most / least) ** (step / _STEPS)
+
+
+def _seconds(fit: Fit, size: float) -> float:
+    """Return what a size takes by the model; not a number where that is none, or below zero."""
+    begun = [line for line in fit.lines if line.start <= size] or fit.lines[:1]
+    time = begun[-1].seconds(size) if begun else math.nan
+    return time if time > 0.0 else math.nan

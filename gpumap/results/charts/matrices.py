@@ -1,0 +1,80 @@
+"""Charts of pairs of devices: a field for each, as dark as its bandwidth."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpumap.figures import estimate
+from gpumap.report.charts import COLORS, LINE, WIDTH, Chart, drawable
+from gpumap.results import copies
+from gpumap.results.rows import shown
+from gpumap.text import label, middle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.figure import Figure
+
+    from gpumap.model import Measurement, Report
+    from gpumap.results.copies import Pairs
+
+_DARKEST = 0.5  # of the colour: text stays readable on it
+_WIDE = 8  # devices; of more the fields need a smaller text
+_NAME = 12  # characters
+_TURNED = 4  # names; of more those above stand upright
+_TALLEST = 46.0  # pixels of a field
+
+
+def drawn(report: Report) -> Iterator[Chart]:
+    """Yield a chart for each matrix that has a table."""
+    for title, pairs in copies.matrices(shown(report)):
+        if sum(_value(row) > 0.0 for row in pairs.values()) > 1:
+            count = len(copies.paired(pairs))
+            height = min(_TALLEST, WIDTH / count) * count + 5 * LINE
+            yield Chart(f"From {title}", tuple(_texts(pairs)), height, partial(_draw, pairs))
+
+
+def _value(row: Measurement) -> float:
+    found = row.metrics.get("bandwidth")
+    return found.value if found is not None and drawable(found) else 0.0
+
+
+def _texts(pairs: Pairs) -> Iterator[str]:
+    """Yield what is in the fields, its ends, and what is not seen in colours."""
+    unit, cells = copies.pair_cells(pairs)
+    way = "from the name at the left to that above"
+    yield f"in the fields: {unit}, {way}; the colour goes from none at zero to the fastest"
+    known = sorted((p for p in pairs if _value(pairs[p]) > 0.0), key=lambda p: _value(pairs[p]))
+    for word, (a, b) in (("slowest", known[0]), ("fastest", known[-1])):
+        yield f"{word}: {a} to {b}, {estimate(pairs[a, b].metrics['bandwidth'])}"
+    for name in copies.paired(pairs):
+        others = (f"{b} {cell}" for (a, b), cell in cells.items() if a == name)
+        yield f"{name} to {', '.join(others)}"
+    if len(known) < len(pairs):
+        yield f"{len(pairs) - len(known)} pairs have no figure: see the tables"
+
+
+def _draw(pairs: Pairs, figure: Figure) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    names, (_, cells) = copies.paired(pairs), copies.pair_cells(pairs)
+    axes, places = figure.add_subplot(), [n + 0.5 for n in range(len(names))]
+    values = [[_shade(pairs.get((a, b))) for b in names] for a in names]
+    ends = [to_rgba(COLORS[0], alpha) for alpha in (0.0, _DARKEST)]
+    axes.pcolormesh(values, cmap=LinearSegmentedColormap.from_list("", ends), vmin=0.0)
+    for (a, b), text in cells.items():
+        axes.text(names.index(b) + 0.5, names.index(a) + 0.5, label(text, 9), ha="center",
+                  va="center", fontsize=9.0 if len(names) > _WIDE else 11.0)  # fmt: skip
+    axes.invert_yaxis()
+    axes.xaxis.tick_top()
+    short = [middle(name, _NAME) for name in names]
+    axes.set_xticks(places, short, rotation="vertical" if len(names) > _TURNED else "horizontal")
+    axes.set_yticks(places, short)
+    axes.tick_params(length=0.0)
+    axes.spines[:].set_visible(False)
+
+
+def _shade(row: Measurement | None) -> float:
+    """Return what a field's colour stands for; nothing of a figure without an interval."""
+    return 0.0 if row is None or not row.metrics["bandwidth"].has_interval else _value(row)
