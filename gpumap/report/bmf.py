@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from gpumap.report.trackers import finite, points
 
 if TYPE_CHECKING:
+    from gpumap.model import Estimate
     from gpumap.report import Style
     from gpumap.report.parts import Shown
-    from gpumap.report.trackers import Point
 
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -27,11 +27,10 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     found: defaultdict[str, dict[str, dict[str, float]]] = defaultdict(dict)
     for metric, of_metric in points(shown).items():
         for point in filter(finite, of_metric):
-            found[point.name][metric.full] = _metric(point)
+            found[point.name][metric.full] = _metric(point.figure)
     return json.dumps(found, indent=1, allow_nan=False) + "\n"
 
 
-def _metric(point: Point) -> dict[str, float]:
-    ends = {"lower_value": point.low, "upper_value": point.high}
-    known = {key: end for key, end in ends.items() if end is not None and math.isfinite(end)}
-    return {"value": point.value, **known}
+def _metric(figure: Estimate) -> dict[str, float]:
+    ends = {"lower_value": figure.low, "upper_value": figure.high}
+    return {"value": figure.value, **{key: ends[key] for key in ends if math.isfinite(ends[key])}}

@@ -2,7 +2,7 @@
 
 The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
 one that would be called as another column is), and FIGURE. `record` tells what a line is of;
-`gpumap.results.figure_lines` lists its words.
+`gpumap.results.records` lists its words.
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
 what is not known is empty: both ends where there are too few samples for an interval, and a
@@ -15,20 +15,21 @@ never touched.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
+    from gpumap.model import Estimate
     from gpumap.report import Style
-    from gpumap.report.parts import Shown
+    from gpumap.report.parts import Record, Shown
 
 RECORD = ("record", "id", "bench", "case", "names", "devices", "backend", "route")
 FIGURE = ("status", "flags", "reason", "metric", "value", "low", "high", "unit", "n", "check",
           "simulated")  # fmt: skip
-PARAMS = "params"  # of a line: what has columns of its own
+PARAMS = "params"  # of a record: what has columns of its own
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"  # and what is read so where characters are full-width
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -38,17 +39,30 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     import csv
     import io
 
-    lines = list(shown.lines())
-    keys = _parameters(lines)
-    columns = [*RECORD, *keys.values(), *FIGURE]
+    records = list(shown.records())
+    keys = _parameters(records)
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, restval="")
+    writer = csv.DictWriter(stream, [*RECORD, *keys.values(), *FIGURE], restval="")
     writer.writeheader()
-    for line in lines:
-        params = {keys[key]: value for key, value in line.get(PARAMS, {}).items()}
-        every = {**line, **params, "simulated": shown.simulated}
-        writer.writerow({key: _cell(every[key]) for key in every if key != PARAMS})
+    for record in records:
+        params = record.cells.get(PARAMS, {})
+        about = {**record.cells, **{keys[key]: params[key] for key in params}}
+        cells = {"record": record.kind, "id": record.id, **about, "simulated": shown.simulated}
+        for figure in map(_figure, record.figures.items()) if record.figures else ({},):
+            line = cells | figure
+            writer.writerow({key: _cell(line[key]) for key in line if key != PARAMS})
     return stream.getvalue()
+
+
+def _figure(item: tuple[str, Estimate]) -> dict[str, str | float | None]:
+    """Return the cells of a metric; the value of one that is not known is empty."""
+    name, figure = item
+    known: dict[str, str | float | None] = {"metric": name, "unit": figure.unit}
+    if not figure.impossible:
+        known["value"] = figure.value
+    if figure.has_interval:
+        known |= {"low": figure.low, "high": figure.high}
+    return known
 
 
 def text(value: str | None) -> str:
@@ -71,10 +85,10 @@ def _cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's c
     return text(value) if isinstance(value, str) else number(value)
 
 
-def _parameters(lines: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return every parameter of a line, and the column that it has."""
+def _parameters(records: Iterable[Record]) -> dict[str, str]:
+    """Return every parameter of a record, and the column that it has."""
     columns: dict[str, str] = {}
-    for key in sorted({key for line in lines for key in line.get(PARAMS, {})}):
+    for key in sorted({key for record in records for key in record.cells.get(PARAMS, {})}):
         column = text(key)
         while column in (*RECORD, *FIGURE, *columns.values()):
             column = f"param.{column}"

@@ -55,9 +55,10 @@ def _smaller_is_better(metric: Metric) -> bool | None:
 
 
 def _entry(metric: Metric, point: Point) -> dict[str, Any]:
-    entry = {"name": f"{point.name} {metric.name}", "unit": metric.unit, "value": point.value}
-    if point.low is not None:
-        entry["range"] = f"[{point.low!r}, {point.high!r}]"
-    samples, flags = point.line.get("n"), point.line.get("flags")
-    about = [*([f"n={samples}"] if samples else []), *([flags] if flags else [])]
-    return {**entry, "extra": " ".join(about)} if about else entry
+    figure, cells = point.figure, point.record.cells
+    entry = {"name": f"{point.name} {metric.name}", "unit": metric.unit, "value": figure.value}
+    if figure.has_interval:
+        entry["range"] = f"[{figure.low!r}, {figure.high!r}]"
+    about = [f"n={cells['n']}"] if cells.get("n") else []
+    extra = " ".join([*about, *filter(None, [cells.get("flags")])])
+    return {**entry, "extra": extra} if extra else entry

@@ -1,8 +1,8 @@
 """A report as JUnit's XML, as Jenkins, GitLab and others read it.
 
-There is a suite for each sort of tests that a report has, and in it a test for each part. That of
+There is a suite for each sort of records that have an outcome, and in it a test for each. That of
 the run itself fails unless the exit code is 0: a run with another exit code than 0 is never green,
-and one without rows never shows no test at all. A limit is one test, whatever rows it selects: the
+and one without rows never shows no test at all. A limit is a test for each row that it selects: the
 error that it causes is reported there, and where nothing else is wrong the run has passed and that
 test alone has failed. The result of a test is from `gpumap.results.outcomes`: wrong data and
 gpumap's own errors are `<error>`, what is worse than it may be is `<failure>`, what was not
@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
+from gpumap.report.csv import number
 from gpumap.report.parts import unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.report import Style
-    from gpumap.report.parts import Shown, Test
+    from gpumap.report.parts import Outcome, Record, Shown
 
+_SUITES = {"headline": "run", "diagnosis": "diagnoses"}  # others are a plural
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _FINGERPRINT = "fingerprint"
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
@@ -35,12 +37,13 @@ _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as an XML document."""
-    suites = {sort: tests for sort, tests in shown.tests().items() if tests}
-    every = [test for tests in suites.values() for test in tests]
-    about = {"name": "gpumap", "time": f"{shown.elapsed:.6f}"}
-    counts = _counts(every)
+    suites: dict[str, list[Record]] = {}
+    for record in shown.records():
+        if record.outcome is not None:
+            suites.setdefault(_SUITES.get(record.kind, f"{record.kind}s"), []).append(record)
+    counts = _counts(test for tests in suites.values() for test in tests)
     del counts["skipped"]  # Jenkins' schema has it of suites only
-    root = ET.Element("testsuites", about | counts)
+    root = ET.Element("testsuites", {"name": "gpumap", "time": f"{shown.elapsed:.6f}"} | counts)
     for sort, tests in suites.items():
         name = f"gpumap.{printable(shown.kind)}.{sort}"
         seconds = math.fsum(test.seconds for test in tests)
@@ -66,13 +69,23 @@ def _about(shown: Shown) -> Iterator[tuple[str, str]]:
     yield from ((f"note.{note.code}", note.message) for note in shown.notes)
 
 
-def _tests(suite: ET.Element, tests: Sequence[Test], classname: str) -> None:
-    names = unique(printable(test.name).strip() for test in tests)
+def _tests(suite: ET.Element, tests: Sequence[Record], classname: str) -> None:
+    names = unique(printable(test.name or test.id or test.kind).strip() for test in tests)
     for test, name in zip(tests, names, strict=True):
         about = {"classname": classname, "name": name, "time": f"{test.seconds:.6f}"}
         element = ET.SubElement(suite, "testcase", about)
-        _properties(element, test.properties)
-        _outcome(element, test)
+        flags = test.cells.get("flags")
+        _properties(element, (*_figures(test), *([("flags", flags)] if flags else ()), *test.about))
+        _outcome(element, test.outcome, test.hint)
+
+
+def _figures(test: Record) -> Iterator[tuple[str, str]]:
+    """Yield figures, exact, with their intervals; but no answer's, which repeats one."""
+    for name, figure in test.figures.items():
+        if figure.unit and not figure.impossible:
+            value, low, high = map(number, (figure.value, figure.low, figure.high))
+            unit = "" if figure.unit == "1" else f" {figure.unit}"
+            yield name, f"{value}{f' [{low}, {high}]' if figure.has_interval else ''}{unit}"
 
 
 def _properties(parent: ET.Element, pairs: Iterable[tuple[str, str]]) -> None:
@@ -83,17 +96,16 @@ def _properties(parent: ET.Element, pairs: Iterable[tuple[str, str]]) -> None:
             ET.SubElement(properties, "property", name=name, value=value)
 
 
-def _outcome(element: ET.Element, test: Test) -> None:
-    outcome = test.outcome
-    if outcome.state == "passed":
+def _outcome(element: ET.Element, outcome: Outcome | None, hint: str | None) -> None:
+    if outcome is None or outcome.state == "passed":
         return
     message = printable(outcome.text)
     about = {"type": printable(outcome.word), "message": message}
     why = ET.SubElement(element, _TAGS[outcome.state], about)
-    why.text = message if test.hint is None else f"{message}\nfix: {printable(test.hint)}"
+    why.text = message if hint is None else f"{message}\nfix: {printable(hint)}"
 
 
-def _counts(tests: Sequence[Test]) -> dict[str, str]:
-    states = [test.outcome.state for test in tests]
+def _counts(tests: Iterable[Record]) -> dict[str, str]:
+    states = [test.outcome.state for test in tests if test.outcome]
     counts = {name: str(states.count(state)) for name, state in _COUNTED.items()}  # type: ignore[arg-type]
-    return {"tests": str(len(tests)), **counts}
+    return {"tests": str(len(states)), **counts}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpumap.report.trackers import Point
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})  # a line break is an escape already
-_LABELS = ("bench", "case", "names", "backend")  # of a line, beside the name of the series
+_LABELS = ("bench", "case", "names", "backend")  # of a record, beside the name of the series
 
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -30,11 +30,9 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     run = _labels((("command", shown.title), ("map", source)))
     lines = [*_family(Metric("exit_code", "1"), "How the run ended.", [(run, shown.exit_code)])]
     for metric, found in points(shown).items():
-        lines += _family(metric, metric.meaning, [(_of(each), each.value) for each in found])
+        lines += _family(metric, metric.meaning, [(_of(p), p.figure.value) for p in found])
         for end in ("low", "high"):
-            ends = [
-                (_of(each), value) for each in found if (value := getattr(each, end)) is not None
-            ]
+            ends = [(_of(p), getattr(p.figure, end)) for p in found if p.figure.has_interval]
             name = Metric(f"{metric.name}_{end}", metric.unit)
             lines += _family(name, f"The {end} end of the interval of {metric.name}.", ends)
     return "".join(f"{line}\n" for line in (*lines, "# EOF"))
@@ -52,7 +50,7 @@ def _family(metric: Metric, meaning: str, samples: Sequence[tuple[str, float]]) 
 
 
 def _of(point: Point) -> str:
-    return _labels((("name", point.name), *((key, point.line.get(key)) for key in _LABELS)))
+    return _labels((("name", point.name), *((key, point.record.cells.get(key)) for key in _LABELS)))
 
 
 def _labels(pairs: Iterable[tuple[str, str | None]]) -> str:

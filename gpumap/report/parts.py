@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Headline, MapText, Problem
+    from gpumap.model import Estimate, Headline, MapText, Problem
     from gpumap.report.charts import Chart
     from gpumap.report.table import Table
 
@@ -67,21 +68,29 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
-class Test(NamedTuple):
-    """What a report says as a test that passed or not.
+class Record(NamedTuple):
+    """What was measured, found or judged: a line of CSV and a point of a tracker for each figure.
 
     Attributes:
-        name: What was tested.
-        outcome: How it ended.
+        kind: What it is; `gpumap.results.records` lists the words.
+        id: Of what was measured or judged.
+        cells: Of CSV, by their columns; `params` by theirs.
+        figures: By their metrics.
+        outcome: How it ended, as a test of JUnit; None: it is none.
+        name: Of the test, where that is not the id.
         seconds: How long it took.
-        properties: Names and texts of what is known of it.
+        about: Names and texts of what else is known of it.
         hint: What to do about it.
     """
 
-    name: str
-    outcome: Outcome
+    kind: str
+    id: str | None = None
+    cells: Mapping[str, Any] = MappingProxyType({})
+    figures: Mapping[str, Estimate] = MappingProxyType({})
+    outcome: Outcome | None = None
+    name: str = ""
     seconds: float = 0.0
-    properties: tuple[tuple[str, str], ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
     hint: str | None = None
 
 
@@ -106,8 +115,7 @@ class Shown(NamedTuple):
         sections: Yields what is shown; with True all of it.
         charts: Yields what is drawn.
         doubts: Yields why figures are not to be trusted.
-        lines: Yields a line for each figure: cells by their columns, `params` by theirs.
-        tests: Returns tests in suites, by their names.
+        records: Yields what was measured, found and judged.
         machine: Yields what tells the machine from another one.
     """
 
@@ -128,8 +136,7 @@ class Shown(NamedTuple):
     sections: Callable[[bool], Iterator[Section]]
     charts: Callable[[], Iterable[Chart]]
     doubts: Callable[[], Sequence[str]]
-    lines: Callable[[], Iterator[Mapping[str, Any]]]
-    tests: Callable[[], Mapping[str, Sequence[Test]]]
+    records: Callable[[], Iterator[Record]]
     machine: Callable[[], Iterator[tuple[str, str]]]
 
 

@@ -1,6 +1,6 @@
 """The figures of a report as series, as trackers keep them: `gab`, `bmf` and `openmetrics`.
 
-Each line with a figure is a point of a series, which has the same name in every run. A name says
+Each figure of a record is a point of a series, which has the same name in every run. A name says
 where the figure is of a script, so that it is never taken for a device's. What has no figure is not
 there: a row that failed or was skipped, a ratio that was refused, an answer, which repeats one.
 """
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
 from gpumap.model.maps import METRICS
 from gpumap.report.parts import unique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
 
-    from gpumap.report.parts import Shown
+    from gpumap.model import Estimate
+    from gpumap.report.parts import Record, Shown
 
 # behind the name of a metric, for who is told no unit; none where the metric has it in its name
 _SUFFIXES = {"s": "seconds", "B": "bytes", "B/s": "bytes_per_second", "FLOP/s": "flop_per_second"}
@@ -47,46 +48,38 @@ class Metric(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A figure of a series; an end is None where there is no interval.
-
-    Attributes:
-        name: Of the series, unique for its metric.
-        value: The figure.
-        low: Lower end of its interval.
-        high: Upper end.
-        line: All cells of its line.
-    """
+    """A figure of a series, whose name is unique for its metric; and what it is of."""
 
     name: str
-    value: float
-    low: float | None
-    high: float | None
-    line: Mapping[str, Any]
+    figure: Estimate
+    record: Record
 
 
 def points(shown: Shown) -> dict[Metric, list[Point]]:
-    """Return the figures of a report by their metrics, in the order of its lines."""
-    lines = defaultdict(list)
-    for line in shown.lines():
-        if line.get("unit") and line["value"] is not None:
-            lines[Metric(line["metric"], line["unit"])].append(line)
-    return {metric: _points(of_metric, shown) for metric, of_metric in lines.items()}
+    """Return the figures of a report by their metrics, in the order of its records."""
+    found: defaultdict[Metric, list[tuple[Estimate, Record]]] = defaultdict(list)
+    for record in shown.records():
+        for name, figure in record.figures.items():
+            if figure.unit and not figure.impossible:
+                found[Metric(name, figure.unit)].append((figure, record))
+    mark = " (simulated)" if shown.simulated else ""
+    return {metric: list(_series(each, mark)) for metric, each in found.items()}
 
 
 def finite(point: Point) -> bool:
     """Return whether JSON can hold a figure."""
-    return math.isfinite(point.value)
+    return math.isfinite(point.figure.value)
 
 
-def _points(lines: list[Mapping[str, Any]], shown: Shown) -> list[Point]:
-    mark = " (simulated)" if shown.simulated else ""
-    names = unique(f"{printable(_name(line))}{mark}" for line in lines)
-    ends = ((line["value"], line.get("low"), line.get("high")) for line in lines)
-    return [Point(name, *end, line) for name, end, line in zip(names, ends, lines, strict=True)]
+def _series(found: Sequence[tuple[Estimate, Record]], mark: str) -> Iterator[Point]:
+    names = unique(f"{printable(_name(record))}{mark}" for _, record in found)
+    for name, (figure, record) in zip(names, found, strict=True):
+        yield Point(name, figure, record)
 
 
-def _name(line: Mapping[str, Any]) -> str:
-    """Return the id of what was measured; of anything else what its line is of."""
-    if line.get("bench"):
-        return str(line["id"])
-    return " ".join(line[key] for key in ("record", "id", "case", "names") if line.get(key))
+def _name(record: Record) -> str:
+    """Return the id of what was measured; of anything else what it is of."""
+    if record.cells.get("bench"):
+        return record.id or ""
+    known = record.kind, record.id, record.cells.get("case"), record.cells.get("names")
+    return " ".join(filter(None, known))

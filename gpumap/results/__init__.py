@@ -9,22 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from gpumap.judge.headline import AnswerOf, Question
     from gpumap.model import Headline, Report
     from gpumap.report.charts import Chart
-    from gpumap.report.parts import Section, Test
-
-    Line = Mapping[str, Any]  # cells of CSV by their columns
+    from gpumap.report.parts import Record, Section
 
 
 def _none(report: Report, result: Any) -> Iterable[Any]:  # noqa: ARG001 - of any result
     return ()
-
-
-def _no_tests(report: Report, result: Any) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001
-    return {}
 
 
 class ResultSpec(NamedTuple):
@@ -33,8 +27,7 @@ class ResultSpec(NamedTuple):
     Attributes:
         sections: Yields what is shown, in order; with True all of it.
         question: What the headline answers; of rows what returns the answer of each benchmark.
-        lines: Yields a line of CSV for each figure.
-        tests: Returns tests in suites, by their names.
+        records: Yields what was measured and found, with its figures.
         charts: Yields what is drawn.
         doubts: Yields why figures are not to be trusted.
         in_sections: Codes of the notes and errors that the sections have too.
@@ -42,8 +35,7 @@ class ResultSpec(NamedTuple):
 
     sections: Callable[[Report, Any, bool], Iterator[Section]]
     question: Question | AnswerOf
-    lines: Callable[[Report, Any], Iterable[Line]] = _none
-    tests: Callable[[Report, Any], Mapping[str, Sequence[Test]]] = _no_tests
+    records: Callable[[Report, Any], Iterable[Record]] = _none
     charts: Callable[[Report, Any], Iterable[Chart]] = _none
     doubts: Callable[[Report, Any], Iterable[str]] = _none
     in_sections: tuple[str, ...] = ()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Outcome, Section, Test
+from gpumap.report.parts import Outcome, Record, Section
 from gpumap.results import ResultSpec, mapped
 from gpumap.results.around import aside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from gpumap.model import Checked, Report
 
@@ -31,16 +31,18 @@ def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section
         yield Section("tables", (table(report.ranks),))
 
 
-def tests(report: Report, result: Checked) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001 - of any result
-    """Return a test for each name of a map that is true."""
-    if report.exit_code not in (0, 1):
-        return {}
+def records(report: Report, result: Checked) -> Iterator[Record]:  # noqa: ARG001 - of any result
+    """Yield each name of a map that is true."""
     passed = Outcome("passed", "ok")
-    return {"map": [Test(mapped.mapped_line(binding), passed) for binding in report.bindings]}
+    for binding in report.bindings if report.exit_code in (0, 1) else ():
+        device = binding.device
+        cells = {"names": binding.name, "devices": device.id, "backend": device.backend}
+        line = mapped.mapped_line(binding)
+        yield Record("name", None, {**cells, "status": "ok"}, outcome=passed, name=line)
 
 
 SPEC = ResultSpec(
     sections,
     Question(answers.check, "checked", lambda report, _: report.map is not None),
-    tests=tests,
+    records,
 )

@@ -8,17 +8,15 @@ from gpumap.figures import estimate
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
 from gpumap.model import EQUAL_WITHIN
-from gpumap.report.parts import Section, Test, Text
+from gpumap.report.parts import Record, Section, Text
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec, mapped
-from gpumap.results.figure_lines import figure_lines
 from gpumap.results.outcomes import of_diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from gpumap.model import Diagnosed, Diagnosis, Example, Finding, Report
-    from gpumap.results import Line
 
 EXAMPLES = ("workload", "calls", "device", "host", "copies", "outcome")
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
@@ -123,36 +121,32 @@ def sections(report: Report, result: Diagnosed, verbose: bool) -> Iterator[Secti
     yield Section("diagnoses", (*texts, *examples(result.diagnoses), remarks))
 
 
-def tests(report: Report, result: Diagnosed) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001
-    """Return a test for each name: whether it is used, its causes as properties."""
-    return {"diagnoses": [_test(found) for found in result.diagnoses]}
-
-
-def _test(found: Diagnosis) -> Test:
-    causes = tuple((finding.code, cause(finding)) for finding in found.findings)
-    hint = found.findings[0].fix if found.findings else None
-    return Test(whose(found), of_diagnosis(found), 0.0, causes, hint)
-
-
-def lines(report: Report, result: Diagnosed) -> Iterator[Line]:  # noqa: ARG001 - of any result
-    """Yield a name's verdict with what was seen, a line for each cause, and its examples."""
+def records(report: Report, result: Diagnosed) -> Iterator[Record]:  # noqa: ARG001 - of any result
+    """Yield a name's verdict with what was seen, each cause, and its examples."""
     for found in result.diagnoses:
-        name = {"record": "diagnosis", "id": found.requested, "names": found.name}
-        yield from figure_lines({**name, "status": found.verdict}, found.figures)
+        cells = {"names": found.name, "status": found.verdict}
+        causes = tuple((finding.code, cause(finding)) for finding in found.findings)
+        hint = found.findings[0].fix if found.findings else None
+        whole = Record("diagnosis", found.requested, cells, found.figures, of_diagnosis(found),
+                       whose(found), about=causes, hint=hint)  # fmt: skip
+        yield whole
         for one in found.findings:
-            reason = f"{one.code} {one.cause}: {one.text}"
-            yield {**name, "status": found.verdict, "reason": reason}
-        for example in found.examples:
-            line = {**name, "record": "example", "case": example.workload}
-            line["status"] = example.outcome
-            line["reason"] = example.found.code if example.found else None
-            yield from figure_lines(line, {"device": example.device, "host": example.host})
+            reason = {"reason": f"{one.code} {one.cause}: {one.text}"}
+            yield Record(whole.kind, whole.id, cells | reason)
+        yield from (_record(found, example) for example in found.examples)
+
+
+def _record(found: Diagnosis, example: Example) -> Record:
+    code = example.found.code if example.found else None
+    cells = {"names": found.name, "case": example.workload, "status": example.outcome,
+             "reason": code}  # fmt: skip
+    figures = {"device": example.device, "host": example.host}
+    return Record("example", found.requested, cells, figures)
 
 
 SPEC = ResultSpec(
     sections,
     Question(answers.doctor, "diagnosed", lambda _, result: bool(result.diagnoses)),
-    lines,
-    tests,
+    records,
     in_sections=("diagnosis", *_REMARKS),
 )

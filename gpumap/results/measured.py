@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,20 +9,18 @@ from gpumap import units
 from gpumap.bench.answers import of_bench
 from gpumap.figures import estimate
 from gpumap.judge.inconclusive import too_few
-from gpumap.report.csv import number
-from gpumap.report.parts import Section, Test, Text
+from gpumap.report.parts import Section, Text
 from gpumap.report.table import Table
-from gpumap.results import ResultSpec, charts, mapped, rows
+from gpumap.results import ResultSpec, charts, mapped, records, rows
 from gpumap.results.around import STOPPED, around, aside, stopped
-from gpumap.results.figure_lines import break_even_lines, fit_lines, row_lines
-from gpumap.results.outcomes import of_break_even, of_row
+from gpumap.results.outcomes import of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Estimate, Measured, Measurement, Report
+    from gpumap.model import Measured, Measurement, Report
     from gpumap.report.charts import Chart
-    from gpumap.results import Line
+    from gpumap.report.parts import Record
 
 _LATE = 5.0  # seconds over the budget that go without saying
 EVERY_TITLE = "Every row"
@@ -152,56 +149,16 @@ def _blas(report: Report) -> str:
     return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
-def lines(report: Report, result: Measured) -> Iterator[Line]:  # noqa: ARG001 - of any result
-    """Yield each figure of each row, fit and break-even."""
-    for row in result.measurements:
-        yield from row_lines(row)
-    for fit in result.fits:
-        yield from fit_lines(fit)
+def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result
+    """Yield each row, fit, break-even and use of a device."""
+    yield from map(records.of_row, result.measurements)
+    yield from map(records.of_fit, result.fits)
     for decision in result.break_evens:
-        yield from break_even_lines(decision)
+        yield from records.of_break_even(decision)
     if result.utilisation is not None:
-        from gpumap.results.watched import use_line
+        from gpumap.results.uses import of_use
 
-        yield from map(use_line, result.utilisation.uses)
-
-
-def tests(report: Report, result: Measured) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001 - of any result
-    """Return a test for each row and each break-even."""
-    return {
-        "measurements": [
-            Test(row.case.id, of_row(row), _seconds(row), tuple(_row_properties(row)))
-            for row in result.measurements
-        ],
-        "break-evens": [
-            Test(each.id, of_break_even(each), properties=tuple(_figures(each.metrics)))
-            for each in result.break_evens
-        ],
-    }
-
-
-def _figures(metrics: Mapping[str, Estimate]) -> Iterator[tuple[str, str]]:
-    for name, figure in metrics.items():
-        value, low, high = map(number, (figure.value, figure.low, figure.high))
-        unit = "" if figure.unit == "1" else f" {figure.unit}"
-        ends = f" [{low}, {high}]" if figure.has_interval else ""
-        yield name, "impossible" if figure.impossible else f"{value}{ends}{unit}"
-
-
-def _row_properties(row: Measurement) -> Iterator[tuple[str, str]]:
-    yield from _figures(row.metrics)
-    if row.flags:
-        yield "flags", " ".join(row.flags)
-    if row.explanation is not None:
-        yield "explanation", f"{row.explanation.cause}: {row.explanation.text}"
-
-
-def _seconds(row: Measurement) -> float:
-    """Return how long the samples of a row took, all of their iterations."""
-    if row.samples is None:
-        return 0.0
-    known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
-    return math.fsum(known) * row.samples.iterations_per_sample
+        yield from map(of_use, result.utilisation.uses)
 
 
 def doubts(report: Report, result: Measured) -> Iterator[str]:
@@ -219,4 +176,4 @@ def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     return () if result.plans else charts.charts(report)
 
 
-SPEC = ResultSpec(sections, of_bench, lines, tests, drawn, doubts)
+SPEC = ResultSpec(sections, of_bench, recorded, drawn, doubts)

@@ -8,10 +8,10 @@ from gpumap import units
 from gpumap.figures import estimate
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
+from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import around
-from gpumap.results.figure_lines import figure_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Report,
     )
     from gpumap.report.parts import Section
-    from gpumap.results import Line
 
 PREDICTED = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
@@ -168,29 +167,18 @@ def _examples(figure: Estimate | None) -> str:
     return f"{value} [{low}, {high}]" if _ranges(figure) else value
 
 
-def lines(report: Report, result: Predicted) -> Iterator[Line]:  # noqa: ARG001 - of any result
+def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG001 - of any result
     """Yield each forecast and each cell."""
     if result.prediction is not None:
-        yield from _forecast_lines(result.prediction)
-    if result.published is not None:
-        yield from _published_lines(result.published)
+        for each in result.prediction.forecasts:
+            id_, cells = f"{each.algorithm}[devices={each.devices}]", {"case": each.algorithm}
+            yield Record("forecast", id_, cells, each.metrics)
+        for paid in result.prediction.payoffs:
+            id_, of = f"{paid.algorithm}[devices=2]", {"case": paid.algorithm}
+            yield Record("payoff", id_, {**of, "status": paid.pays}, paid.metrics)
+    for cell in result.published.cells if result.published is not None else ():
+        cells = {"case": cell.row, "flags": " ".join(cell.flags)}
+        yield Record("published", f"{cell.row}[devices={cell.devices}]", cells, cell.metrics)
 
 
-def _forecast_lines(found: Prediction) -> Iterator[Line]:
-    for each in found.forecasts:
-        line = {"record": "forecast", "id": f"{each.algorithm}[devices={each.devices}]"}
-        yield from figure_lines({**line, "case": each.algorithm}, each.metrics)
-    for paid in found.payoffs:
-        line = {"record": "payoff", "id": f"{paid.algorithm}[devices=2]"}
-        result = {"case": paid.algorithm, "status": paid.pays}
-        yield from figure_lines({**line, **result}, paid.metrics)
-
-
-def _published_lines(found: Published) -> Iterator[Line]:
-    for cell in found.cells:
-        line = {"record": "published", "id": f"{cell.row}[devices={cell.devices}]",
-                "case": cell.row, "flags": " ".join(cell.flags)}  # fmt: skip
-        yield from figure_lines(line, cell.metrics)
-
-
-SPEC = ResultSpec(sections, Question(answers.predict, "predictable"), lines)
+SPEC = ResultSpec(sections, Question(answers.predict, "predictable"), records)

@@ -8,17 +8,16 @@ from gpumap import units
 from gpumap.figures import estimate
 from gpumap.judge import programs
 from gpumap.judge.headline import Question
+from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import around
-from gpumap.results.figure_lines import figure_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Report, Scaled, ScaleStep, Scaling
     from gpumap.report.parts import Section
-    from gpumap.results import Line
 
 STEPS = ("names", "time", "speed-up", "busy", "memory", "n")
 
@@ -48,13 +47,13 @@ def _step(step: ScaleStep) -> tuple[str, ...]:
     )
 
 
-def lines(report: Report, result: Scaled) -> Iterator[Line]:  # noqa: ARG001 - of any result
+def records(report: Report, result: Scaled) -> Iterator[Record]:  # noqa: ARG001 - of any result
     """Yield the time and the speed-up on so many names."""
     for step in result.scaling.steps if result.scaling else ():
-        metrics = {"time": step.time, "speedup": step.speedup}
-        line = {"record": "scale", "names": "+".join(step.names), "n": len(step.runs)}
-        line["status"] = "ok" if step.code is None else "failed"
-        yield from figure_lines(line, {name: figure for name, figure in metrics.items() if figure})
+        figures = {"time": step.time, "speedup": step.speedup}
+        cells = {"names": "+".join(step.names), "n": len(step.runs),
+                 "status": "ok" if step.code is None else "failed"}  # fmt: skip
+        yield Record("scale", None, cells, {key: each for key, each in figures.items() if each})
 
 
-SPEC = ResultSpec(sections, Question(programs.scale, "measured"), lines)
+SPEC = ResultSpec(sections, Question(programs.scale, "measured"), records)

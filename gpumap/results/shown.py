@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING
 
+from gpumap.model import Estimate
 from gpumap.report import render as text
-from gpumap.report.parts import Shown, Test
+from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
-from gpumap.results.outcomes import of_problem, of_run
+from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Headline, Problem, Report, Verdict
     from gpumap.report import Style
+
+_OF_LIMITS = ("limit", "missing", "inconclusive")  # codes of what is an error because of one
 
 
 def render(format_: str, report: Report, style: Style) -> str:
@@ -50,8 +54,7 @@ def shown(report: Report) -> Shown:
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
         doubts=lambda: [*warnings(report), *spec.doubts(report, result)],
-        lines=partial(_lines, report),
-        tests=partial(_tests, report),
+        records=partial(_records, report),
         machine=partial(_machine, report),
     )
 
@@ -71,60 +74,75 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
         yield "fingerprint", found.hash
 
 
-# --- lines of figures
-
-
-def _lines(report: Report) -> Iterator[Mapping[str, Any]]:
-    if report.headline is not None:
-        yield _answer("headline", report.headline, report.headline.row, report.headline.level)
+def _records(report: Report) -> Iterator[Record]:
+    """Yield the answer with the test of the run, what is of the result, verdicts and errors."""
+    judged = list(zip(report.verdicts, of_verdicts(report), strict=True))
+    bad = [verdict for verdict, outcome in judged if outcome.state != "passed"]
+    of_limits = [any(_is_of(problem, verdict) for verdict in bad) for problem in report.errors]
+    yield _run(report, judged, of_limits)
     for line in warnings(report):
-        yield {"record": "warning", "reason": line}
-    yield from spec_of(report).lines(report, report.result)
-    yield from (_answer("verdict", each, each.id, each.verdict) for each in report.verdicts)
-    yield from map(_error, report.errors)
+        yield Record("warning", cells={"reason": line})
+    yield from spec_of(report).records(report, report.result)
+    for verdict, outcome in judged:
+        yield _verdict(verdict, outcome, [each for each in report.errors if _is_of(each, verdict)])
+    for problem, of_limit in zip(report.errors, of_limits, strict=True):
+        yield _error(problem, tested=not of_limit)
 
 
-def _answer(
-    record: str, found: Headline | Verdict, id_: str | None, status: str
-) -> Mapping[str, Any]:
-    figure = {key: getattr(found, key) for key in ("metric", "value", "low", "high")}
-    return {"record": record, "id": id_, "status": status, "reason": found.text, **figure}
+def _is_of(problem: Problem, verdict: Verdict) -> bool:
+    """Return whether an error says that a limit was not met by a row."""
+    found = problem.diagnostic
+    told = (
+        found.message.startswith(f"limit {verdict.text}: ") and (verdict.id or "") in found.message
+    )
+    return verdict.rule == "limit" and found.code in _OF_LIMITS and told
 
 
-def _error(problem: Problem) -> Mapping[str, Any]:
-    found = of_problem(problem)
-    return {
-        "record": "error",
-        "names": problem.diagnostic.name,
-        "status": problem.exit,
-        "reason": f"{found.word}: {found.text}",
-    }
+def _run(
+    report: Report, judged: Iterable[tuple[Verdict, Outcome]], of_limits: Iterable[bool]
+) -> Record:
+    """Return the record of the answer; the run has passed where nothing but limits is wrong."""
+    errors = zip(report.errors, of_limits, strict=True)
+    alone = all(problem.exit == 0 or of_limit for problem, of_limit in errors)
+    failed = any(v.rule == "limit" and outcome.state == "failed" for v, outcome in judged)
+    ended = Outcome("passed") if alone and failed else of_run(report)
+    head, name = report.headline, f"gpumap {report.kind}"
+    cells = {"status": head.level, "reason": head.text} if head else {}
+    return Record("headline", head.row if head else None, cells, _figure(head), ended, name,
+                  report.elapsed)  # fmt: skip
 
 
-# --- tests
+def _figure(found: Headline | Verdict | None) -> dict[str, Estimate]:
+    """Return what an answer is about; it repeats a figure, and so has no unit of its own."""
+    if found is None or found.metric is None:
+        return {}
+    if found.value is None:
+        return {found.metric: Estimate.refused("")}
+    low, high = found.low, found.high
+    ends = (-inf if low is None else low, inf if high is None else high)
+    return {found.metric: Estimate(found.value, *ends, "")}
 
 
-def _tests(report: Report) -> Mapping[str, Sequence[Test]]:
-    """Return a test of the run itself, those of its result, of verdicts and of errors."""
-    limits: Sequence[Test] = ()
-    others: Sequence[Test] = ()
-    errors: Sequence[Problem] = report.errors
-    ended = of_run(report)
-    if report.verdicts:
-        from gpumap.results.verdict_tests import judged
-
-        limits, others, errors = judged(report)
-    alone = all(problem.exit == 0 for problem in errors)  # then nothing but limits is wrong
-    if alone and any(test.outcome.state == "failed" for test in limits):
-        ended = ended._replace(state="passed", word="", text="")
-    return {
-        "run": [Test(f"gpumap {report.kind}", ended, report.elapsed)],
-        **spec_of(report).tests(report, report.result),
-        "verdicts": [*limits, *others],
-        "errors": [_error_test(problem) for problem in errors],
-    }
+def _verdict(found: Verdict, outcome: Outcome, problems: Sequence[Problem]) -> Record:
+    """Return the record of a verdict; what is only shown is no test."""
+    row = found.id or ""
+    hint = next((problem.diagnostic.hint for problem in problems), None)
+    why = "; ".join(of_problem(problem).text for problem in problems) or outcome.text
+    return Record(
+        "verdict",
+        found.id,
+        {"status": found.verdict, "reason": found.text},
+        _figure(found),
+        None if found.verdict == SHOWN else outcome._replace(text=why),
+        found.text if row in found.text else f"{found.text} {row}",
+        about=(("verdict", outcome.text),),
+        hint=hint,
+    )
 
 
-def _error_test(problem: Problem) -> Test:
-    outcome = of_problem(problem)
-    return Test(f"{outcome.word}: {outcome.text}", outcome, hint=problem.diagnostic.hint)
+def _error(problem: Problem, *, tested: bool) -> Record:
+    """Return the record of an error; one because of a limit is in the test of that."""
+    found, about = of_problem(problem), problem.diagnostic
+    text = f"{found.word}: {found.text}"
+    cells = {"names": about.name, "status": problem.exit, "reason": text}
+    return Record("error", None, cells, {}, found if tested else None, text, hint=about.hint)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Section, Test
+from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import measured
 from gpumap.results.outcomes import of_trip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from gpumap.model import Report, SelfTest, Tested
 
@@ -52,11 +52,15 @@ def _alarms(found: SelfTest) -> Table:
     return Table(title, ("on", "runs", "false", "inconclusive", "passed"), rows, ())
 
 
-def tests(report: Report, result: Tested) -> Mapping[str, Sequence[Test]]:
-    """Return a test for each round trip, and those of what was measured."""
-    trips = result.selftest.round_trips if result.selftest else ()
-    found = [Test(f"{trip.backend} {trip.device}", of_trip(trip)) for trip in trips]
-    return {"round-trips": found, **measured.tests(report, result)}
+def records(report: Report, result: Tested) -> Iterator[Record]:
+    """Yield each round trip, and what was measured."""
+    for trip in result.selftest.round_trips if result.selftest else ():
+        outcome = of_trip(trip)
+        cells = {"names": trip.name, "devices": trip.device, "backend": trip.backend,
+                 "status": outcome.word, "reason": outcome.text}  # fmt: skip
+        name = f"{trip.backend} {trip.device}"
+        yield Record("round-trip", None, cells, outcome=outcome, name=name)
+    yield from measured.recorded(report, result)
 
 
 def _concluded(report: Report, result: Tested) -> bool:  # noqa: ARG001 - of any result
@@ -66,5 +70,5 @@ def _concluded(report: Report, result: Tested) -> bool:  # noqa: ARG001 - of any
 
 
 SPEC = measured.SPEC._replace(
-    sections=sections, tests=tests, question=Question(answers.selftest, "tested", _concluded)
+    sections=sections, records=records, question=Question(answers.selftest, "tested", _concluded)
 )

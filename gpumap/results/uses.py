@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.judge.programs import WHY
+from gpumap.report.parts import Record
 from gpumap.report.table import Table
+from gpumap.results.records import known
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
@@ -65,3 +67,9 @@ def _uses_remarks(found: Utilisation) -> Iterator[str]:
             yield f"{use.name}: other programs had {use.foreign:.0%} of its time"
     if found.unseen >= _NOTABLE:
         yield f"{found.unseen:.2f} s of CPU time belong to no core: between two looks"
+
+
+def of_use(use: Use) -> Record:
+    """Return the record of how busy a device was, seen from outside."""
+    cells = {"names": use.name, "devices": use.device, "status": use.verdict, "reason": use.why}
+    return Record("use", None, cells, {"busy": known(use.busy, "1")})

@@ -8,19 +8,20 @@ from gpumap import units
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
 from gpumap.judge.programs import HOST, TARGET, summary
+from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import STOPPED, around, stopped
-from gpumap.results.uses import used
+from gpumap.results.records import known
+from gpumap.results.uses import of_use, used
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.judge.programs import ImplicitCopies, Summary
-    from gpumap.model import Busy, Ran, Report, Trace, Use, Watched
+    from gpumap.model import Busy, Ran, Report, Trace, Watched
     from gpumap.report.parts import Section
-    from gpumap.results.figure_lines import Line
 
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
@@ -146,34 +147,26 @@ def _capped(
     return tuple(rows[:MOST]), (f"the first {MOST} of {len(rows)} rows; {_ALL}",)
 
 
-def lines(report: Report, result: Watched) -> Iterator[Line]:  # noqa: ARG001 - of any result
+def records(report: Report, result: Watched) -> Iterator[Record]:  # noqa: ARG001 - of any result
     """Yield what ran, how busy each device was, and what was seen from outside."""
     for trace in result.traces:
         yield from _trace(trace)
     if result.utilisation is not None:
-        yield from map(use_line, result.utilisation.uses)
+        yield from map(of_use, result.utilisation.uses)
 
 
-def use_line(use: Use) -> Line:
-    """Return the line of how busy a device was, seen from outside."""
-    busy = {"metric": "busy", "value": use.busy, "unit": "1"}
-    names = {"record": "use", "names": use.name, "devices": use.device}
-    return {**names, "status": use.verdict, "reason": use.why, **busy}
-
-
-def _trace(trace: Trace) -> Iterator[Line]:
-    """Yield what ran and how busy each device was; an unknown time is empty, as it has no value."""
-    found, context = summary(trace), {"id": f"context {trace.number}"}
+def _trace(trace: Trace) -> Iterator[Record]:
+    """Yield what ran and how busy each device was; an unknown time has no value."""
+    found, id_ = summary(trace), f"context {trace.number}"
     for ran in found.ran:
-        line = {"record": "ran", **context, "case": ran.name, "names": ran.device,
-                "flags": "implicit" if ran.implicit else "", "n": ran.count}  # fmt: skip
-        yield {**line, "metric": "time", "value": ran.seconds, "unit": "s"}
-        yield {**line, "metric": "bytes", "value": ran.nbytes, "unit": "B"}
+        cells = {"case": ran.name, "names": ran.device, "n": ran.count,
+                 "flags": "implicit" if ran.implicit else ""}  # fmt: skip
+        figures = {"time": known(ran.seconds, "s"), "bytes": known(ran.nbytes, "B")}
+        yield Record("ran", id_, cells, figures)
     for busy in found.busy:
-        line = {"record": "busy", **context, "names": "+".join(busy.names),
-                "devices": busy.device, "n": busy.events}  # fmt: skip
-        yield {**line, "metric": "busy", "value": busy.seconds, "unit": "s"}
-        yield {**line, "metric": "share", "value": busy.share, "unit": "1"}
+        cells = {"names": "+".join(busy.names), "devices": busy.device, "n": busy.events}
+        figures = {"busy": known(busy.seconds, "s"), "share": known(busy.share, "1")}
+        yield Record("busy", id_, cells, figures)
 
 
-SPEC = ResultSpec(sections, Question(answers.trace, "traced"), lines)
+SPEC = ResultSpec(sections, Question(answers.trace, "traced"), records)

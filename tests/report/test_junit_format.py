@@ -31,33 +31,36 @@ def state(test):
 
 
 LIMIT = "dot.many.speedup>=1.8"
-MISSED = problem("limit", f"limit {LIMIT}: dot.many[x] has 1.5 [1.4, 1.6]", 1, "request less")
-OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[y] has 1.8 [1.7, 1.9]", 5, "longer")
+MISSED = problem("limit", f"limit {LIMIT}: dot.many[0] has 1.5 [1.4, 1.6]", 1, "request less")
+OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[1] has 1.8 [1.7, 1.9]", 5, "longer")
+PASSED, ALONE = replace(OPEN, exit=0), problem("absent", "b is not there", 3)
+OTHER = problem("limit", "limit x>1: y", 1)
 
 
-@pytest.mark.parametrize(("words", "errors", "code", "run", "state"), [
-    (("pass", "pass"), (), 0, "passed", "passed"),
-    (("pass", "fail"), (MISSED,), 1, "passed", "failed"),
-    (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed"),
-    (("inconclusive",), (OPEN,), 5, "passed", "failed"),
-    (("inconclusive",), (replace(OPEN, exit=0),), 0, "passed", "skipped"),  # let pass
-    (("fail", "inconclusive"), (MISSED, replace(OPEN, exit=0)), 1, "passed", "failed"),
+@pytest.mark.parametrize(("words", "errors", "code", "run", "states"), [
+    (("pass", "pass"), (), 0, "passed", "passed passed"),
+    (("fail", "pass"), (MISSED,), 1, "passed", "failed passed"),
+    (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed failed"),
+    (("pass", "inconclusive"), (OPEN,), 5, "passed", "passed failed"),
+    (("pass", "inconclusive"), (PASSED,), 0, "passed", "passed skipped"),  # let pass
+    (("fail", "inconclusive"), (MISSED, PASSED), 1, "passed", "failed skipped"),
     (("skipped",), (), 0, "passed", "skipped"),
     # something else is wrong too, or the limit alone does not tell the exit code
-    (("fail",), (MISSED, problem("absent", "b is not there", 3)), 3, "failed", "failed"),
-    (("fail",), (MISSED, problem("limit", "limit x>1: y", 1)), 1, "failed", "failed"),
+    (("fail",), (MISSED, ALONE), 3, "failed", "failed"),
+    (("fail",), (MISSED, OTHER), 1, "failed", "failed"),
     (("pass",), (MISSED,), 1, "failed", "passed"),
 ])  # fmt: skip
-def test_a_limit_is_one_test(words, errors, code, run, state):
-    """On whatever rows, and with what is said of it; it fails alone where nothing else is wrong."""
+def test_a_limit_is_a_test_for_each_row(words, errors, code, run, states):
+    """With what is said of it; these fail alone where nothing else is wrong."""
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
                      for n, word in enumerate(words))  # fmt: skip
     report = made(STATUS[code], code, measurements=(ok(case()),), verdicts=verdicts, errors=errors)
     found = suites(report)
-    others = [e for e in errors if state == "passed" or LIMIT not in e.diagnostic.message]
-    assert (found["run"], found["verdicts"]) == ([("gpumap bench", run)], [(LIMIT, state)])
+    tests = [(f"{LIMIT} dot.many[{n}]", state) for n, state in enumerate(states.split())]
+    others = [e for e in errors if states == "passed" or LIMIT not in e.diagnostic.message]
+    assert (found["run"], found["verdicts"]) == ([("gpumap bench", run)], tests)
     assert len(found.get("errors", ())) == len(others)
-    assert read(report).failures == (run == "failed") + (state == "failed") + len(others)
+    assert read(report).failures == (run == "failed") + states.count("failed") + len(others)
 
 
 def test_a_metric_that_is_only_shown_is_no_test():
@@ -76,9 +79,9 @@ def told(report, suite):
 
 
 def test_a_limit_that_fails_says_what_was_measured_and_the_fix():
-    verdict = made_reports.verdict("fail", id_="dot.many[x]")
+    verdict = made_reports.verdict("fail", id_="dot.many[0]")
     said = told(made("no", 1, verdicts=(verdict,), errors=(MISSED,)), "verdicts")
-    assert "dot.many[x] has 1.5 [1.4, 1.6]" in said
+    assert "dot.many[0] has 1.5 [1.4, 1.6]" in said
     assert "request less" in said
 
 
@@ -91,7 +94,7 @@ def test_a_name_that_is_not_used_says_the_first_fix():
 
 
 def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
-    longer = problem("limit", f"limit {LIMIT}5: y", 1)
+    longer = problem("limit", f"limit {LIMIT}5: dot.many[0] has 1.5", 1)
     verdict = made_reports.verdict("fail", id_="dot.many[0]")
     assert len(suites(made("no", 1, verdicts=(verdict,), errors=(longer,)))["errors"]) == 1
 

@@ -15,11 +15,11 @@ from tracker_readers import TRACKERS
 from gpumap import results
 from gpumap.judge.headline import Question
 from gpumap.judge.phrases import answer
+from gpumap.model import Estimate, replace
 from gpumap.model import io as file
-from gpumap.model import replace
 from gpumap.model import results as types
-from gpumap.report import FORMATS, Style, parts
-from gpumap.report.parts import Outcome, Section, Text
+from gpumap.report import FORMATS, Style
+from gpumap.report.parts import Outcome, Record, Section, Text
 from gpumap.report.table import Table
 from gpumap.results.shown import render
 
@@ -40,19 +40,12 @@ def sections(_, result, __):
     yield Section("method", (Text(("weighed in air",)),))
 
 
-def lines(_, result):
-    for name, grams in result.grams.items():
-        figure = {"metric": "weight", "value": grams / 1000, "unit": "kg"}
-        yield {"record": "weight", "names": name, **figure}
-
-
-def as_tests(_, result):
+def records(_, result):
     heavy = Outcome("failed", "heavy", "more than a kilogram")
-    every = result.grams.items()
-    found = [
-        parts.Test(name, heavy if grams > 1000 else Outcome("passed")) for name, grams in every
-    ]
-    return {"weights": found}
+    for name, grams in result.grams.items():
+        figures = {"weight": Estimate.without_interval(grams / 1000, "kg")}
+        outcome = heavy if grams > 1000 else Outcome("passed")
+        yield Record("weight", None, {"names": name}, figures, outcome, name)
 
 
 def heaviest(report, result):
@@ -68,7 +61,7 @@ class Module:
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
     """The three lines that a command adds: a type in the model, its module by name, its spec."""
-    spec = results.ResultSpec(sections, Question(heaviest, "weighed"), lines, as_tests)
+    spec = results.ResultSpec(sections, Question(heaviest, "weighed"), records)
     monkeypatch.setitem(types.RESULTS, "bench", Weighed)
     monkeypatch.setitem(results.MODULES, "Weighed", "toy")
     load = results.import_module
@@ -102,7 +95,7 @@ def test_junit_has_a_test_for_each_device():
     tree = ET.fromstring(render("junit", report(), Style()))  # noqa: S314 - gpumap has made it
     suite = next(each for each in tree if each.get("name").endswith("weights"))
     ended = {test.get("name"): [child.tag for child in test] for test in suite.iter("testcase")}
-    assert ended == {"a": ["failure"], "b": []}
+    assert ended == {"a": ["properties", "failure"], "b": ["properties"]}
 
 
 def test_it_is_saved_and_read_back(tmp_path):

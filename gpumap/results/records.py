@@ -1,9 +1,8 @@
-"""Figures as lines of CSV: cells by their columns.
+"""Records of results, which CSV, JUnit and trackers write: `kind` is one of these words.
 
-`record` tells what a line is of:
-
-headline       the answer: its `status` is the level, its `reason` the text
+headline       the answer: its `status` is the level, its `reason` the text; the test of the run
 warning        what the figures must not be read without; the `reason` says it
+name           a name of a map that is true
 measurement    a row of the report; without a figure it has one line, that says why
 fit            a model of copies; `status` is "fits" or "does not fit"
 forecast       what so many devices would give by the algorithm in `case`: computed
@@ -17,6 +16,7 @@ ran            what a program did by the context in `id`: events of one sort at 
 busy           how long a device of that context worked; its `share` is of the trace's time
 use            how busy a device was, seen from outside; `status` is whether it was used
 scale          a program on the names of the map in `names`; `n` is how many runs it had
+round-trip     whether bytes came back from a device as they were sent
 diagnosis      whether the device of a name is used; then each cause as its `reason`
 example        calls of a workload on it: `status` is faster, equal, slower (than the host) or
                unclear, `reason` the code of what they suffer from
@@ -26,78 +26,61 @@ error          `status` is the exit code that it stands for, `reason` its code a
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from gpumap.model import Estimate
 from gpumap.report.csv import PARAMS
+from gpumap.report.parts import Record
+from gpumap.results import outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from gpumap.model import BreakEven, Case, Check, Estimate, Fit, Measurement
-
-    Line = Mapping[str, Any]
+    from gpumap.model import BreakEven, Case, Check, Fit, Measurement, Reason
 
 
-def figure_lines(line: Line, metrics: Mapping[str, Estimate]) -> Iterator[Line]:
-    """Yield the line once for each figure; without any, as it is."""
-    if not metrics:
-        yield line
-    for name, figure in metrics.items():
-        known = figure.has_interval
-        yield {
-            **line,
-            "metric": name,
-            "value": None if figure.impossible else figure.value,
-            "low": figure.low if known else None,
-            "high": figure.high if known else None,
-            "unit": figure.unit,
-        }
-
-
-def row_lines(row: Measurement) -> Iterator[Line]:
-    """Yield a line for each figure of a row; without any one that says why."""
-    line = {
-        "record": "measurement",
+def of_row(row: Measurement) -> Record:
+    """Return the record of a measured row; without a figure it says why."""
+    cells = {
         **_case(row.case),
-        "id": row.case.id,
         "route": row.route or row.case.route,
         "status": row.status,
         "flags": " ".join(row.flags),
-        "reason": f"{row.reason.code}: {row.reason.text}" if row.reason else None,
+        "reason": _why(row.reason),
         "n": len(row.samples.seconds) if row.samples else 0,
         "check": _checked(row.check),
     }
-    yield from figure_lines(line, row.metrics)
+    why = row.explanation
+    about = (("explanation", f"{why.cause}: {why.text}"),) if why else ()
+    return Record("measurement", row.case.id, cells, row.metrics, outcomes.of_row(row),
+                  seconds=_seconds(row), about=about)  # fmt: skip
 
 
-def fit_lines(fit: Fit) -> Iterator[Line]:
-    """Yield a line for each figure of a model of copies."""
-    line = {
-        "record": "fit",
-        **_case(fit.case),
-        "id": fit.id,
-        "route": fit.case.route,
-        "status": "fits" if fit.fits else "does not fit",
-        "n": len(fit.sizes),
-    }
-    yield from figure_lines(line, fit.metrics)
+def _seconds(row: Measurement) -> float:
+    """Return how long the samples of a row took, all of their iterations."""
+    if row.samples is None:
+        return 0.0
+    known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
+    return math.fsum(known) * row.samples.iterations_per_sample
 
 
-def break_even_lines(found: BreakEven) -> Iterator[Line]:
-    """Yield a line for each figure of a decision, and for both ends of each range of sizes."""
-    reason = found.reason
-    line = {
-        "record": "break-even",
-        **_case(found.case),
-        "id": found.id,
-        "status": _decision(found),
-        "reason": f"{reason.code}: {reason.text}" if reason else None,
-        "check": _checked(found.check),
-    }
-    yield from figure_lines(line, found.metrics)
+def of_fit(fit: Fit) -> Record:
+    """Return the record of a model of copies."""
+    status = {"status": "fits" if fit.fits else "does not fit"}
+    cells = {**_case(fit.case), "route": fit.case.route, **status, "n": len(fit.sizes)}
+    return Record("fit", fit.id, cells, fit.metrics)
+
+
+def of_break_even(found: BreakEven) -> Iterator[Record]:
+    """Yield the record of a decision, and one with both ends of each range of sizes."""
+    cells = {**_case(found.case), "status": _decision(found), "reason": _why(found.reason),
+             "check": _checked(found.check)}  # fmt: skip
+    whole = Record("break-even", found.id, cells, found.metrics, outcomes.of_break_even(found))
+    yield whole
     for start, stop in found.wins:
-        yield {**line, "metric": "wins_from", "value": start, "unit": "B"}
-        yield {**line, "metric": "wins_to", "value": stop, "unit": "B"}
+        ends = {"wins_from": known(start, "B"), "wins_to": known(stop, "B")}
+        yield whole._replace(figures=ends, outcome=None)
 
 
 def _decision(found: BreakEven) -> str:
@@ -110,7 +93,12 @@ def _decision(found: BreakEven) -> str:
     return "never wins" if found.why_stopped == "largest" else "no win found"
 
 
-def _case(case: Case) -> Line:
+def known(value: float | None, unit: str) -> Estimate:
+    """Return a figure that has no interval; without a value if that is not known."""
+    return Estimate.refused(unit) if value is None else Estimate.without_interval(value, unit)
+
+
+def _case(case: Case) -> dict[str, Any]:
     return {
         PARAMS: case.params,
         "bench": case.bench,
@@ -119,6 +107,10 @@ def _case(case: Case) -> Line:
         "devices": "+".join(binding.device.id for binding in case.bindings),
         "backend": case.backend,
     }
+
+
+def _why(reason: Reason | None) -> str | None:
+    return f"{reason.code}: {reason.text}" if reason else None
 
 
 def _checked(check: Check | None) -> str:
