@@ -17,8 +17,8 @@ from gpumap.app.launching import tell
 from gpumap.bench.dot import DTYPES
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.escape import printable
+from gpumap.report import plain
 from gpumap.report.diagnostics import render
-from gpumap.report.plain import table_lines
 from gpumap.report.table import Table, paragraph
 from gpumap.text import (
     ALIASES,
@@ -82,7 +82,7 @@ WRITERS = {
     "stderr": lambda width: render([WRONG], HOSTILE, width),
     "traceback": lambda _: "".join(format_exception_only(QuestionError(HOSTILE, HOSTILE))),
     "line": lambda _: told(HOSTILE),
-    "table": lambda width: "\n".join(table_lines(TABLE_OF_IT, width)),
+    "table": lambda width: plain.written(plain.table(TABLE_OF_IT, width))[:-1],
     "paragraph": lambda width: "\n".join(paragraph(HOSTILE, width)),
 }
 

@@ -210,10 +210,11 @@ def _plain(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001 - ev
 
 def _rich(topics: tuple[Topic, ...], style: Style) -> str:
     """The same, wrapped at the terminal's width; every text goes in as `Text`, never as markup."""
-    from gpumap.report.rich import printed, styled
+    from gpumap.report.rich import printed
+    from gpumap.report.table import Line
 
     found = _lines(topics, style.width)
-    return printed((styled(line, look) for line, look in found), style)
+    return printed((Line(look, ((line, ""),)) for line, look in found), style)
 
 
 def _lines(topics: tuple[Topic, ...], width: int | None) -> Iterator[tuple[str, str]]:
@@ -230,7 +231,7 @@ def _explained(topics: tuple[Topic, ...]) -> Iterator[tuple[str, str, str]]:
         yield f"{topic.kind} {topic.name}: {topic.summary}", _INDENT, "bold"
         yield f"{_INDENT}{topic.text}", _INDENT, ""
         if topic.fix is not None:
-            yield f"{_INDENT}{_label(topic)}: {topic.fix}", _INDENT * 2, "green"
+            yield f"{_INDENT}{_label(topic)}: {topic.fix}", _INDENT * 2, "ok"
 
 
 def _listed(width: int | None) -> Iterator[tuple[str, str, str]]:
@@ -247,7 +248,7 @@ def _listed(width: int | None) -> Iterator[tuple[str, str, str]]:
                 yield name, "", ""
                 yield f"{_INDENT * 2}{topic.summary}", _INDENT * 2, ""
         yield "", "", ""
-    yield _MORE, "", "dim"
+    yield _MORE, "", "footer"
 
 
 def _json(topics: tuple[Topic, ...], style: Style) -> str:  # noqa: ARG001

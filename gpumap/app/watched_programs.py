@@ -172,13 +172,13 @@ def _verdict(verdict: str, found: Utilisation) -> str:
 
 
 def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> Iterator[str]:
-    from gpumap.report.plain import table_lines
+    from gpumap.report.plain import table
     from gpumap.report.table import PIPED
     from gpumap.results.uses import used
 
     refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
     room = min(columns(program.stderr) or PIPED, PIPED)
-    return table_lines(used(found, refs), room)
+    return (line.text for line in table(used(found, refs), room))
 
 
 class _Live:

@@ -115,7 +115,9 @@ def legend(figure: Figure) -> None:
     """Write what each sign means, above everything."""
     texts = [text for axes in figure.axes for text in axes.get_legend_handles_labels()[1]]
     columns = 1 if max(map(len, texts)) > _HALF else 2
-    figure.legend(loc="outside upper left", frameon=False, ncols=columns)
+    found = figure.legend(loc="outside upper left", frameon=False, ncols=columns)
+    for sign in filter(None, found.legend_handles):
+        sign.set_alpha(1.0)  # that of a line of no good fit, too
 
 
 def amounts(axis: Axis, unit: str) -> None:

@@ -7,7 +7,7 @@ are wrapped between words. Where that is not enough each row becomes lines of it
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
 from gpumap.text import narrow, pieces, width
@@ -42,15 +42,23 @@ _LEAST = 16  # columns: in fewer, lines are left to the terminal
 
 
 class Line(NamedTuple):
-    """A line of a table: its padded texts, each with the cell that it is of."""
+    """A line of text.
 
-    kind: Literal["head", "row", "record", "note"]
-    parts: tuple[tuple[str, str], ...]
+    Attributes:
+        look: A word that colours stand for; `head` is that of a table's headings.
+        parts: Its texts, each with the cell that it is of.
+    """
+
+    look: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
-        """Return the line, indented."""
-        return printable(f"{' ' * _INDENT}{''.join(text for text, _ in self.parts)}".rstrip())
+        """Return the whole line."""
+        return printable("".join(text for text, _ in self.parts).rstrip())
+
+
+_INDENTED = (" " * _INDENT, "")  # begins each line of a table
 
 
 Columns = list[tuple[str, ...]]  # each with its heading first
@@ -85,7 +93,8 @@ def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Li
     if hidden:
         text = f"hidden at this width: {', '.join(hidden)} (-v shows all)"
         yield from (
-            Line("note", ((part, ""),)) for part in wrapped(text, (room or PIPED) - _INDENT)
+            Line("note", (_INDENTED, (part, "")))
+            for part in wrapped(text, (room or PIPED) - _INDENT)
         )
 
 
@@ -162,13 +171,13 @@ def _grid(columns: Columns, widths: Sequence[int], right: Container[str]) -> Ite
     for number, row in enumerate(zip(*columns, strict=True)):
         cells = [wrapped(cell, wide) for cell, wide in zip(row, widths, strict=True)]
         for n in range(max(map(len, cells))):
-            parts: list[tuple[str, str]] = []
+            parts = [_INDENTED]
             for head, cell, piece, wide in zip(heads, row, cells, widths, strict=True):
                 text = piece[n] if n < len(piece) else ""
                 blank = " " * (wide - width(text))
                 padded = f"{blank}{text}" if head in right else f"{text}{blank}"
                 parts += ((padded, cell), (" " * GAP, ""))
-            yield Line("row" if number else "head", tuple(parts[:-1]))
+            yield Line("" if number else "head", tuple(parts[:-1]))
 
 
 def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
@@ -176,7 +185,7 @@ def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
     first = next((n for n, head in enumerate(table.columns) if head in right), 2)
     for row in table.rows:
         for text in wrapped("  ".join(cell for cell in row[:first] if cell != "-"), room - _INDENT):
-            yield Line("record", ((text, ""),))
+            yield Line("record", (_INDENTED, (text, "")))
         figures = zip(table.columns[first:], row[first:], strict=True)
         texts = [f"{head} {cell}" for head, cell in figures if cell != "-"]
         yield from _filled(texts, room - 2 * _INDENT)
@@ -190,7 +199,7 @@ def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
         lines[-1] += f"{' ' * GAP if lines[-1] else ''}{text}"
     for line in filter(None, lines):
         for part in wrapped(line, room) if room >= _LEAST else [line]:
-            yield Line("row", ((f"{' ' * _INDENT}{part}", ""),))
+            yield Line("", (_INDENTED, _INDENTED, (part, "")))
 
 
 class Table(NamedTuple):

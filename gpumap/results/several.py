@@ -58,8 +58,8 @@ class SideBySide:
 
     saved: Sequence[Saved]
 
-    def tables(self) -> Iterator[Table]:
-        """Yield one table: a column for each report."""
+    def table(self) -> Table:
+        """Return a column for each report."""
         reports = [each.report for each in self.saved]
         labels = tuple(each.marked for each in self.saved)
         figures, rows, before = several_reports.key_figures(reports), [], ""
@@ -71,7 +71,7 @@ class SideBySide:
         what = f"x1.05: as many times the figure of {self.saved[0].label}"
         remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
         title, columns = f"{len(reports)} reports side by side", ("row", "metric", *labels)
-        yield Table(title, columns, tuple(rows), (remark, *self.notes()))
+        return Table(title, columns, tuple(rows), (remark, *self.notes()))
 
     def data(self) -> dict[str, Any]:
         """Return all figures."""
@@ -98,21 +98,20 @@ def render(view: SideBySide, format_: str, style: Style) -> str:
     if format_ == "html":
         from gpumap.report.html import several
 
-        return several(f"{len(view.saved)} reports side by side", view.tables())
+        return several(f"{len(view.saved)} reports side by side", view.table())
     if format_ == "json":
         from gpumap.model.json_text import text
 
         return text(view.data())
-    if format_ == "rich":
-        from gpumap.report import rich
-
-        return rich.tables(view.tables(), style)
     from gpumap.report import plain
+    from gpumap.report.table import PIPED
 
-    room = plain.room(style)
-    return "".join(
-        f"{line}\n" for table in view.tables() for line in plain.table_lines(table, room)
-    )
+    if format_ == "rich":
+        from gpumap.report.rich import printed
+
+        return printed(plain.table(view.table(), style.width, whole=style.verbose), style)
+    room = None if style.verbose else PIPED
+    return plain.written(plain.table(view.table(), room, whole=style.verbose))
 
 
 def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:

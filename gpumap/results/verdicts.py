@@ -83,15 +83,13 @@ def _names(found: Mapping[str, str]) -> Iterator[str]:
         yield short if count <= _WRITTEN else f"{count} devices"
 
 
+def _row(verdict: Verdict, called: Mapping[str, str]) -> str:
+    return called.get(verdict.id or "", verdict.id or "-")
+
+
 def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     rows = (
-        (
-            v.text,
-            called.get(v.id or "", v.id or "-"),
-            _figure(v, UNITS.get(v.metric, "1")),
-            v.verdict,
-        )
-        for v in verdicts
+        (v.text, _row(v, called), _figure(v, UNITS.get(v.metric, "1")), v.verdict) for v in verdicts
     )
     return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
 
@@ -99,28 +97,17 @@ def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, st
 def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     from gpumap.judge.pairs import share
 
-    rows: list[tuple[str, ...]] = [
-        (
-            called.get(v.id or "", v.id or "-"),
-            v.metric,
-            _figure(v, "1"),
-            estimate(v.relative),
-            v.verdict,
-        )
+    rows = [
+        (_row(v, called), v.metric, _figure(v, "1"), estimate(v.relative), v.verdict)
         for v in verdicts
     ]
     limits = {v.threshold for v in verdicts if v.threshold is not None}
     title = f"changes, at a threshold of {share(max(limits))}" if limits else "changes"
-    heads = COLUMNS["changes"]
-    if not any(v.relative for v in verdicts):
-        place = heads.index(_CONTROL)
-        heads, *rows = ((*cells[:place], *cells[place + 1 :]) for cells in (heads, *rows))
     counts = Counter[str](verdict.verdict for verdict in verdicts)
     words = (word for word in (*_WORST, "skipped") if counts[word])
     total = ", ".join(_counted(counts[word], word) for word in words)  # 2 regressions, 64 pass
-    return Table(
-        title, heads, tuple(rows), (total, *_reasons(verdicts), *_remarks(report, verdicts))
-    )
+    remarks = (total, *_reasons(verdicts), *_remarks(report, verdicts))
+    return Table(title, COLUMNS["changes"], tuple(rows), remarks).full()
 
 
 def rank(verdict: Verdict) -> int:

@@ -102,7 +102,7 @@ def test_a_point_of_copies_is_hollow():
 
 def test_beside_others_it_has_no_bracket(one):
     view = SideBySide([Saved("a", "a.json", one), Saved("b", "b.json", one)])
-    cells = [cell for table in view.tables() for line in table.rows for cell in line]
+    cells = [cell for line in view.table().rows for cell in line]
     assert cells
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
 

@@ -4,9 +4,10 @@ import math
 import re
 
 import pytest
-from made_reports import bindings, case, copies, device, figure, made, ok, skipped, verdict
+from made_reports import bindings, case, copies, device, figure, listed, made, passed, skipped
 
 from gpumap import model
+from gpumap.judge import answers
 from gpumap.model import replace
 from gpumap.report import Style
 from gpumap.results.mapped import DEVICE_COLUMNS, device_row
@@ -147,9 +148,19 @@ def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
     assert device_row(replace(device(), facts=facts))[LINK] == link
 
 
-def test_a_terminal_shows_verdicts_below_more_rows_than_it_has_room_for():
-    rows = [ok(replace(case(), params={"size": n, "dtype": "float32"})) for n in range(1, 600)]
-    report = made("no", 1, measurements=tuple(rows), verdicts=(verdict("fail"),))
-    text = render("rich", report, Style(100))
-    assert re.search(r"dot\.many\.speedup>=1\.8 .* fail", text)
-    assert "the first 50" in text
+def test_what_is_pasted_is_never_broken():
+    report = listed()
+    line = answers.check_line(report)
+    assert len(line) > 20
+    assert line in render("rich", report, Style(20)).splitlines()
+
+
+def test_a_terminal_breaks_an_answer_between_words_and_a_pipe_does_not():
+    report = passed()
+    words = " ".join(["word"] * 30)
+    report = replace(report, headline=replace(report.headline, text=words))
+    assert render("plain", report, Style()).splitlines()[0] == words
+    lines = render("rich", report, Style(40)).splitlines()
+    first = [line for line in lines if line.startswith("word")]
+    assert " ".join(first) == words
+    assert max(map(len, first)) <= 40

@@ -90,18 +90,13 @@ def _simulated(shown: Shown) -> str:
     return next(found, "no figure is of a device")
 
 
-def several(about: str, found: Iterable[Table]) -> str:
-    """Return a page of several reports; `about` says of how many, and in which order."""
-    return _page("several.html.j2", (), about=about, found=map(_whole, found))
-
-
-def _whole(table: Table) -> Table:
-    """Return a table of which each row names its subject, not only the first."""
-    found, before = [], ""
-    for row in table.rows:
-        before = row[0] or before
-        found.append((before, *row[1:]))
-    return table._replace(rows=tuple(found))
+def several(about: str, table: Table) -> str:
+    """Return a page of several reports, each row with its subject; `about` says of how many."""
+    rows, before = [], ""
+    for first, *others in table.rows:
+        before = first or before
+        rows.append((before, *others))
+    return _page("several.html.j2", (), about=about, found=[table._replace(rows=tuple(rows))])
 
 
 # --- templates ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Rows = dict[int, Measurement]  # by their bytes
 
 _METRICS = {"time": "s", "bandwidth": "B/s"}
-_HIGH = 300.0  # pixels of both panels
+_HIGH = 340.0  # pixels of both panels
 _STEPS = 48  # of a fitted line
 _BESIDE = 1.1  # times a size: from one curve to the next, so that intervals do not hide each other
 
