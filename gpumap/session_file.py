@@ -32,7 +32,6 @@ RULES = ("BSP", "EASGD", "GOSGD")
 SYNC_TYPES = ("cdd", "avg")
 STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
 
-PRESET = "session-preset"  # the code of the note that bench train's own network is used
 
 _KEYS = ("RULE", "MODELFILE", "MODELCLASS", "DEVICES", "BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
 _OF_BSP = ("BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
@@ -293,7 +292,7 @@ class _Given(NamedTuple):
         if not self.text("MODELFILE") and not self.text("MODELCLASS"):
             message = f"{self.file}: no MODELFILE and MODELCLASS: bench train's preset is used"
             hint = "choose one behind --: -- --preset mlp41m"
-            yield Diagnostic(PRESET, message, hint=hint, severity="note")
+            yield Diagnostic("session-preset", message, hint=hint, severity="note")
 
     def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
         return wrong(self.file, self.found[key].line, problem, hint)

@@ -19,7 +19,7 @@ from gpumap.files import read_text
 from gpumap.launch import placement
 from gpumap.model import replace
 from gpumap.parse import parse_map
-from gpumap.session_file import PRESET, is_model_class, note, read, training
+from gpumap.session_file import is_model_class, note, read, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,7 +159,7 @@ def _notes(session: Session, further: Sequence[str], *, mpi: bool) -> Iterator[D
     The training differs there from its.
     """
     chosen = any(word.partition("=")[0] in _NETWORKS for word in further)
-    yield from (found for found in session.notes if not (chosen and found.code == PRESET))
+    yield from (found for found in session.notes if not (chosen and found.code == "session-preset"))
     strategy = session.strategy or ""
     if strategy in _HALVES:
         yield note(f"{strategy} sends float16 in Theano-MPI; here float32 is sent")

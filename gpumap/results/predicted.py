@@ -176,7 +176,12 @@ def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG
         for paid in result.prediction.payoffs:
             id_, of = f"{paid.algorithm}[devices=2]", {"case": paid.algorithm}
             yield Record("payoff", id_, {**of, "status": paid.pays}, paid.metrics)
-    for cell in result.published.cells if result.published is not None else ():
+    if result.published is not None:
+        yield from _records(result.published)
+
+
+def _records(found: Published) -> Iterator[Record]:
+    for cell in found.cells:
         cells = {"case": cell.row, "flags": " ".join(cell.flags)}
         yield Record("published", f"{cell.row}[devices={cell.devices}]", cells, cell.metrics)
 
