@@ -42,6 +42,8 @@ COMMANDS = {
                 "List every device that each backend finds, and why a backend finds none."),
     "doctor": ("Map", "gpumap.commands.map:doctor",
                "Say for each name whether its device is used, and if not, why."),
+    "preflight": ("Map", "gpumap.commands.map:preflight",
+                  "Say whether this machine may take a job, within a time limit."),
     "env": ("Map", "gpumap.commands.map:env",
             "Print a block for an issue: versions, devices, topology, the map and variables."),
     "bench": ("Measure", "gpumap.commands.bench:bench",

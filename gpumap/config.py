@@ -174,9 +174,10 @@ def _fits(value: Any, types: tuple[type, ...]) -> bool:
 
 def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
     words = {str: "a text", bool: "true or false", list: "a list of texts"}
+    words |= {int: "a whole number", float: "a number"}
     wanted = " or ".join(words[type_] for type_ in types)
     message = f"{path}: {key} is not {wanted}"
-    example = "true" if types == (bool,) else '"..."'
+    example = {bool: "true", int: "1", list: '["..."]'}.get(types[0], '"..."')
     return Diagnostic("wrong-type", message, hint=f"write {key} = {example}")
 
 

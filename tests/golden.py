@@ -42,6 +42,7 @@ MASKS = (
     Mask(r"^( +(processor|system|Python|libraries)): .*?$", r"\1: <here>", "of the machine"),
     Mask(r"^ +environment: .*?\n", "", "of the machine, and only where a variable is set"),
     Mask(r"\bOMP_NUM_THREADS=\d+", "OMP_NUM_THREADS=<share>", "of the machine's cores"),
+    Mask(r"\bin \d+\.\d s\.", "in <seconds>.", "real time, of a preflight"),
     Mask(SLOW, "", "of a machine with other work"),
     Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
 )

@@ -31,6 +31,7 @@ OWN_PROCESS = (
     "exec",
     "scale",
     "doctor",
+    "preflight",
 )  # they look at the process itself
 LARGEST = 100_000  # bytes of a message
 

@@ -1,4 +1,4 @@
-"""Section Map of the help: `check`, `check-files`, `devices`, `doctor` and `env`."""
+"""Section Map of the help: `check`, `devices`, `doctor`, `preflight` and their like."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.app.output import say
-from gpumap.commands.option_types import FileType
+from gpumap.commands.option_types import DurationType, FileType
 from gpumap.commands.options import (
     backend_option,
     if_absent_option,
+    inconclusive_option,
     map_argument,
     map_texts,
     output_options,
@@ -127,6 +128,37 @@ def doctor(program: Program, /, **options: Any) -> None:
     from gpumap.app.examination import DoctorRequest, examine
 
     examine(program, DoctorRequest(**options))
+
+
+@click.command()
+@map_argument
+@map_texts
+@backend_option("Drive the devices with this backend.")
+@setting("--within", metavar="TIME", type=DurationType(), default="10s",
+         help="The limit: 10s; from 60s on memory, links and all devices at once too; from 10m on "
+         "a soak.")  # fmt: skip
+@click.option(
+    "--expect", metavar="NxMODEL", help="So many devices of this model must be there: 8xH200."
+)
+@click.option("--require", metavar="FILE", type=FileType(),
+              help="TOML: count, model, memory, driver, link_width, link_generation, power_limit, "
+              "mig, ecc, ignore.")  # fmt: skip
+@inconclusive_option
+@output_options
+@click.pass_obj
+def preflight(program: Program, /, **options: Any) -> None:
+    """Say whether this machine may take a job, within a time limit.
+
+    Of each device: its driver's counters and settings, other processes on it, verified copies from
+    and to the host and between all pairs both ways, a verified product, and its speed against the
+    others of its model. What cannot be read is no pass. The exit code is 0 for fit, 1 unfit, 3 a
+    device is missing, 4 wrong bytes, 5 cannot tell. It never takes longer than --within, also
+    where a driver hangs.
+    """
+    from gpumap.app.preflight import PreflightRequest
+    from gpumap.app.preflight import preflight as examine_node
+
+    examine_node(program, PreflightRequest(**options))
 
 
 @click.command()

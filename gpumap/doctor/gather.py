@@ -177,7 +177,7 @@ def surroundings(
         pending = None if fake else pool.submit(query_nvidia, host.env, host.patience)
         probe_backends(inventory)
         nvidia = pending.result() if pending else Nvidia()
-    names = _names(context_map, inventory)
+    names = map_names(context_map, inventory)
     devices = [named.device for named in names if named.device is not None]
     return replace(
         known,
@@ -218,7 +218,7 @@ def probe_backends(inventory: Inventory) -> None:
     inventory.ask(every if inventory.requested is None else [inventory.requested])
 
 
-def _names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:
+def map_names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:
     """Return each name with its device or the reason for none; offer no free device twice."""
     entries = list(enumerate(context_map.entries, 1))
     every = [_map_name(entry, number, inventory, set()) for number, entry in entries]

@@ -345,7 +345,7 @@ def concurrent_gain(
     if not times:
         return None
     scripted = any(binding.device.backend == "fake" for binding in bindings)
-    size = _SIZE if scripted else _size(max(times.values()))
+    size = _SIZE if scripted else fitting_size(max(times.values()))
     params = Params((size,), cases=("solo", "one", "many"))
     benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
     if scripted:  # a scripted clock is exact: an iteration is a sample
@@ -361,7 +361,7 @@ def concurrent_gain(
     return Gain(many.metrics["speedup"], many.metrics["ideal"], many.explanation)
 
 
-def _size(seconds: float) -> int:
+def fitting_size(seconds: float) -> int:
     """Return the size of a product that takes long enough, by what the pilot's took."""
     if seconds <= 0.0:
         return _MOST

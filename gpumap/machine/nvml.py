@@ -7,8 +7,9 @@ CUDA_VISIBLE_DEVICES: join it with anything else by address or UUID, never by in
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -19,7 +20,7 @@ from gpumap.machine.topology import pci_address
 from gpumap.model import Device, GpuState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
 _CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
@@ -122,6 +123,51 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
     """
     with opened(library) as nvml:
         return tuple(_all(nvml))
+
+
+_NOT_SUPPORTED = 3  # of nvmlReturn_t
+# nvml.h: nvmlMemoryErrorType_t, nvmlEccCounterType_t.
+_UNCORRECTED, _SINCE_BOOT = 1, 0
+_HEALTH: Mapping[str, tuple[str, tuple[int, ...]]] = {  # fact: query, arguments behind the handle
+    "ecc": ("nvmlDeviceGetEccMode", ()),
+    "ecc_errors": ("nvmlDeviceGetTotalEccErrors", (_UNCORRECTED, _SINCE_BOOT)),
+    "remapped": ("nvmlDeviceGetRemappedRows", ()),
+    "power_limit": ("nvmlDeviceGetPowerManagementLimit", ()),
+    "power_default": ("nvmlDeviceGetPowerManagementDefaultLimit", ()),
+}
+
+
+def health(library: Any = None) -> tuple[GpuHealth, ...]:
+    """Return every NVIDIA device with its health, or raise NvmlUnavailable.
+
+    Args:
+        library: replaces the module `pynvml`.
+    """
+    with opened(library) as nvml:
+        return tuple(_health(nvml, gpu) for gpu in _all(nvml))
+
+
+def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
+    if gpu.problem is not None:
+        return GpuHealth(gpu)
+    handle = library.nvmlDeviceGetHandleByIndex(gpu.index)
+    asked = ((name, _fact(library, *query, handle)) for name, query in _HEALTH.items())
+    facts = {name: value for name, value in asked if value is not _NONE}
+    return GpuHealth(gpu, facts, held_back(library, handle), processes_on(library, handle))
+
+
+_NONE = object()  # the device has no such thing
+
+
+def _fact(library: Any, query: str, arguments: Sequence[int], handle: Any) -> Any:
+    """Return an answer; None: it could not be read; `_NONE`: the device does not have it."""
+    function = getattr(library, query, None)
+    if function is None:  # a pynvml older than the query
+        return None
+    try:
+        return function(handle, *arguments)
+    except library.NVMLError as error:
+        return _NONE if getattr(error, "value", None) == _NOT_SUPPORTED else None
 
 
 @contextmanager
@@ -241,6 +287,19 @@ class GpuUse:
     processes: tuple[GpuProcess, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class GpuHealth:
+    """A device's counters, settings and processes, for whether it may take a job.
+
+    `facts` has no key where the device has no such thing, and None where it could not be read.
+    """
+
+    gpu: NvmlGpu
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    throttle: tuple[str, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+
+
 class GpuLook(NamedTuple):
     """A device at one moment; what its driver does not tell is None."""
 
@@ -283,7 +342,7 @@ class Gpus:
 
     def throttled(self) -> dict[str, tuple[str, ...]]:
         """Return what holds each device back right now, for those that are."""
-        found = ((id_, self._reasons(handle)) for id_, handle in self._handles.items())
+        found = ((id_, held_back(self._nvml, handle)) for id_, handle in self._handles.items())
         return {id_: reasons for id_, reasons in found if reasons}
 
     def uses(self) -> Iterator[GpuUse]:
@@ -295,7 +354,7 @@ class Gpus:
             if handle is None:
                 yield GpuUse(device, None, None)
             else:
-                yield GpuUse(device, self._busy(handle), self._processes(handle))
+                yield GpuUse(device, self._busy(handle), processes_on(self._nvml, handle))
 
     def look(self, since: int) -> dict[str, GpuLook]:
         """Return each device that answers; shares are of the time after `since`, in microseconds.
@@ -306,7 +365,7 @@ class Gpus:
 
     def _looked(self, handle: Any, since: int) -> GpuLook:
         memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        listed = self._first(_PROCESSES, handle)
+        listed = _first(self._nvml, _PROCESSES, handle)
         shares: dict[int, float] = {}
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
             shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
@@ -337,36 +396,40 @@ class Gpus:
             clocks_hz={name: rate * 1e6 for name, rate in rates.items() if rate is not None},
             power=None if power is None else power / 1e3,
             temperature=ask(self._nvml, "nvmlDeviceGetTemperature", handle, _SENSOR),
-            throttle=self._reasons(handle),
+            throttle=held_back(self._nvml, handle),
         )
-
-    def _reasons(self, handle: Any) -> tuple[str, ...] | None:
-        bits = self._first(_ANSWERS, handle)
-        if bits is None:
-            return None
-        places = (1 << place for place in range(_BITS))
-        return tuple(_HELD_BACK.get(b, f"reason {b:#x}") for b in places if b & bits & ~_HIDDEN)
 
     def _busy(self, handle: Any) -> float | None:
         rates = ask(self._nvml, "nvmlDeviceGetUtilizationRates", handle)
         return None if rates is None else rates.gpu / 100
 
-    def _processes(self, handle: Any) -> tuple[GpuProcess, ...] | None:
-        """Return who else computes there, of those that this process can see.
 
-        NVML's numbers are the host's: in a container this process has another one, and no folder
-        of that name. A process that is not visible shows in the share of time, not by its number.
-        """
-        listed, own = self._first(_PROCESSES, handle), os.getpid()
-        if listed is None:
-            return None
-        others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
-        return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
+def held_back(library: Any, handle: Any) -> tuple[str, ...] | None:
+    """Return what holds a device back right now; None: that is not told."""
+    bits = _first(library, _ANSWERS, handle)
+    if bits is None:
+        return None
+    places = (1 << place for place in range(_BITS))
+    return tuple(_HELD_BACK.get(b, f"reason {b:#x}") for b in places if b & bits & ~_HIDDEN)
 
-    def _first(self, queries: Iterable[str], handle: Any) -> Any:
-        """Return the first answer: pynvml and the driver may each be older than a query."""
-        answers = (ask(self._nvml, query, handle) for query in queries)
-        return next((answer for answer in answers if answer is not None), None)
+
+def processes_on(library: Any, handle: Any) -> tuple[GpuProcess, ...] | None:
+    """Return who else computes there, of those that this process can see.
+
+    NVML's numbers are the host's: in a container this process has another one, and no folder
+    of that name. A process that is not visible shows in the share of time, not by its number.
+    """
+    listed, own = _first(library, _PROCESSES, handle), os.getpid()
+    if listed is None:
+        return None
+    others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
+    return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
+
+
+def _first(library: Any, queries: Iterable[str], handle: Any) -> Any:
+    """Return the first answer: pynvml and the driver may each be older than a query."""
+    answers = (ask(library, query, handle) for query in queries)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _memory(used: int | None) -> int | None:

@@ -25,7 +25,7 @@ Status = Literal[
 ]  # fmt: skip
 Command = Literal[
     "check", "devices", "doctor", "bench", "transfer-cost", "predict", "selftest", "compare",
-    "trace", "watch", "scale",
+    "trace", "watch", "scale", "preflight",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 
 from gpumap.model.devices import Plan
 from gpumap.model.field_types import Positive, Share
+from gpumap.model.fitness import FitnessCheck
 from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest
 from gpumap.model.measurements import BreakEven, Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
@@ -64,6 +65,16 @@ class Diagnosed(Struct, frozen=True, tag="diagnosed", tag_field=TAG):
     diagnoses: tuple[Diagnosis, ...] = ()
 
 
+class Screened(Struct, frozen=True, tag="screened", tag_field=TAG):
+    """What `preflight` found.
+
+    Attributes:
+        checks: Every item of every name and of the node; the worst of them is the verdict.
+    """
+
+    checks: tuple[FitnessCheck, ...] = ()
+
+
 class Watched(Struct, frozen=True, tag="watched", tag_field=TAG):
     """What a program did with its devices.
 
@@ -100,7 +111,10 @@ class Predicted(Struct, frozen=True, tag="predicted", tag_field=TAG):
     published: Published | None = None
 
 
-Result = Checked | Listed | Compared | Measured | Tested | Diagnosed | Watched | Scaled | Predicted
+Result = (
+    Checked | Listed | Compared | Measured | Tested | Diagnosed | Screened | Watched | Scaled
+    | Predicted
+)  # fmt: skip
 RESULTS: dict[str, type] = {  # of each command
     "check": Checked,
     "devices": Listed,
@@ -109,6 +123,7 @@ RESULTS: dict[str, type] = {  # of each command
     "transfer-cost": Measured,
     "selftest": Tested,
     "doctor": Diagnosed,
+    "preflight": Screened,
     "trace": Watched,
     "watch": Watched,
     "scale": Scaled,

@@ -49,6 +49,7 @@ MODULES = {
     "Measured": "gpumap.results.measured",
     "Tested": "gpumap.results.tested",
     "Diagnosed": "gpumap.results.diagnosed",
+    "Screened": "gpumap.results.screened",
     "Watched": "gpumap.results.watched",
     "Scaled": "gpumap.results.scaled",
     "Predicted": "gpumap.results.predicted",

@@ -18,6 +18,7 @@ use            how busy a device was, seen from outside; `status` is whether it 
 scale          a program on the names of the map in `names`; `n` is how many runs it had
 round-trip     whether bytes came back from a device as they were sent
 diagnosis      whether the device of a name is used; then each cause as its `reason`
+fitness        an item of preflight, in `case`: `status` is what it says, `reason` what was seen
 example        calls of a workload on it: `status` is faster, equal, slower (than the host) or
                unclear, `reason` the code of what they suffer from
 verdict        `status` is the verdict, `reason` the question, the figure what was judged

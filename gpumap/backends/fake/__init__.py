@@ -354,7 +354,8 @@ class FakeSession(Session):
             self.log.note(self.device.id, command, start, lasting)
         self.commands += 1
         due = bool(self.script.fault) and self.commands > self.script.fault_after
-        if due and self.script.fault == "hang":
+        hangs = ("hang", "hang-copy") if command == "copy" else ("hang",)
+        if due and self.script.fault in hangs:
             time.sleep(_HANG)
         if due and self.script.fault == "lost":
             message = f"{self.device.ref} no longer answers"

@@ -31,8 +31,9 @@ made with it are marked `simulated`.
     large_from = 0                 # bytes from which on copies go another way; 0: none do
     large_latency = 0.0            # and what that costs
     large_bandwidth = 1e10
-    fault = "lost"                 # lost, memory, wrong-product, hang (for real); of copies: flip
-                                   # (a byte), short (of its last byte), nothing (is moved)
+    fault = "lost"                 # lost, memory, wrong-product, hang (for real), hang-copy (only
+                                   # of copies to another device); of copies: flip (a byte), short
+                                   # (of its last byte), nothing (is moved)
     fault_in = "download"          # of which copies: upload, download (default) or copy
     fault_after = 3                # commands that go well before it
     slow_first = 0.0               # seconds more for the first of each command: a compiler, say
@@ -83,7 +84,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-Fault = Literal["", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang"]
+Fault = Literal[
+    "", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang", "hang-copy"
+]  # fmt: skip
 _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
 _WHOLE = ("memory", "locked", "noise_seed", "large_from")
 # divided by, or multiplied

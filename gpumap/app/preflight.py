@@ -1,0 +1,150 @@
+"""`gpumap preflight`: may this machine take a job? One limit of time, one verdict for each name."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpumap.app.given_map import read_map
+from gpumap.app.recording import Recording
+from gpumap.doctor import health
+from gpumap.doctor.gather import map_names
+from gpumap.doctor.requirements import Requirements
+from gpumap.doctor.screening import DeviceRun
+from gpumap.engine.verify import one_of_each
+from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.inventory import Inventory
+from gpumap.judge.fitness import whose
+from gpumap.machine.state import link_states
+from gpumap.model import Binding, FitnessCheck, Resolution, Screened, replace
+from gpumap.resolve import default_map
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.app.output import Output
+    from gpumap.app.program import Program
+
+_EXITS = {
+    "wrong-data": Exit.WRONG_DATA,
+    "missing": Exit.ABSENT,
+    "unfit": Exit.NO,
+}
+_LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
+_REPORT = 0.7  # seconds of the limit, for what comes behind the checks
+_HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
+_DRIVER = 0.4  # of the limit, for a driver to list its devices
+
+
+class PreflightRequest(NamedTuple):
+    """What is to be checked, in which time."""
+
+    argument: str | None
+    option: str | None
+    map_file: Path | None
+    backend: str | None
+    within: float
+    expect: str | None
+    require: Path | None
+    inconclusive: str
+    output: Output
+
+
+def preflight(program: Program, request: PreflightRequest) -> None:
+    """Say whether the machine may take a job; the report has every item.
+
+    Raises:
+        QuestionError: the time is too short, or what is required cannot be understood.
+    """
+    from gpumap.app.program import check_single_process
+
+    if request.within < _LEAST:
+        raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
+    required = Requirements.of(request.expect, request.require)
+    doubts = check_single_process(program, "preflight")
+    settings = {"within_s": request.within, "expect": request.expect}
+    with Recording(
+        "preflight", Screened(), program, request.output,
+        {**settings, "inconclusive": request.inconclusive}, time_limit=request.within,
+    ) as record:  # fmt: skip
+        record.draft.remarks += doubts
+        _Preflight(record, program, request, required).run()
+
+
+class _Preflight:
+    """One run: it finds the devices, uses them, and asks for their health."""
+
+    def __init__(
+        self, record: Recording, program: Program, request: PreflightRequest, required: Requirements
+    ) -> None:
+        self._record, self._draft, self._program = record, record.draft, program
+        self._request, self._required = request, required
+        self._end = time.monotonic() + request.within - _REPORT
+        self._inventory = Inventory(
+            program.host(patience=_DRIVER * request.within), request.backend
+        )
+
+    def run(self) -> None:
+        """Check all that there is time for."""
+        self._record.limit.doing = "asking the drivers"
+        bindings = self._bindings()
+        for what, fitness, text in self._required.of_node(bindings):
+            self._take(FitnessCheck(what, fitness, text, "`gpumap devices` lists them"))
+        real = any(health.by_nvml(binding.device) for binding in bindings)
+        end = self._end - (_HEALTH if real else 0.0)
+        self._record.limit.doing = "using the devices"
+        env, within = self._program.env, self._request.within
+        DeviceRun(one_of_each(bindings), env, within, end, self._take).run()
+        self._record.limit.doing = "asking for their health"
+        self._health(bindings, real=real)
+        self._record.limit.doing = ""
+
+    def _bindings(self) -> tuple[Binding, ...]:
+        """Return the names that have a device; each other one is missing.
+
+        Raises:
+            AbsentError: no name has one, and none was named.
+        """
+        request, inventory = self._request, self._inventory
+        where = request.argument, request.option, request.map_file
+        try:
+            found = read_map(self._draft, *where, partial(default_map, inventory))
+            inventory.expect(str(entry.ref) for entry in found.entries)
+            names = map_names(found, inventory)
+        finally:
+            self._draft.backends = inventory.libraries
+        bindings = tuple(Binding(n.name, n.device) for n in names if n.device is not None)
+        self._draft.resolution = Resolution(found, bindings)
+        for name in names:
+            if name.absent is not None:
+                text = name.absent.message.removeprefix(f"{name.name}: ")
+                hint = name.absent.hint or "`gpumap doctor` says why"
+                self._take(FitnessCheck("device", "missing", text, hint, name.name))
+        return bindings
+
+    def _health(self, bindings: Sequence[Binding], *, real: bool) -> None:
+        devices = [binding.device for binding in bindings]
+        left = max(self._end - time.monotonic(), 0.1)
+        known = health.query(self._program.env, left) if real else health.Health()
+        links = link_states(devices, Path("/"))
+        for check in health.checks(bindings, known, links, self._required):
+            self._take(check)
+
+    def _take(self, check: FitnessCheck) -> None:
+        """Note a check, and what it means for the exit code."""
+        if check.what in self._required.ignore:
+            return
+        assert isinstance(self._draft.result, Screened)
+        self._draft.result = replace(self._draft.result, checks=(*self._draft.result.checks, check))
+        if check.fitness == "fit":
+            return
+        message = f"{whose(check)}: {check.what}: {check.text}"
+        if check.fitness == "cannot-tell":
+            code = Exit.OK if self._request.inconclusive == "pass" else Exit.INCONCLUSIVE
+            unknown = Diagnostic("cannot-tell", message, hint=check.fix, name=check.name)
+            self._draft.refuse(unknown, code)
+        else:
+            found = Diagnostic("unfit", message, hint=check.fix, name=check.name)
+            self._draft.refuse(found, _EXITS[check.fitness])

@@ -1,0 +1,206 @@
+"""The health of devices, as their drivers count it, against what a fit one has.
+
+Drivers may hang: they are asked in a child process, ``python -m gpumap.doctor.health FD``. What
+cannot be read is "cannot tell"; what a device does not have is no item.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.probe import answer, in_child
+from gpumap.machine.kernel_log import records, xids
+from gpumap.machine.nvml import GpuHealth, NvmlUnavailable, health
+from gpumap.machine.state import name_of
+from gpumap.model import FitnessCheck
+from gpumap.model.io import plain, typed
+from gpumap.units import memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumap.doctor.requirements import Requirements
+    from gpumap.machine.nvml import GpuProcess
+    from gpumap.model import Binding, Device, Fitness, LinkState
+
+# Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
+_OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
+_HARMLESS = ("power cap", "sync boost", "display clocks")
+_WATT = 1000  # milliwatts
+_FIXES = {
+    "driver": "see `nvidia-smi` and `dmesg`",
+    "link": "reseat the card, or look at its slot and riser",
+    "power": "set it back: nvidia-smi -pl",
+    "ecc": "take this device out; `nvidia-smi -q -d ECC` counts its errors",
+    "remapped-rows": "reset the GPU, and replace it if that does not help",
+    "xid": "look the number up in NVIDIA's list of Xid errors; `dmesg` has the line",
+    "throttle": "look at its cooling and power supply",
+    "processes": "end that process, or wait for it",
+    "mig": "set it as the job needs: nvidia-smi -mig 0",
+}
+_UNREAD = "run it with the right to read this, or name it in `ignore` of --require FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Answers of the drivers and the kernel; `silent`: why there are none of NVML's."""
+
+    gpus: tuple[GpuHealth, ...] = ()
+    silent: str | None = None
+    fix: str | None = None
+    xids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    log: str | None = None  # why the kernel's log cannot be read
+    names: Mapping[str, str] = field(default_factory=dict)  # of processes, by their numbers
+
+
+def query(env: Mapping[str, str], limit: float) -> Health:
+    """Return the answers of a child process, or why there are none within `limit` seconds."""
+    child = in_child("gpumap.doctor.health", (), env, limit)
+    try:
+        return typed(json.loads(child.answer), Health)
+    except ValueError:
+        how = f"no answer in {limit:.1f} s" if child.code is None else f"exit code {child.code}"
+        return Health(silent=f"the driver: {how}", fix="see `nvidia-smi` and `dmesg`")
+
+
+def _asked() -> Health:
+    """Ask in this process."""
+    log, why = {}, None
+    try:
+        log = dict(xids(records()))
+    except OSError as error:
+        why = error.strerror or "not readable"
+    try:
+        gpus = health()
+    except NvmlUnavailable as error:
+        return Health(silent=error.reason, fix=error.fix, xids=log, log=why)
+    pids = {one.pid for gpu in gpus for one in gpu.processes or ()}
+    return Health(gpus, xids=log, log=why, names={str(pid): name_of(pid) for pid in pids})
+
+
+def checks(
+    bindings: Sequence[Binding],
+    known: Health,
+    links: Mapping[str, LinkState],
+    required: Requirements,
+) -> Iterator[FitnessCheck]:
+    """Yield what the counters and settings of each device say, and what was required of them."""
+    for lost in (gpu.gpu for gpu in known.gpus if gpu.gpu.problem is not None):
+        yield _check(None, "driver", "unfit", f"GPU {lost.index}: {lost.problem}")
+    for binding in bindings:
+        every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
+        every += required.of_device(binding.device, _gpu(binding.device, known))
+        for what, fitness, text in every:
+            if what not in required.ignore:
+                yield _check(binding.name, what, fitness, text)
+
+
+Item = tuple[str, "Fitness", str]
+
+
+def _check(name: str | None, what: str, fitness: Fitness, text: str) -> FitnessCheck:
+    fix = None if fitness == "fit" else _FIXES.get(what, "see --require FILE")
+    return FitnessCheck(what, fitness, text, _UNREAD if fitness == "cannot-tell" else fix, name)
+
+
+def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
+    """Yield whether a link has all of its lanes."""
+    link = links.get(device.id)
+    if link is None or link.width is None or link.max_width is None:
+        return
+    if link.narrow is not None:
+        address, lanes = link.narrow
+        yield "link", "unfit", f"x{lanes} at the bridge {address}, the device has x{link.width}"
+        return
+    fit: Fitness = "fit" if link.width >= link.max_width else "unfit"
+    yield "link", fit, f"x{link.width} of x{link.max_width}"
+
+
+def _gpu(device: Device, known: Health) -> GpuHealth | None:
+    by_place = (one for one in known.gpus if one.gpu.pci and one.gpu.pci == device.pci)
+    by_uuid = (one for one in known.gpus if one.gpu.uuid and one.gpu.uuid == device.uuid)
+    return next(by_place, None) or next(by_uuid, None)
+
+
+def by_nvml(device: Device) -> bool:
+    """Return whether NVML knows of a device; of a scripted one nothing on this machine does."""
+    return device.kind.row.seen == "nvml" and device.backend != "fake"
+
+
+def _of_nvidia(device: Device, known: Health) -> Iterator[Item]:
+    """Yield what NVML and the kernel say of a device that they know."""
+    if not by_nvml(device):
+        return
+    found = _gpu(device, known)
+    if found is None:
+        yield "driver", "cannot-tell", known.silent or "NVML does not know this device"
+        return
+    yield "driver", "fit", f"NVML answers; {found.gpu.driver or 'driver unknown'}"
+    yield from _counters(found.facts)
+    yield from _xids(device, known)
+    yield from _now(found, known)
+
+
+def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:
+    """Yield errors of memory, replaced rows, and the limit of power."""
+    if "ecc_errors" in facts:
+        count = facts["ecc_errors"]
+        yield "ecc", _known(count, fit=not count), f"{_shown(count)} uncorrected errors since boot"
+    if "remapped" in facts:
+        rows = facts["remapped"]
+        bad = rows is not None and (rows[2] or rows[3])  # corrected, uncorrected, pending, failed
+        text = "failed, or waits for a reset" if bad else "none failed or pending"
+        yield "remapped-rows", _known(rows, fit=not bad), "not readable" if rows is None else text
+    if "power_limit" in facts and "power_default" in facts:
+        limit, default = facts["power_limit"], facts["power_default"]
+        if limit is None or default is None:
+            yield "power", "cannot-tell", "its limit is not readable"
+        else:
+            text = f"limit {limit / _WATT:g} W of {default / _WATT:g} W"
+            yield "power", "fit" if limit >= default else "unfit", text
+
+
+def _known(value: Any, *, fit: bool) -> Fitness:
+    if value is None:
+        return "cannot-tell"
+    return "fit" if fit else "unfit"
+
+
+def _shown(count: int | None) -> str:
+    return "an unknown number of" if count is None else str(count)
+
+
+def _xids(device: Device, known: Health) -> Iterator[Item]:
+    if known.log is not None:
+        yield "xid", "cannot-tell", f"the kernel's log (/dev/kmsg): {known.log}"
+        return
+    numbers = known.xids.get(device.pci or "", ())
+    bad = [number for number in numbers if number not in _OF_PROGRAMS]
+    text = f"Xid {', '.join(map(str, bad))} since boot" if bad else "none of hardware since boot"
+    yield "xid", "unfit" if bad else "fit", text
+
+
+def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
+    """Yield what holds a device back at this moment, and who else is on it."""
+    reasons = None if found.throttle is None else [r for r in found.throttle if r not in _HARMLESS]
+    text = "not readable" if reasons is None else ", ".join(reasons) or "nothing holds it back"
+    yield "throttle", _known(reasons, fit=not reasons), text
+    processes = found.processes
+    listed = ", ".join(_process(one, known) for one in processes or ())
+    text = "not readable" if processes is None else listed or "no other process"
+    yield "processes", _known(processes, fit=not processes), text
+
+
+def _process(one: GpuProcess, known: Health) -> str:
+    name = known.names.get(str(one.pid), "")
+    taken = f" ({memory(one.memory)})" if one.memory else ""
+    return f"pid {one.pid} {name}".strip() + taken
+
+
+if __name__ == "__main__":
+    import sys
+
+    answer(int(sys.argv[1]), [plain(_asked())])

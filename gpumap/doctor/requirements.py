@@ -1,0 +1,157 @@
+"""What a job requires of a node: `--expect 8xH200`, and the TOML file of `--require`.
+
+Each key of that file is a field of `Requirements`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from gpumap import config, units
+from gpumap.errors import QuestionError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from gpumap.machine.nvml import GpuHealth
+    from gpumap.model import Binding, Device, Fitness
+
+    Item = tuple[str, Fitness, str]
+
+_EXPECT = re.compile(r"([1-9][0-9]{0,3})x(.+)")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "count": (int,), "model": (str,), "memory": (str,), "driver": (str,), "link_width": (int,),
+    "link_generation": (int,), "power_limit": (int, float), "mig": (bool,), "ecc": (bool,),
+    "ignore": (list,),
+}  # fmt: skip
+_WATT = 1000  # milliwatts
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What is required; None: anything will do.
+
+    Attributes:
+        count: Devices of the map, at least.
+        model: A part of each device's name, or its kind.
+        memory: Bytes of each device, at least; in the file a size: "140GB".
+        driver: Its version, at least: "550".
+        link_width: Lanes in use, at least.
+        link_generation: Of PCIe that device and slot can do, at least.
+        power_limit: Watts that it may take, at least.
+        mig: Whether it is cut into instances.
+        ecc: Whether its memory corrects errors.
+        ignore: Items that need not be fit, or cannot be read here: ["xid"].
+    """
+
+    count: int | None = None
+    model: str | None = None
+    memory: int | None = None
+    driver: str | None = None
+    link_width: int | None = None
+    link_generation: int | None = None
+    power_limit: float | None = None
+    mig: bool | None = None
+    ecc: bool | None = None
+    ignore: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, expect: str | None, path: Path | None) -> Self:
+        """Return what both options say together.
+
+        Raises:
+            QuestionError: one of them cannot be understood, or both say how many.
+        """
+        values = {} if path is None else _read(path)
+        if expect is not None:
+            found = _EXPECT.fullmatch(expect.strip())
+            if found is None:
+                raise QuestionError(
+                    f"--expect {expect[:40]} is no number and model", "write 8xH200"
+                )
+            values |= {"count": int(found[1]), "model": found[2]}
+        return cls(**values)
+
+    def of_node(self, bindings: Sequence[Binding]) -> Iterator[Item]:
+        """Yield whether there are as many devices of the model as required."""
+        if self.count is None:
+            return
+        devices = {b.device.id: b.device for b in bindings}.values()
+        found = [device for device in devices if self._is_model(device)]
+        what = self.model or "devices"
+        fit: Fitness = "fit" if len(found) >= self.count else "missing"
+        yield "count", fit, f"{len(found)} of {self.count} {what} found"
+
+    def _is_model(self, device: Device) -> bool:
+        wanted = (self.model or "").casefold()
+        return wanted in device.name.casefold() or wanted == str(device.kind)
+
+    def of_device(self, device: Device, gpu: GpuHealth | None) -> Iterator[Item]:
+        """Yield whether a device is as required, as far as its driver tells."""
+        facts, nvml = (gpu.facts, gpu.gpu) if gpu else ({}, None)
+        if self.model is not None and not self._is_model(device):
+            yield "model", "unfit", f"{device.name}, required is {self.model}"
+        total, power = device.memory_total, facts.get("power_limit")
+        width, ecc = nvml and nvml.link_width, facts.get("ecc")
+        lanes = width or device.facts.get("link_width")
+        generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
+        known = power and power / _WATT
+        yield from _least("memory", total, self.memory, units.memory)
+        yield from _least("link-width", lanes, self.link_width, lambda n: f"x{n}")
+        yield from _least("link-generation", generation, self.link_generation, str)
+        yield from _least("power-limit", known, self.power_limit, lambda n: f"{n:g} W")
+        yield from _least("driver-version", _version(device.driver), _version(self.driver), _dotted)
+        yield from _same("mig", nvml.mig if nvml else None, self.mig)
+        yield from _same("ecc-mode", bool(ecc[0]) if ecc else None, self.ecc)
+
+
+def _least(what: str, found: Any, least: Any, shown: Any) -> Iterator[Item]:
+    if least is None:
+        return
+    if found is None:
+        yield what, "cannot-tell", f"not readable; required is {shown(least)} at least"
+        return
+    fit: Fitness = "fit" if found >= least else "unfit"
+    yield what, fit, f"{shown(found)}; required is {shown(least)} at least"
+
+
+def _same(what: str, found: bool | None, wanted: bool | None) -> Iterator[Item]:  # noqa: FBT001 - values
+    if wanted is None:
+        return
+    words = {True: "on", False: "off", None: "not readable"}
+    text = f"{words[found]}; required is {words[wanted]}"
+    if found is None:
+        yield what, "cannot-tell", text
+    else:
+        yield what, "fit" if found is wanted else "unfit", text
+
+
+def _version(text: str | None) -> tuple[int, ...] | None:
+    numbers = tuple(map(int, re.findall(r"\d{1,9}", text or "")))
+    return numbers or None
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read the file of --require.
+
+    Raises:
+        SourceError: it cannot be read, or has keys or values that are not known.
+    """
+    values = dict(config.read(path))
+    config.check_keys(values, tuple(_TYPES), path)
+    config.check_types(values, _TYPES, path)
+    if "memory" in values:
+        try:
+            values["memory"] = units.nbytes(values["memory"])
+        except ValueError as error:
+            raise SourceError(f"{path}: memory: {error}", 'write memory = "140GB"') from error
+    if "ignore" in values:
+        values["ignore"] = tuple(map(str, values["ignore"]))
+    return values

@@ -1,0 +1,400 @@
+"""Use the devices of a map for `preflight`: bytes, arithmetic, each device against its siblings.
+
+It is a child process that can be ended: ``python -m gpumap.doctor.screening_child FD`` reads its
+job from stdin, and writes a line before each step and one for each check that comes of it. What
+the job names as done is not tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from functools import partial
+from itertools import permutations
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.backends.probe import answer
+from gpumap.bench.verified_copies import Buffers, HostCopy, PairCopy
+from gpumap.doctor.evidence import IDEAL
+from gpumap.doctor.probes import concurrent_gain, fitting_size
+from gpumap.doctor.screening import ALONE, Key, Step, Tier, fix_of
+from gpumap.engine.base import Iteration, wrong
+from gpumap.engine.products import Pair, Product, multiplied
+from gpumap.engine.sampling import Series, calibrate, sample
+from gpumap.errors import GpumapError, WrongDataError
+from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, alike, compared
+from gpumap.machine.nvml import Gpus
+from gpumap.machine.state import Neighbours, Throttle
+from gpumap.machine.topology import read
+from gpumap.model import Binding, Device, Estimate, FitnessCheck
+from gpumap.model.io import plain, typed
+from gpumap.units import memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpumap.backends.base import Backend, Clock, Session
+    from gpumap.engine.base import Events
+    from gpumap.model import Fitness
+
+    Found = tuple[Fitness, str, Estimate | None]
+
+_ANEW = ("open", "product")  # what another process needs to go on
+_COPY, _LARGE = 4 << 20, 64 << 20  # bytes
+_LIGHTER = 1 << 6  # times: a scripted device takes no time for real bytes
+_SIZE, _SCRIPTED, _MOST = 512, 128, 2048  # sizes of products
+_DTYPE: Final = "float32"
+_REPEATS = 6
+_SAMPLE = 5e-3  # seconds of a sample
+_BLOCKS, _WARM = 30, 3  # samples of each device, and those before them that do not count
+_COMPARING = 0.12  # of the job's time, for each comparison of siblings
+_AT_ONCE = 10.0  # seconds
+_CONTENTION = 0.2  # cores that others use, from which on a slow core is no finding
+_CAPPED = "power cap"  # the steady state of a card at work
+_TURN = 1.0  # seconds of a soak on one device, before the next one's turn
+
+
+class Screening:
+    """The steps of a job on opened devices; what was lost, or is done, is not touched."""
+
+    def __init__(self, job: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        self._host = Host(env, read())
+        self._tier: Tier = job["tier"]
+        self._seconds: float = job["seconds"]
+        self._end = time.monotonic() + self._seconds
+        self._done: set[Key] = {tuple(key) for key in job["done"]}
+        self._bindings = [Binding(n["name"], typed(n["device"], Device)) for n in job["names"]]
+        self._backends: dict[str, Backend] = {}
+        self._clocks: dict[str, Clock] = {}
+        self._sessions: dict[str, Session] = {}
+        self._buffers: dict[str, Buffers] = {}
+        self._unpaired: set[str] = set()
+        self._products: dict[str, Product] = {}
+
+    def lines(self) -> Iterator[Mapping[str, Any]]:
+        """Yield a line before each step, and the checks that come of it."""
+        for binding in self._bindings:
+            yield from self._step("open", binding.name, None, partial(self._open, binding))
+        yield from self._bytes()
+        yield from self._arithmetic()
+        if self._tier != "quick":
+            yield from self._longer()
+        if self._tier == "soak":
+            yield from self._soak()
+
+    def _step(
+        self, what: Step, name: str | None, other: str | None, action: Callable[[], Found]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Do a step unless it is done, and say so before; an error is its result."""
+        key = (what, name, other)
+        if key in self._done and what not in _ANEW:
+            return
+        yield {"begin": key}
+        try:
+            fitness, text, figure = action()
+        except WrongDataError as error:
+            fitness, text, figure = "wrong-data", str(error), None
+        except GpumapError as error:
+            fitness, text, figure = "unfit", str(error), None
+        if what in ("upload", "download") and fitness != "fit" and name is not None:
+            self._unpaired.add(name)  # what a pair moves is compared by way of these
+        yield {"check": _check(key, fitness, text, figure)}
+
+    def _open(self, binding: Binding) -> Found:
+        library = binding.device.backend
+        if library not in self._backends:
+            self._backends[library] = load(library, self._host)
+            self._clocks[library] = self._backends[library].clock()
+        session = self._backends[library].open(binding.device, self._clocks[library])
+        self._sessions[binding.name] = session
+        return "fit", f"{binding.device.name} is open", None
+
+    def _clock(self, name: str) -> Clock:
+        return self._clocks[self._device(name).backend]
+
+    def _device(self, name: str) -> Device:
+        return next(binding.device for binding in self._bindings if binding.name == name)
+
+    # --- bytes
+
+    def _bytes(self) -> Iterator[Mapping[str, Any]]:
+        for name in self._sessions:
+            make = partial(self._host_copy, name)
+            yield from self._step("upload", name, None, partial(make, "h2d"))
+            yield from self._step("download", name, None, partial(make, "d2h"))
+        for pair in permutations([n for n in self._sessions if n not in self._unpaired], 2):
+            yield from self._step("pair", *pair, partial(self._pair, *pair))
+
+    def _host_copy(self, name: str, direction: str) -> Found:
+        buffers = self._buffer(name)
+        part = buffers.part(buffers.source.nbytes)
+        return self._copied(HostCopy([part], direction, sync=True), name, part.source.nbytes)
+
+    def _buffer(self, name: str) -> Buffers:
+        if name not in self._buffers:
+            session, number = self._sessions[name], [*self._sessions].index(name)
+            nbytes = self._bytes_of(name, _COPY)
+            self._buffers[name] = Buffers(name, session, nbytes, "pageable", (1, number))
+        return self._buffers[name]
+
+    def _pair(self, source: str, target: str) -> Found:
+        nbytes = min(self._buffer(name).source.nbytes for name in (source, target))
+        parts = [self._buffer(name).part(nbytes) for name in (source, target)]
+        work = PairCopy(*parts, sync=True)
+        fitness, text, figure = self._copied(work, source, nbytes)
+        if fitness == "wrong-data" and work.route == "peer":
+            text += "; right by way of the host: peer copies are broken"
+        return fitness, text, figure
+
+    def _bytes_of(self, name: str, nbytes: int) -> int:
+        return nbytes // _LIGHTER if self._device(name).backend == "fake" else nbytes
+
+    def _copied(self, work: Iteration, name: str, nbytes: int) -> Found:
+        """Make a copy once on wrong bytes, compare each; then time some more."""
+        if (text := _proved(work)) is not None:
+            return "wrong-data", text, None
+        clock, seconds = self._clock(name), []
+        for _ in range(_REPEATS):
+            start = clock.now()
+            work.queue()
+            work.finish()
+            seconds.append(clock.now() - start)
+        text = f"every byte of {memory(nbytes)} is right" + (
+            f" ({work.route})" if work.route else ""
+        )
+        return "fit", text, _rate(nbytes, seconds, "B/s")
+
+    # --- arithmetic
+
+    def _arithmetic(self) -> Iterator[Mapping[str, Any]]:
+        size = self._size()
+        for number, name in enumerate(self._sessions):
+            yield from self._step("product", name, None, partial(self._product, name, number, size))
+        works = {name: multiplied([p], None, fetched=False) for name, p in self._products.items()}
+        yield from self._siblings("siblings", works)
+
+    def _size(self) -> int:
+        """Return a size whose product takes long enough on the slowest device to be timed."""
+        if any(binding.device.backend == "fake" for binding in self._bindings):
+            return _SCRIPTED
+        seconds = [self._pilot(name) for name in self._sessions]
+        return min(fitting_size(max(seconds, default=0.0)), _MOST)
+
+    def _pilot(self, name: str) -> float:
+        session, clock = self._sessions[name], self._clock(name)
+        product, seconds = Product(name, session, Pair((1, 0), _SIZE, _DTYPE)), []
+        for _ in range(_REPEATS):
+            start = clock.now()
+            product.queue()
+            session.synchronize()
+            seconds.append(clock.now() - start)
+        return min(seconds)
+
+    def _product(self, name: str, number: int, size: int) -> Found:
+        product = Product(name, self._sessions[name], Pair((1, number), size, _DTYPE))
+        if (text := _proved(multiplied([product], None, fetched=False))) is not None:
+            return "wrong-data", text, None
+        self._products[name] = product
+        return "fit", f"{size} x {size} {_DTYPE} is right", None
+
+    def _siblings(self, what: Step, works: Mapping[str, Iteration]) -> Iterator[Mapping[str, Any]]:
+        """Yield a check for each device of which there are several: is it as fast as the others?"""
+        groups = alike({name: self._model(name) for name in works})
+        for names in groups:
+            if not any((what, name, None) in self._done for name in (*names, None)):
+                yield from self._group(what, {name: works[name] for name in names})
+        for name in (name for name in works if not any(name in names for names in groups)):
+            text = "the only device of its model here: there is none to compare it with"
+            yield {"check": _check((what, name, None), "fit", text, None)}
+
+    def _group(self, what: Step, works: Mapping[str, Iteration]) -> Iterator[Mapping[str, Any]]:
+        """Yield a check for each of some devices that are alike, and what holds one back."""
+        series: dict[str, Series] = {}
+        for name, work in works.items():
+            yield {"begin": (what, name, None)}
+            series[name] = self._calibrated(name, work)
+        yield {"begin": (what, None, None)}  # of none of them: they take turns
+        around, real = Neighbours(), self._real(works)
+        with Gpus(real) as gpus:
+            throttle = Throttle(real, gpus)
+            times = self._times(series)
+            held = throttle.read([device.id for device in real])
+        others = around.read().foreign or 0.0
+        own_memory = not any(self._device(name).in_host_memory for name in works)
+        tolerance = TOLERANCE if own_memory else TOLERANCE_OF_CORES
+        for name, found in compared(times, tolerance).items():
+            yield {"check": _check((what, name, None), *self._judged(name, found, others))}
+        for name in works:
+            why = held.get(self._device(name).id, "")
+            if why and why != _CAPPED:
+                yield {"check": _check(("throttle", name, None), "unfit", why, None)}
+
+    def _calibrated(self, name: str, work: Iteration) -> Series:
+        """Return the samples of a device to be; of a scripted one each is an iteration."""
+        series = Series(work, warmup=1)
+        shortest = 0.0 if self._device(name).backend == "fake" else _SAMPLE
+        calibrate(series, self._clock(name), shortest, computes=True)
+        return series
+
+    def _real(self, names: Iterable[str]) -> list[Device]:
+        """Return the devices that the system knows: of a scripted one it says nothing."""
+        devices = (self._device(name) for name in names)
+        return [device for device in devices if device.backend != "fake"]
+
+    def _model(self, name: str) -> tuple[object, ...]:
+        device = self._device(name)
+        return device.backend, device.kind, device.name, device.memory_total, device.units
+
+    def _times(self, series: Mapping[str, Series]) -> dict[str, list[float]]:
+        """Return the seconds of each, in blocks with each once, in alternating order."""
+        times: dict[str, list[float]] = {name: [] for name in series}
+        order, end = list(series), time.monotonic() + _COMPARING * self._seconds
+        for block in range(_BLOCKS + _WARM):
+            for name in order:
+                seconds = _seconds(series[name], self._clock(name))
+                if block >= _WARM:
+                    times[name].append(seconds)
+            order.reverse()
+            if time.monotonic() > end:
+                break
+        return times
+
+    def _judged(self, name: str, found: tuple[Estimate | None, bool], others: float) -> Found:
+        """Return what a share of the siblings' rate says; `others`: cores that programs use."""
+        share, slow = found
+        if share is None:
+            return "cannot-tell", "too little time for a comparison", None
+        text = f"{share.value:.2f} of its siblings' rate (CI {share.low:.2f} to {share.high:.2f})"
+        if not slow:
+            return "fit", text, share
+        if self._device(name).in_host_memory and others > _CONTENTION:
+            return "cannot-tell", f"{text}, while other programs use {others:.1f} cores", share
+        return "unfit", text, share
+
+    # --- more time: memory and links against siblings, all at once; and a soak
+
+    def _longer(self) -> Iterator[Mapping[str, Any]]:
+        large = {
+            name: Buffers(name, session, nbytes, "pageable", (2, 0)).part(nbytes)
+            for name, session in self._sessions.items()
+            for nbytes in (self._bytes_of(name, _LARGE),)
+        }
+        ways: dict[Step, str] = {"upload-rate": "h2d", "download-rate": "d2h"}
+        for what, direction in ways.items():
+            copies = {n: HostCopy([part], direction, sync=True) for n, part in large.items()}
+            yield from self._siblings(what, copies)
+        yield from self._siblings("memory-rate", {n: _Within(p) for n, p in large.items()})
+        if len({binding.device.id for binding in self._bindings}) > 1 and len(self._clocks) == 1:
+            yield from self._step("all-at-once", None, None, self._at_once)
+
+    def _at_once(self) -> Found:
+        usable = [binding for binding in self._bindings if binding.name in self._products]
+        (clock,) = self._clocks.values()
+        gain = concurrent_gain(usable, self._sessions, clock, min(_AT_ONCE, self._seconds / 4))
+        if gain is None:
+            return "cannot-tell", "too noisy for a figure", None
+        text = f"{gain.speedup.value:.2f} times one device's rate, {gain.ideal.value:.2f} is ideal"
+        fit = gain.speedup.high >= IDEAL * gain.ideal.value
+        return "fit" if fit else "unfit", text, gain.speedup
+
+    def _soak(self) -> Iterator[Mapping[str, Any]]:
+        """Multiply until the end of the job; every bit of every launch must be as the first one."""
+        right: dict[str, Any] = {}
+        launches = dict.fromkeys(self._products, 0)
+        while self._products and time.monotonic() < self._end:
+            for name, product in [*self._products.items()]:
+                yield {"begin": ("soak", name, None)}
+                end = min(time.monotonic() + _TURN, self._end)
+                while time.monotonic() < end:
+                    launches[name] += 1
+                    bits = _launched(product)
+                    differing = int((right.setdefault(name, bits) != bits).sum())
+                    if differing:
+                        text = f"launch {launches[name]}: {_bits(right[name], bits)}"
+                        yield {"check": _check(("soak", name, None), "wrong-data", text, None)}
+                        del self._products[name]
+                        break
+        for name in self._products:
+            text = f"{launches[name]} launches, every bit as in the first, which is verified"
+            yield {"check": _check(("soak", name, None), "fit", text, None)}
+
+
+class _Within(Iteration):
+    """A copy from a device's memory to the same device's."""
+
+    waits = True
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Copy, and wait."""
+        self._part.session.copy(self._part.device_copy, self._part.buffer, iterations)
+        self._part.session.synchronize()
+
+
+def _proved(work: Iteration) -> str | None:
+    """Do a work once on wrong destinations; return what is wrong behind it."""
+    work.poison()
+    work.queue()
+    work.finish()
+    check = work.check()
+    return None if check.passed else wrong(check).text
+
+
+def _launched(product: Product) -> Any:
+    """Return the bits of one product, on a destination that was wrong."""
+    product.poison()
+    product.queue()
+    product.session.synchronize()
+    landed = np.full(product.out.shape, np.nan, product.out.dtype)
+    product.session.download(product.out, landed)
+    product.session.synchronize()
+    return landed.view(np.uint32)
+
+
+def _bits(right: Any, found: Any) -> str:
+    """Return which bits differ: how many, and those of the first element."""
+    changed = right ^ found
+    at = int(changed.ravel().nonzero()[0][0])
+    count = int(np.bitwise_count(changed).sum()) if hasattr(np, "bitwise_count") else sum(
+        int(each).bit_count() for each in changed.ravel()
+    )  # fmt: skip
+    first = f"element {at} has 0x{found.ravel()[at]:08x} for 0x{right.ravel()[at]:08x}"
+    return f"{count} wrong bits, {first}"
+
+
+def _seconds(series: Series, clock: Clock) -> float:
+    """Return the seconds of an iteration: by the device's thread, which preemption is not in."""
+    taken = sample(series, clock)
+    worked = [part.worked for part in taken.intervals.values() if part.worked]
+    return worked[0] if worked and series.iterations_per_sample == 1 else taken.seconds
+
+
+def _rate(amount: float, seconds: Sequence[float], unit: str) -> Estimate | None:
+    if min(seconds) <= 0.0:
+        return None
+    return Estimate(amount / median(seconds), amount / max(seconds), amount / min(seconds), unit)
+
+
+def _check(key: Key, fitness: Fitness, text: str, figure: Estimate | None) -> FitnessCheck:
+    what, name, other = key
+    fix = None if fitness == "fit" else fix_of(what, fitness)
+    return FitnessCheck(what, fitness, text, fix, name, other, figure)
+
+
+def _answers() -> Iterator[Any]:
+    for line in Screening(json.load(sys.stdin), dict(os.environ)).lines():
+        yield {key: plain(value) for key, value in line.items()}
+    yield {"end": ALONE}
+
+
+if __name__ == "__main__":
+    answer(int(sys.argv[1]), _answers())

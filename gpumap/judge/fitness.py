@@ -1,0 +1,124 @@
+"""Whether a machine is fit: which device is slower than its siblings, and the headline.
+
+A device is compared with the median of the others of its model, block by block. It is named where
+it is slower by more than TOLERANCE with certainty: Holm's procedure keeps the probability that any
+healthy device of a run is named at RATE at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpumap.judge.pairs import Change, alarms, located
+from gpumap.judge.phrases import ENDS, answer, fix, sentence
+from gpumap.model import Estimate
+from gpumap.text import middle
+from gpumap.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumap.model import FitnessCheck, Headline, Level, Report, Screened
+
+TOLERANCE = 0.03  # healthy devices of one model differ by less
+TOLERANCE_OF_CORES = 0.3  # of those in the host's memory: another thread on a core takes that much
+RATE = 0.01  # one-sided error of any false name in a run
+_TWO = 2
+_WORDS = {"fit": "Fit", "cannot-tell": "Cannot tell"}  # of a node; else it is unfit
+_LEVELS: dict[str, Level] = {"fit": "good", "cannot-tell": "untrusted"}  # else failed
+
+
+def compared(
+    times: Mapping[str, Sequence[float]], tolerance: float = TOLERANCE
+) -> dict[str, tuple[Estimate | None, bool]]:
+    """Return each device's rate as a share of its siblings', and whether it is certainly slower.
+
+    Args:
+        times: seconds of the same work by name, one for each block; two names at least.
+        tolerance: how much slower a healthy one may be, as a share.
+    """
+    ratios = {name: _ratios(name, times) for name in times}
+    ways = [partial(_change, ratios[name]) for name in times]
+    slow = alarms(ways, tolerance, RATE)
+    return {name: (_share(ways[n](RATE)), n in slow) for n, name in enumerate(times)}
+
+
+def _ratios(name: str, times: Mapping[str, Sequence[float]]) -> list[float]:
+    others = [seconds for other, seconds in times.items() if other != name]
+    blocks = zip(times[name], *others, strict=True)
+    return [own / median(rest) for own, *rest in blocks]
+
+
+def _change(ratios: Sequence[float], level: float) -> Change | None:
+    found = located(ratios, level)
+    return None if found is None else Change(found.value, found.low, found.high)
+
+
+def _share(change: Change | None) -> Estimate | None:
+    """Return the rate that a change of time means; None where there are too few blocks."""
+    if change is None:
+        return None
+    value, low, high = (math.exp(-each) for each in (change.value, change.high, change.low))
+    return Estimate(value, low, high, "1")
+
+
+def alike(models: Mapping[str, tuple[object, ...]]) -> list[list[str]]:
+    """Return the names of devices of one model, where there are two or more of it."""
+    found = defaultdict(list)
+    for name, model in models.items():
+        found[model].append(name)
+    return [names for names in found.values() if len(names) >= _TWO]
+
+
+def by_name(checks: Sequence[FitnessCheck]) -> dict[str, tuple[FitnessCheck, ...]]:
+    """Return the checks of each name; a pair that failed is of the name that more of them have."""
+    bad = Counter(n for c in checks if c.fitness != "fit" for n in (c.name, c.other) if c.other)
+    found: dict[str, tuple[FitnessCheck, ...]] = {}
+    for check in checks:
+        names = [name for name in (check.name, check.other) if name is not None]
+        most = max((bad[name] for name in names), default=0)
+        for name in names:
+            if check.fitness == "fit" or check.other is None or bad[name] == most:
+                found[name] = (*found.get(name, ()), check)
+    return found
+
+
+def whose(check: FitnessCheck) -> str:
+    """Return what a check is of: ``dev0``, ``dev0 to dev1``, or the node."""
+    if check.name is None:
+        return "this node"
+    first = middle(check.name)
+    return first if check.other is None else f"{first} to {middle(check.other)}"
+
+
+def fitness(report: Report, result: Screened) -> Headline:
+    """Answer whether a machine may take a job, and if not, what is wrong first."""
+    from gpumap.model import WORST_FIRST, worst
+
+    checks, verdict = result.checks, worst(result.checks)
+    bad = sorted(
+        (check for check in checks if check.fitness != "fit"),
+        key=lambda check: WORST_FIRST.index(check.fitness),
+    )
+    before = ENDS.get(report.status, "")
+    if not bad:
+        return answer(report, "good", (f"{before}{_fit(report, checks)}",))
+    first = bad[0]
+    word = _WORDS.get(verdict, "Unfit")
+    text = sentence(f"{before}{word}: {whose(first)}: {first.what}: {first.text}")
+    more = (f"{counted(len(bad) - 1, 'more item')} below.",) * (len(bad) > 1)
+    level = _LEVELS.get(verdict, "failed")
+    return answer(report, level, (text, *more, *fix(first.fix)))
+
+
+def _fit(report: Report, checks: Sequence[FitnessCheck]) -> str:
+    names = counted(len(report.bindings), "name")
+    pairs = sum(check.what == "pair" for check in checks)
+    moved = f", {counted(pairs, 'pair')} moved right bytes" if pairs else ""
+    return (
+        f"Fit: {names}, {counted(len(checks), 'item')} checked{moved}, in {report.elapsed:.1f} s."
+    )

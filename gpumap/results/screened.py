@@ -1,0 +1,111 @@
+"""What `preflight` found, as every format shows it: a row for each name, and what is not fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.figures import estimate
+from gpumap.judge import fitness
+from gpumap.judge.headline import Question
+from gpumap.model import worst
+from gpumap.report.parts import Outcome, Section, Test, Text
+from gpumap.report.table import Table
+from gpumap.results import ResultSpec, mapped
+from gpumap.results.figure_lines import figure_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpumap.model import FitnessCheck, Report, Screened
+    from gpumap.report.parts import State
+    from gpumap.results import Line
+
+VERDICTS = ("name", "device", "health", "bytes", "pairs", "product", "siblings", "verdict")
+ITEMS = ("of", "item", "verdict", "seen", "figure")
+_COLUMNS = {
+    "bytes": ("open", "upload", "download"), "pairs": ("pair",), "product": ("product", "soak"),
+    "siblings": ("siblings", "upload-rate", "download-rate", "memory-rate"),
+}  # fmt: skip
+_USED = tuple(what for every in _COLUMNS.values() for what in every)
+_METRICS = {"B/s": "bandwidth", "1": "share"}
+_STATES: dict[str, State] = {"fit": "passed", "wrong-data": "error", "cannot-tell": "skipped"}
+
+
+def sections(report: Report, result: Screened, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
+    """Yield the verdict of each name, what is not fit and its fix; with -v every item."""
+    if report.bindings:
+        yield mapped.names(report.bindings)
+    if not result.checks:
+        return
+    entries = report.map.entries if report.map else ()
+    found = fitness.by_name(result.checks)
+    rows = (_row(e.name, str(e.ref), found[e.name]) for e in entries if e.name in found)
+    parts: list[Table | Text] = [Table("verdicts", VERDICTS, tuple(rows), (), right=("siblings",))]
+    if verbose:
+        items = tuple(map(_item, result.checks))
+        parts.append(Table("items", ITEMS, items, (), right=("figure",)).full())
+    bad = [line for check in result.checks for line in _lines(check)]
+    if bad:
+        parts.append(Text(tuple(bad), "What is not fit", "below", headed=True, gap=True))
+    yield Section("diagnoses", tuple(parts))
+
+
+def _row(name: str, device: str, found: Sequence[FitnessCheck]) -> tuple[str, ...]:
+    health = [check for check in found if check.what not in _USED]
+    groups = [[c for c in found if c.what in every] for every in _COLUMNS.values()]
+    cells = [_cell(group) for group in groups]
+    pairs = groups[1]
+    if pairs and any(check.fitness != "fit" for check in pairs):
+        right = sum(check.fitness == "fit" for check in pairs)
+        cells[1] = f"{right}/{len(pairs)}"
+    shares = [c.figure for c in groups[3] if c.figure is not None and c.what == "siblings"]
+    if shares:
+        cells[3] = f"{shares[0].value:.2f}"
+    return name, device, _cell(health), *cells, worst(tuple(found))
+
+
+def _cell(checks: Sequence[FitnessCheck]) -> str:
+    if not checks:
+        return "-"
+    found = worst(tuple(checks))
+    return "ok" if found == "fit" else found
+
+
+def _item(check: FitnessCheck) -> tuple[str, ...]:
+    figure = "-" if check.figure is None else estimate(check.figure)
+    return fitness.whose(check), check.what, check.fitness, check.text, figure
+
+
+def _lines(check: FitnessCheck) -> Iterator[str]:
+    if check.fitness != "fit":
+        yield f"{fitness.whose(check)}: {check.fitness}: {check.what}: {check.text}"
+        yield f"  fix: {check.fix}"
+
+
+def lines(report: Report, result: Screened) -> Iterator[Line]:  # noqa: ARG001 - of any result
+    """Yield a line for each item, with its figure if there is one."""
+    for check in result.checks:
+        names = "->".join(name for name in (check.name, check.other) if name is not None)
+        line = {"record": "fitness", "case": check.what, "names": names, "status": check.fitness}
+        line["reason"] = check.text
+        figure = check.figure
+        yield from figure_lines(line, {_METRICS[figure.unit]: figure} if figure else {})
+
+
+def tests(report: Report, result: Screened) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001
+    """Return a test for each item."""
+    return {"preflight": [_test(check) for check in result.checks]}
+
+
+def _test(check: FitnessCheck) -> Test:
+    outcome = Outcome(_STATES.get(check.fitness, "failed"), check.fitness, check.text)
+    return Test(f"{fitness.whose(check)}: {check.what}", outcome, hint=check.fix)
+
+
+SPEC = ResultSpec(
+    sections,
+    Question(fitness.fitness, "checked", lambda _, result: bool(result.checks)),
+    lines,
+    tests,
+    in_sections=("unfit", "cannot-tell"),
+)

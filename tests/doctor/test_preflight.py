@@ -1,0 +1,295 @@
+"""preflight: each known failure of a node is named, and healthy scripted devices pass."""
+
+import json
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+from commands.scripts import script
+from nvml_library import Library, NvmlError
+
+from gpumap.backends import load
+from gpumap.backends.base import Host
+from gpumap.doctor import health
+from gpumap.doctor.requirements import Requirements
+from gpumap.doctor.screening import DeviceRun
+from gpumap.doctor.screening_child import Screening
+from gpumap.errors import GpumapError, SourceError
+from gpumap.judge.fitness import by_name, compared
+from gpumap.machine import nvml
+from gpumap.machine.kernel_log import xids
+from gpumap.machine.topology import read
+from gpumap.model import Binding, Device, DeviceRef, Kind, LinkState, worst
+from gpumap.model.io import plain
+
+FAST = {"latency": 5e-6, "rate": 1e9}
+NOISY = {**FAST, "noise": 0.01, "launch": 1e-7}
+
+
+@pytest.fixture
+def scripted(tmp_path):
+    """Return what makes bindings on scripted devices, and the environment of their script."""
+
+    def made(*devices, **every):
+        path = tmp_path / "fake.toml"
+        path.write_text(script(*devices, **{**FAST, **every}))
+        env = {**os.environ, "GPUMAP_FAKE": str(path)}
+        found = load("fake", Host(env, read())).probe().devices
+        return [Binding(f"dev{n}", device) for n, device in enumerate(found)], env
+
+    return made
+
+
+def screened(bindings, env, tier="quick", seconds=60.0, done=()):
+    """Return the checks of all steps, in this process."""
+    names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
+    job = {"names": json.loads(json.dumps(names)), "done": done, "seconds": seconds, "tier": tier}
+    return [line["check"] for line in Screening(job, env).lines() if "check" in line]
+
+
+def bad(checks):
+    return {(c.what, c.name, c.other): c.fitness for c in checks if c.fitness != "fit"}
+
+
+def test_healthy_devices_are_fit_in_every_item(scripted):
+    checks = screened(*scripted({}, {}, **NOISY))
+    assert bad(checks) == {}
+    whats = ["open"] * 2 + ["upload", "download"] * 2 + ["pair"] * 2 + ["product"] * 2
+    assert [check.what for check in checks] == [*whats, "siblings", "siblings"]
+
+
+@pytest.mark.parametrize(("devices", "found"), [
+    ([{}, {"rate": FAST["rate"] / 3}, {}], {("siblings", "dev1", None): "unfit"}),
+    ([{}, {"fault": "wrong-product"}], {("product", "dev1", None): "wrong-data"}),
+    ([{}, {"fault": "flip"}], {("download", "dev1", None): "wrong-data"}),
+    ([{}, {"fault": "flip", "fault_in": "copy"}, {}], {("pair", "dev1", "dev0"): "wrong-data"}),
+    ([{"fault": "lost", "fault_after": 0}, {}], {("upload", "dev0", None): "unfit"}),
+])  # fmt: skip
+def test_a_known_failure_is_named(scripted, devices, found):
+    """A third of the rate with right bits, a wrong bit on one route, a device that goes away."""
+    checks = screened(*scripted(*devices))
+    assert found.items() <= bad(checks).items()
+    verdicts = {name: worst(each) for name, each in by_name(checks).items()}
+    named = [name for name, verdict in verdicts.items() if verdict != "fit"]
+    assert named == [name for _, name, _ in found]
+
+
+def test_of_eight_devices_the_slow_one_is_named_and_no_other(scripted):
+    """5 % slower under 1 % of noise; benchmarks/preflight.py counts how often."""
+    devices = [{"noise_seed": n, "rate": FAST["rate"] / (1.05 if n == 5 else 1)} for n in range(8)]
+    checks = screened(*scripted(*devices, **NOISY))
+    assert bad(checks) == {("siblings", "dev5", None): "unfit"}
+
+
+def test_too_few_blocks_name_no_device():
+    assert compared({"a": [1.0, 1.0], "b": [9.0, 9.0]}) == {"a": (None, False), "b": (None, False)}
+
+
+def test_a_pair_that_hangs_is_named_and_the_rest_goes_on(scripted):
+    """The copy from dev1 never returns: its limit ends it, and another process does the rest."""
+    bindings, env = scripted({}, {"fault": "hang-copy"}, {})
+    checks = []
+    start = time.monotonic()
+    DeviceRun(bindings, env, 8.0, start + 60.0, checks.append).run()
+    pairs = {("pair", "dev1", "dev0"): "unfit", ("pair", "dev1", "dev2"): "unfit"}
+    assert bad(checks) == pairs
+    assert {c.name for c in checks if c.what == "siblings"} == {"dev0", "dev1", "dev2"}
+    assert worst(by_name(checks)["dev0"]) == "fit"
+
+
+def test_what_there_is_no_time_for_is_no_pass(scripted):
+    bindings, env = scripted({}, {})
+    checks = []
+    DeviceRun(bindings, env, 10.0, time.monotonic() - 1.0, checks.append).run()
+    assert {check.fitness for check in checks} == {"cannot-tell"}
+    assert len(checks) == 2 * 5 + 2  # each name's own items, and both pairs
+
+
+def test_a_soak_finds_a_wrong_bit_and_says_where(scripted):
+    bindings, env = scripted({}, {"fault": "wrong-product", "fault_after": 60})
+    others = ("siblings", "upload-rate", "download-rate", "memory-rate", "all-at-once")
+    done = [(what, None, None) for what in others]
+    checks = screened(bindings, env, "soak", seconds=4.0, done=done)
+    found = [check for check in checks if check.what == "soak" and check.fitness != "fit"]
+    assert [(check.name, check.fitness) for check in found] == [("dev1", "wrong-data")]
+    assert "launch" in found[0].text
+    assert "wrong bits, element 0 has 0x" in found[0].text
+
+
+def test_more_time_compares_memory_and_links_and_uses_all_at_once(scripted):
+    devices = [{}, {"large_from": 1 << 19, "large_bandwidth": 1e9, "large_latency": 1e-6}, {}]
+    checks = screened(*scripted(*devices, bandwidth=1e10, rate=1e12), "long")
+    found = {what: name for what, name, _ in bad(checks)}
+    assert found == dict.fromkeys(("upload-rate", "download-rate", "memory-rate"), "dev1")
+    assert [check.fitness for check in checks if check.what == "all-at-once"] == ["fit"]
+
+
+# --- health, from what NVML and the kernel say
+
+GPU = Device(
+    "cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "torch", "0000:9d:00.0",
+    "GPU-1a2b", memory_total=141 * 2**30, driver="580.65",
+)  # fmt: skip
+ANSWERS = {
+    "DeviceGetHandleByIndex 0": 0, "DeviceGetCount": 1, "SystemGetDriverVersion": "580.65.06",
+    "DeviceGetName": "NVIDIA H200", "DeviceGetPciInfo": SimpleNamespace(busId="00000000:9D:00.0"),
+    "DeviceGetCurrPcieLinkWidth": 16, "DeviceGetMaxPcieLinkGeneration": 5,
+    "DeviceGetMigMode": [0, 0],
+    "DeviceGetEccMode": [1, 1], "DeviceGetTotalEccErrors": 0,
+    "DeviceGetRemappedRows": [0, 0, 0, 0], "DeviceGetPowerManagementLimit": 700_000,
+    "DeviceGetPowerManagementDefaultLimit": 700_000, "DeviceGetCurrentClocksEventReasons": 0,
+    "DeviceGetComputeRunningProcesses_v3": [],
+}  # fmt: skip
+SOUND = {"driver", "ecc", "remapped-rows", "power", "xid", "throttle", "processes"}
+
+
+NOTHING = Requirements()
+
+
+def examined(log=(), required=NOTHING, links=None, why=None, **answers):
+    gpus = nvml.health(Library({**ANSWERS, **answers}))
+    known = health.Health(gpus, xids=xids(log), log=why)
+    return list(health.checks([Binding("dev0", GPU)], known, links or {}, required))
+
+
+def test_a_healthy_card_is_fit_in_every_item():
+    checks = examined()
+    assert {check.what for check in checks} == SOUND
+    assert {check.fitness for check in checks} == {"fit"}
+
+
+XID = "6,1,2,-;NVRM: Xid (PCI:0000:9d:00): {}, pid=1, name=python"
+OTHER = SimpleNamespace(pid=os.getppid(), usedGpuMemory=71 * 2**30)
+
+
+@pytest.mark.parametrize(("what", "seen", "given"), [
+    ("ecc", "3 uncorrected", {"DeviceGetTotalEccErrors": 3}),
+    ("remapped-rows", "waits for a reset", {"DeviceGetRemappedRows": [0, 1, 1, 0]}),
+    ("power", "limit 500 W of 700 W", {"DeviceGetPowerManagementLimit": 500_000}),
+    ("throttle", "hardware slowdown", {"DeviceGetCurrentClocksEventReasons": 0x8}),
+    ("processes", "(71.0 GiB)", {"DeviceGetComputeRunningProcesses_v3": [OTHER]}),
+    ("xid", "Xid 79", {"log": (XID.format(79), XID.format(31))}),
+    ("driver", "fallen off the bus", {"DeviceGetHandleByIndex 0": NvmlError(15)}),
+    ("link", "x8 of x16", {"links": {"cuda:0": LinkState(width=8, max_width=16)}}),
+])  # fmt: skip
+def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
+    check = next(check for check in examined(**given) if check.fitness != "fit")
+    assert (check.what, check.fitness) == (what, "unfit")
+    assert seen in check.text
+    assert check.fix
+
+
+@pytest.mark.parametrize(("given", "whats"), [
+    ({"DeviceGetTotalEccErrors": NvmlError(999)}, {"ecc"}),
+    ({"DeviceGetRemappedRows": NvmlError(4)}, {"remapped-rows"}),
+    ({"DeviceGetComputeRunningProcesses_v3": NvmlError(4)}, {"processes"}),
+    ({"DeviceGetCurrentClocksEventReasons": NvmlError(4)}, {"throttle"}),
+    ({"why": "Operation not permitted"}, {"xid"}),
+])  # fmt: skip
+def test_what_cannot_be_read_is_no_pass(given, whats):
+    checks = examined(**given)
+    assert {check.what for check in checks if check.fitness == "cannot-tell"} == whats
+    ignoring = examined(required=Requirements(ignore=tuple(whats)), **given)
+    assert {check.fitness for check in ignoring} == {"fit"}
+
+
+def test_what_a_card_does_not_have_is_no_item():
+    """A card without ECC has no counter of it; and a program's own Xid is no fault of the card."""
+    checks = examined((XID.format(31),), DeviceGetTotalEccErrors=NvmlError(3))
+    assert {check.what for check in checks} == SOUND - {"ecc"}
+    assert {check.fitness for check in checks} == {"fit"}
+
+
+def test_a_driver_that_does_not_answer_is_no_pass():
+    known = health.Health(silent="the driver: no answer in 2.0 s")
+    (check,) = health.checks([Binding("dev0", GPU)], known, {}, Requirements())
+    assert (check.what, check.fitness) == ("driver", "cannot-tell")
+
+
+# --- what is required
+
+
+def required(tmp_path, text, expect=None):
+    path = tmp_path / "require.toml"
+    path.write_text(text)
+    return Requirements.of(expect, path)
+
+
+REQUIRED = {
+    "memory": ('memory = "141GB"', 'memory = "200GB"'),
+    "driver-version": ('driver = "580.65"', 'driver = "580.66"'),
+    "link-width": ("link_width = 16", "link_width = 32"),
+    "link-generation": ("link_generation = 5", "link_generation = 6"),
+    "power-limit": ("power_limit = 700", "power_limit = 700.5"),
+    "mig": ("mig = false", "mig = true"),
+    "ecc-mode": ("ecc = true", "ecc = false"),
+    "model": ('model = "h200"', 'model = "H100"'),
+}
+
+
+@pytest.mark.parametrize("what", REQUIRED)
+def test_what_is_required_of_a_device(tmp_path, what):
+    met, missed = (required(tmp_path, text) for text in REQUIRED[what])
+    assert {check.fitness for check in examined(required=met)} == {"fit"}
+    found = {check.what: check.fitness for check in examined(required=missed)}
+    assert {key for key, fitness in found.items() if fitness != "fit"} == {what}
+
+
+def test_a_device_that_tells_nothing_does_not_have_what_is_required(tmp_path):
+    wanted = required(tmp_path, "ecc = true\nlink_width = 16")
+    items = wanted.of_device(Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "x", "numpy"), None)
+    assert {fitness for _, fitness, _ in items} == {"cannot-tell"}
+
+
+@pytest.mark.parametrize(("expect", "fitness"), [
+    ("8xH200", "missing"), ("7xH200", "fit"), ("7xcuda", "fit"), ("1xH100", "missing"),
+])  # fmt: skip
+def test_seven_of_eight_devices(expect, fitness):
+    devices = [Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), "NVIDIA H200", "torch")
+               for n in range(7)]  # fmt: skip
+    bindings = [Binding(f"dev{n}", device) for n, device in enumerate([*devices, devices[0]])]
+    ((what, found, _),) = Requirements.of(expect, None).of_node(bindings)
+    assert (what, found) == ("count", fitness)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("cuont = 8", 'unknown key "cuont"'), ('count = "8"', "count is not a whole number"),
+    ('memory = "lots"', "memory: "),
+])  # fmt: skip
+def test_a_file_of_requirements_that_cannot_be_meant(tmp_path, text, message):
+    with pytest.raises(SourceError, match=message):
+        required(tmp_path, text)
+
+
+def test_a_number_and_a_model_are_expected():
+    with pytest.raises(GpumapError, match="no number and model"):
+        Requirements.of("H200", None)
+
+
+# --- the command
+
+
+def test_cores_are_used_within_the_limit(gpumap):
+    """Real cores: bytes and products are right, whatever their speed is today."""
+    answer = gpumap("preflight", "a->cpu0", "--within", "50s", "--format", "json")
+    found = json.loads(answer.out)["result"]["checks"]
+    assert [check["what"] for check in found] == [
+        "open",
+        "upload",
+        "download",
+        "product",
+        "siblings",
+    ]
+    assert (answer.code, {check["fitness"] for check in found}) == (0, {"fit"})
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 5), (("--inconclusive", "pass"), 0)])
+def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap, options, code):
+    """It is named, and the run ends by itself with a report, not by the last resort (124)."""
+    hanging = gpumap.fake(script({"fault": "hang"}, **FAST))
+    answer = hanging("preflight", "a->cuda0", "--within", "5s", *options, "--format", "json")
+    report = json.loads(answer.out)
+    found = {check["what"]: check["fitness"] for check in report["result"]["checks"]}
+    assert answer.code in (1, code)  # an upload without an answer in 0.75 s, or no time for it
+    assert found["upload"] in ("unfit", "cannot-tell")
