@@ -46,11 +46,12 @@ def missing():
     """Return why there can be no Slurm here; None: there can."""
     if os.getuid():
         return "slurmd takes root"
-    lacking = [name for name in PROGRAMS if _program(name) is None]
+    lacking = [name for name in PROGRAMS if program(name) is None]
     return f"no {lacking[0]}: apt-get install slurm-wlm munge" if lacking else None
 
 
-def _program(name):
+def program(name):
+    """Return the path of one of Slurm's programs."""
     return shutil.which(name, path=os.pathsep.join((os.environ["PATH"], *_FOLDERS)))
 
 
@@ -60,7 +61,8 @@ def _free():
         return found.getsockname()[1]
 
 
-def _until(true, log):
+def until(true, log):
+    """Wait until something is true; else fail with a daemon's log."""
     end = time.monotonic() + LIMIT
     while not true():
         assert time.monotonic() < end, log.read_text() if log.exists() else log
@@ -68,8 +70,8 @@ def _until(true, log):
 
 
 @contextmanager
-def node(folder):
-    """Start the daemons; give the variables by which srun finds them."""
+def node(folder, more=""):
+    """Start the daemons, with `more` lines of configuration; give the variables for srun."""
     folder = Path(folder)
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -77,7 +79,7 @@ def node(folder):
     host, conf = socket.gethostname().partition(".")[0], folder / "slurm.conf"
     ports = {"first": _free(), "second": _free()}
     conf.write_text(CONF.format(host=host, folder=folder, user="root",
-                                cpus=os.cpu_count(), **ports))  # fmt: skip
+                                cpus=os.cpu_count(), **ports) + more)  # fmt: skip
     key, sock = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
@@ -94,12 +96,12 @@ def node(folder):
     try:
         with log.open("wb") as out:
             for name, *words in calls:
-                call = [_program(name), *words]
+                call = [program(name), *words]
                 streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
                 daemons.append(subprocess.Popen(call, env=os.environ | env, **streams))
                 if name == "munged":
-                    _until(sock.exists, folder / "munged.log")
-        _until(lambda: _idle(env), folder / "slurmctld.log")
+                    until(sock.exists, folder / "munged.log")
+        until(lambda: state(env) == "idle", folder / "slurmctld.log")
         yield env
     finally:
         for daemon in reversed(daemons):
@@ -110,8 +112,9 @@ def node(folder):
             daemon.wait()
 
 
-def _idle(env):
-    call = [_program("sinfo"), "--noheader", "--format=%T"]
+def state(env):
+    """Return the state of the node, as sinfo has it."""
+    call = [program("sinfo"), "--noheader", "--format=%T"]
     done = subprocess.run(call, env=os.environ | env, capture_output=True, text=True, timeout=LIMIT,
                           check=False)  # fmt: skip
-    return done.stdout.strip() == "idle"
+    return done.stdout.strip()
