@@ -31,16 +31,22 @@ def show_reports(
     *,
     files: tuple[Path, ...],
     schema: bool,
+    nodes: Path | None,
     accept_edited: bool,
     output: Output,
 ) -> None:
-    """Show one report as its run did, several side by side; or the schema."""
+    """Show one report as its run did, several side by side; nodes; or the schema."""
     from gpumap.app import edits
 
-    if schema == bool(files):
-        fix = "gpumap report FILE.json, or gpumap report --schema"
-        raise QuestionError("name a saved report or ask for the schema: one of the two", fix)
-    if schema:
+    if [schema, bool(files), nodes is not None].count(True) != 1:
+        fix = "gpumap report FILE.json, gpumap report --nodes DIR, or gpumap report --schema"
+        raise QuestionError("name saved reports, a folder of nodes' reports, or the schema", fix)
+    if nodes is not None:
+        from gpumap.app.nodes import show_nodes
+
+        _refuse_one(output)
+        show_nodes(program, nodes, output)
+    elif schema:
         from gpumap.model.json_text import text
         from gpumap.model.schema import published
 

@@ -68,6 +68,9 @@ def compare(program: Program, /, **options: Any) -> None:
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, type=FileType())
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of reports instead.")
+@click.option("--nodes", metavar="DIR", type=FileType(),
+              help="Show each node's report of preflight in DIR; write passing.txt and failing.txt "
+              "there.")  # fmt: skip
 @edited_option
 @output_options
 @click.pass_obj

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Outcome, Record, Shown
 
-_SUITES = {"headline": "run", "diagnosis": "diagnoses"}  # others are a plural
+_SUITES = {
+    "headline": "run",
+    "diagnosis": "diagnoses",
+    "fitness": "preflight",
+}  # others are a plural
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _FINGERPRINT = "fingerprint"
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}

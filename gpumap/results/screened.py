@@ -8,17 +8,15 @@ from gpumap.figures import estimate
 from gpumap.judge import fitness
 from gpumap.judge.headline import Question
 from gpumap.model import worst
-from gpumap.report.parts import Outcome, Section, Test, Text
+from gpumap.report.parts import Outcome, Record, Section, Text
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec, mapped
-from gpumap.results.figure_lines import figure_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.model import FitnessCheck, Report, Screened
     from gpumap.report.parts import State
-    from gpumap.results import Line
 
 VERDICTS = ("name", "device", "health", "bytes", "pairs", "product", "siblings", "verdict")
 ITEMS = ("of", "item", "verdict", "seen", "figure")
@@ -82,30 +80,20 @@ def _lines(check: FitnessCheck) -> Iterator[str]:
         yield f"  fix: {check.fix}"
 
 
-def lines(report: Report, result: Screened) -> Iterator[Line]:  # noqa: ARG001 - of any result
-    """Yield a line for each item, with its figure if there is one."""
+def records(report: Report, result: Screened) -> Iterator[Record]:  # noqa: ARG001 - of any result
+    """Yield each item, with its figure if there is one; each is a test."""
     for check in result.checks:
         names = "->".join(name for name in (check.name, check.other) if name is not None)
-        line = {"record": "fitness", "case": check.what, "names": names, "status": check.fitness}
-        line["reason"] = check.text
-        figure = check.figure
-        yield from figure_lines(line, {_METRICS[figure.unit]: figure} if figure else {})
-
-
-def tests(report: Report, result: Screened) -> Mapping[str, Sequence[Test]]:  # noqa: ARG001
-    """Return a test for each item."""
-    return {"preflight": [_test(check) for check in result.checks]}
-
-
-def _test(check: FitnessCheck) -> Test:
-    outcome = Outcome(_STATES.get(check.fitness, "failed"), check.fitness, check.text)
-    return Test(f"{fitness.whose(check)}: {check.what}", outcome, hint=check.fix)
+        cells = {"case": check.what, "names": names, "status": check.fitness, "reason": check.text}
+        figures = {_METRICS[check.figure.unit]: check.figure} if check.figure else {}
+        outcome = Outcome(_STATES.get(check.fitness, "failed"), check.fitness, check.text)
+        name = f"{fitness.whose(check)}: {check.what}"
+        yield Record("fitness", None, cells, figures, outcome, name, hint=check.fix)
 
 
 SPEC = ResultSpec(
     sections,
     Question(fitness.fitness, "checked", lambda _, result: bool(result.checks)),
-    lines,
-    tests,
+    records,
     in_sections=("unfit", "cannot-tell"),
 )

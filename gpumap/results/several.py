@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.figures import estimate
 from gpumap.judge import several_reports
@@ -58,6 +58,11 @@ class SideBySide:
 
     saved: Sequence[Saved]
 
+    @property
+    def title(self) -> str:
+        """Return how many there are."""
+        return f"{len(self.saved)} reports side by side"
+
     def table(self) -> Table:
         """Return a column for each report."""
         reports = [each.report for each in self.saved]
@@ -70,8 +75,8 @@ class SideBySide:
             rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
         what = f"x1.05: as many times the figure of {self.saved[0].label}"
         remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
-        title, columns = f"{len(reports)} reports side by side", ("row", "metric", *labels)
-        return Table(title, columns, tuple(rows), (remark, *self.notes()))
+        columns = ("row", "metric", *labels)
+        return Table(self.title, columns, tuple(rows), (remark, *self.notes()))
 
     def data(self) -> dict[str, Any]:
         """Return all figures."""
@@ -93,12 +98,26 @@ class SideBySide:
 FORMATS = ("plain", "rich", "json", "html")
 
 
-def render(view: SideBySide, format_: str, style: Style) -> str:
+class View(Protocol):
+    """What several reports are shown as."""
+
+    @property
+    def title(self) -> str:
+        """Return what it is about."""
+
+    def table(self) -> Table:
+        """Return its table."""
+
+    def data(self) -> dict[str, Any]:
+        """Return what JSON has of it."""
+
+
+def render(view: View, format_: str, style: Style) -> str:
     """Return a view in one of FORMATS."""
     if format_ == "html":
         from gpumap.report.html import several
 
-        return several(f"{len(view.saved)} reports side by side", view.table())
+        return several(view.title, view.table())
     if format_ == "json":
         from gpumap.model.json_text import text
 

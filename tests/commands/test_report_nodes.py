@@ -1,0 +1,32 @@
+"""gpumap report --nodes: which nodes of a folder of reports may take a job."""
+
+import json
+
+from commands.scripts import script
+
+
+def test_a_folder_of_reports_becomes_two_lists(gpumap):
+    """A node without a device, one whose report is cut off, and one that another command wrote."""
+    folder = gpumap.folder / "checks"
+    folder.mkdir()
+    sound = gpumap.fake(script({}, latency=5e-6))
+    within = ("--within", "50s", "--output")
+    assert sound("preflight", "a->cuda0", *within, "checks/node1.json").code == 0
+    assert sound("preflight", "a->cuda9", *within, "checks/node2.json").code == 3
+    (folder / "node3.json").write_text((folder / "node1.json").read_text()[:2000])
+    assert sound("check", "a->cuda0", "--output", "checks/node4.json").code == 0
+    answer = gpumap("report", "--nodes", "checks", "--format", "json")
+    assert answer.code == 0, answer.err
+    found = {node["name"]: node["verdict"] for node in json.loads(answer.out)["nodes"]}
+    unknown = dict.fromkeys(("node3", "node4"), "cannot-tell")
+    assert found == {"node1": "fit", "node2": "missing"} | unknown
+    assert (folder / "passing.txt").read_text() == "node1\n"
+    assert (folder / "failing.txt").read_text() == "node2\nnode3\nnode4\n"
+    plain = gpumap("report", "--nodes", "checks").out
+    assert plain.startswith("1 of 4 nodes are fit\n")
+
+
+def test_a_folder_without_reports_is_an_error_that_says_how_to_write_one(gpumap):
+    answer = gpumap("report", "--nodes", ".")
+    assert answer.code == 2
+    assert "gpumap preflight --output" in answer.err
