@@ -41,8 +41,8 @@ WORDS = {
     "--comm": "gpumap.bench.allreduce:COMMS",
     "predict --network": "gpumap.training.network:PARAMETERS",
     "--preset": "gpumap.training.network:NAMES",
-    "--rule": "gpumap.training.worker_groups:RULES",
-    "--optimizer": "gpumap.training.worker_groups:OPTIMIZERS",
+    "--rule": "gpumap.training.rules:RULES",
+    "--optimizer": "gpumap.training.optimizers:OPTIMIZERS",
     "--framework": "gpumap.doctor.facts:FRAMEWORKS",
 }
 LISTS = ("--cases", "--algorithm", "--rule")  # that take several words, with commas between

@@ -19,6 +19,7 @@ import ast
 import json
 import re
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
@@ -328,11 +329,16 @@ def training(
         network: module and class.
         files: of the epochs and of the parameters, where those are to be written.
     """
-    several = ";" in entries
-    launcher = ("--launcher", "mpi") if several else ()
-    python = (sys.executable, *(("-m", "mpi4py") if several else ()))
+    by_mpi = ";" in entries and _by_mpi()
+    launcher = ("--launcher", "mpi") if by_mpi else ()
+    python = (sys.executable, *(("-m", "mpi4py") if by_mpi else ()))
     rank = (*python, "-m", "gpumap.training.model_class", json.dumps(about), *network, *files)
     return ("run", entries, *launcher, "--quiet", "--", *rank)
+
+
+def _by_mpi() -> bool:
+    """Return whether several ranks are MPI's: not where PyTorch is there alone."""
+    return find_spec("mpi4py") is not None or find_spec("torch") is None
 
 
 def note(message: str, hint: str | None = None) -> Diagnostic:

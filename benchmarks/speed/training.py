@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.contest import Contest, looped, sampled
 from gpumap.machine.process_control import pin
 from gpumap.training.network import PRESETS, Network, Replica
-from gpumap.training.worker_groups import EPSILON, FIRST, SECOND, Optimizer
+from gpumap.training.optimizers import EPSILON, FIRST, SECOND, Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

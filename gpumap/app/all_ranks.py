@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gpumap.app.engines import engine_of, start
+from gpumap.app.engines import start
 from gpumap.app.given_map import use
 from gpumap.app.program import TURN, local_rank, unbound
 from gpumap.app.rank_table import (
@@ -23,6 +23,7 @@ from gpumap.app.rank_table import (
     unassigned,
     unique_bindings,
 )
+from gpumap.comm.engines import engine_of
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import exit_code
 from gpumap.model import Problem, Resolution, replace
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
-    from gpumap.comm.base import Comm
+    from gpumap.comm.base import ProcessComm
     from gpumap.comm.ranks import Launch
     from gpumap.model import Binding, ContextMap, Report
 
@@ -46,7 +47,7 @@ def one_report(record: Recording, program: Program, launch: Launch, limit: float
     unbound(program)
     try:
         record.limit.doing = "waiting for the other ranks"
-        comm = start(program, limit, engine_of(launch, program))
+        comm = start(program, limit, engine_of(launch, program.env))
     except GpumapError as error:
         prefix = f"rank {launch.rank} of {launch.size} reports for itself: "
         record.draft.remarks += [
@@ -64,7 +65,7 @@ def one_report(record: Recording, program: Program, launch: Launch, limit: float
 
 
 @contextmanager
-def _following(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
+def _following(record: Recording, program: Program, comm: ProcessComm) -> Iterator[None]:
     """Send this rank's result to rank 0, instead of printing it."""
 
     def deliver(report: Report) -> int:
@@ -80,7 +81,7 @@ def _following(record: Recording, program: Program, comm: Comm) -> Iterator[None
 
 
 @contextmanager
-def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
+def _leading(record: Recording, program: Program, comm: ProcessComm) -> Iterator[None]:
     """Collect the results of the others in the report, also where this rank has a problem."""
     missing = [f"rank {rank}" for rank in range(1, comm.size)]
     record.limit.silent = lambda: missing[:_NAMED]
@@ -99,7 +100,7 @@ def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
         if not comm.waiting():
             time.sleep(_PAUSE)
             continue
-        others.append(comm.receive())
+        others.append(comm.receive()[0])
         missing.remove(f"rank {others[-1].info.rank}")
     comm.close()
     record.limit.doing = ""
@@ -111,7 +112,7 @@ def _leading(record: Recording, program: Program, comm: Comm) -> Iterator[None]:
 
 def _answer(
     program: Program,
-    comm: Comm,
+    comm: ProcessComm,
     bindings: Sequence[Binding],
     context_map: ContextMap | None,
     problems: Sequence[Problem],

@@ -12,10 +12,10 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
-from gpumap.app.program import OURS, TURN, refused, several, unbound
+from gpumap.app.program import TURN, refused, several, unbound
+from gpumap.comm.engines import OURS, engine_of
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
@@ -24,7 +24,7 @@ from gpumap.model import replace
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
-    from gpumap.comm.base import Comm
+    from gpumap.comm.base import ProcessComm
     from gpumap.comm.ranks import Launch
 
 LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
@@ -33,14 +33,7 @@ _EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
 _MEETING = {"MASTER_ADDR": "the host of rank 0", "MASTER_PORT": "a free port there"}
 
 
-def engine_of(launch: Launch | None, program: Program) -> str:
-    """Return which engine the launcher of a rank is for: mpi or torch."""
-    by = launch.by if launch else ""
-    slurm = by == "Slurm" and "MASTER_ADDR" in program.env and find_spec("torch") is not None
-    return "torch" if slurm or by in (OURS, "torchrun") else "mpi"
-
-
-def join(program: Program, limit: float, engine: str) -> Comm:
+def join(program: Program, limit: float, engine: str) -> ProcessComm:
     """Start an engine within `limit` seconds, and return all ranks.
 
     Raises:
@@ -59,7 +52,7 @@ def join(program: Program, limit: float, engine: str) -> Comm:
         raise type(error)(tuple(found)) from None
 
 
-def start(program: Program, limit: float, engine: str) -> Comm:
+def start(program: Program, limit: float, engine: str) -> ProcessComm:
     """Do the same, without waiting for rank 0 to report an error."""
     launch = several(program)
     rank = launch.rank if launch else 0
@@ -76,7 +69,7 @@ def start(program: Program, limit: float, engine: str) -> Comm:
     return comm
 
 
-def _torch(launch: Launch | None, program: Program, limit: float) -> Comm:
+def _torch(launch: Launch | None, program: Program, limit: float) -> ProcessComm:
     from gpumap.comm.torch import Torch
 
     if launch is None:
@@ -88,7 +81,7 @@ def _torch(launch: Launch | None, program: Program, limit: float) -> Comm:
     return Torch(launch.rank, launch.size, limit)
 
 
-def _mpi(launch: Launch | None, program: Program, limit: float) -> Comm:
+def _mpi(launch: Launch | None, program: Program, limit: float) -> ProcessComm:
     from gpumap.comm.mpi import Mpi, load
 
     rank = launch.rank if launch else 0
@@ -107,7 +100,7 @@ def refuse_several(program: Program, comm: str) -> None:
         QuestionError: a launcher has started several; each would disturb the others.
     """
     if launch := several(program):
-        fix = f"ask for --comm {engine_of(launch, program)}, or start it without a launcher"
+        fix = f"ask for --comm {engine_of(launch, program.env)}, or start it without a launcher"
         raise refused(launch, f"--comm {comm} is for one process", fix)
 
 
@@ -118,13 +111,6 @@ def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
         return QuestionError("one rank has nothing to exchange", fix)
     message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
     return QuestionError(message, _mpi_fix(launch, program))
-
-
-def not_by_torch(launch: Launch | None, program: Program) -> QuestionError:
-    """Return the refusal of what is exchanged by MPI alone; rank 0 reports it first."""
-    what = f"{' '.join(program.argv[:2])} exchanges between ranks of MPI"
-    fix = f"{_mpi_fix(launch, program)}; or start one process, --comm local"
-    return refused(launch, what, fix) if launch else QuestionError(f"{what} alone", fix)
 
 
 def _mpi_fix(launch: Launch | None, program: Program) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.process_ranks import WorkFactory
-    from gpumap.comm.base import Comm, RankInfo
+    from gpumap.comm.base import ProcessComm, RankInfo
     from gpumap.inventory import Inventory
     from gpumap.model import Binding, Resolution
 
@@ -53,7 +53,9 @@ _LOST = "look at its output and at dmesg: what has no memory left is killed"
 # --- a rank but the first
 
 
-def follow(program: Program, comm: Comm, where: Where, limit: float, works: WorkFactory) -> None:
+def follow(
+    program: Program, comm: ProcessComm, where: Where, limit: float, works: WorkFactory
+) -> None:
     """Run as a rank but the first, to the end of the run; `works` makes its work.
 
     `where` are the map, its file and the backend, as the command line has them.
@@ -91,7 +93,9 @@ def _say(program: Program, problem: str) -> None:
     program.stderr.flush()
 
 
-def _find(program: Program, comm: Comm, where: Where, works: WorkFactory) -> tuple[Answer, Member]:
+def _find(
+    program: Program, comm: ProcessComm, where: Where, works: WorkFactory
+) -> tuple[Answer, Member]:
     """Resolve this rank's device by the options that rank 0 has too."""
     from gpumap import sources
     from gpumap.inventory import Inventory
@@ -146,7 +150,9 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
 class ProcessJob:
     """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
-    def __init__(self, comm: Comm, record: Recording, works: WorkFactory, local: int) -> None:
+    def __init__(
+        self, comm: ProcessComm, record: Recording, works: WorkFactory, local: int
+    ) -> None:
         me = os.getpid()  # without a rank table, only the processes can be named
         record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
         self._comm, self._works = comm, works

@@ -272,12 +272,12 @@ class TimeLimit:
         self._expired(Diagnostic("timeout", message, hint=hint))
 
 
-OURS = "gpumap run"  # as the launcher of its processes
 TURN = 5.0  # seconds in which rank 0 reports a common error, and the launcher ends the others
 
 
 def several(program: Program) -> Launch | None:
     """Return which of several ranks this process is; None where it runs alone."""
+    from gpumap.comm.engines import OURS
     from gpumap.comm.ranks import launched
     from gpumap.model import replace
 

@@ -15,7 +15,7 @@ from gpumap.model import Binding, Rank, replace
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from gpumap.comm.base import Comm
+    from gpumap.comm.base import ProcessComm
     from gpumap.model import Device
 
 
@@ -30,7 +30,7 @@ class Answer:
     local: int = 0  # its number among the ranks of its machine
 
 
-def rank_info(comm: Comm, name: str) -> RankInfo:
+def rank_info(comm: ProcessComm, name: str) -> RankInfo:
     """Return this rank's row of the rank table, with a name of the map."""
     return RankInfo(comm.rank, name, socket.gethostname(), os.getpid())
 

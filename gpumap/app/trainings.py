@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.app.engines import not_by_torch
 from gpumap.app.program import several
 from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
+from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.engine.sizes import squares
@@ -20,28 +20,27 @@ from gpumap.escape import written
 from gpumap.text import chosen
 from gpumap.training.jobs import (
     CASES,
-    LocalWorkers,
     Params,
     Scaling,
     load_checkpoint,
     save_checkpoint,
 )
-from gpumap.training.mpi_workers import MpiWorkers, TrainingFactory
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
+from gpumap.training.optimizers import OPTIMIZERS, RATES
+from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
-from gpumap.training.worker_groups import OPTIMIZERS, RATES, RULES, RuleSpec
+from gpumap.training.workers import LocalWorkers, ProcessWorkers, TrainingFactory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpumap.app.benchmark import Request
-    from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
-    from gpumap.training.jobs import Workers
+    from gpumap.training.workers import Workers
 
 _STDERR = 2
 _LATER = 10.0  # seconds more for the other ranks: rank 0 prints the message
@@ -108,7 +107,7 @@ def measure_training(
     """Measure training on 1, 2, 4 ... devices; write what was learned to `checkpoint`."""
     program, settings = request.program, request.settings
     launch = several(program)
-    library = comm in ("mpi", "nccl") or (comm is None and launch is not None)
+    library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         with LoadTimeout(settings.timeout, options.network, launch.rank if launch else 0):
             params = options.params(settings.seed, library=library)
@@ -145,18 +144,13 @@ class TrainingBenchmark(WorkersBenchmark):
             return LocalWorkers({}, None, library)
         return LocalWorkers(devices.sessions, devices.clock, library)
 
-    def check_engine(self, engine: str, program: Program) -> None:
-        """Raise QuestionError where the ranks are not MPI's."""
-        if engine != "mpi":
-            raise not_by_torch(several(program), program)
-
-    def processes(self, ranks: ProcessRanks) -> MpiWorkers:
+    def processes(self, ranks: ProcessRanks) -> ProcessWorkers:
         """Return the processes as workers."""
-        return MpiWorkers(ranks)
+        return ProcessWorkers(ranks)
 
     def works(self) -> WorkFactory:
         """Return the factory of each rank's part of a training."""
-        return TrainingFactory(self._params)
+        return TrainingFactory(self._params, Clock())
 
     def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
         """Return what is measured between workers."""

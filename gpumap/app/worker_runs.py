@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
-from gpumap.app.engines import engine_of, join, refuse_several
+from gpumap.app.engines import join, refuse_several
 from gpumap.app.given_map import use
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
@@ -25,6 +25,7 @@ from gpumap.bench.allreduce import (
 from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
 from gpumap.bench.process_ranks import ExchangeFactory
+from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.process_job import ProcessJob
-    from gpumap.app.program import Program
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
@@ -59,10 +59,6 @@ class WorkersBenchmark(Protocol):
 
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
-
-    def check_engine(self, engine: str, program: Program) -> None:
-        """Raise QuestionError where it cannot measure between the ranks of an engine."""
-        del engine, program
 
     def processes(self, ranks: ProcessRanks) -> Any:
         """Return the processes as workers."""
@@ -124,7 +120,7 @@ class WorkersRun:
         if comm is None and launch is None:
             self._run_local(nccl=False)
         else:
-            self._run_ranks(comm or engine_of(launch, self._request.program))
+            self._run_ranks(comm or engine_of(launch, self._request.program.env))
 
     def _run_local(self, *, nccl: bool) -> None:
         """Measure between the devices of this process."""
@@ -147,7 +143,6 @@ class WorkersRun:
         program, limit = self._request.program, self._request.settings.timeout
         world, problem = None, None
         try:
-            self._benchmark.check_engine(engine, program)
             world = join(program, limit, engine)
         except GpumapError as error:
             launch = several(program)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.comm.base import Comm, RankInfo
+    from gpumap.comm.base import ProcessComm, RankInfo
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check, Reason
 
@@ -52,7 +52,7 @@ class WorkFactory(Protocol):
     def begin(self) -> None:
         """Release the buffers that earlier works have shared."""
 
-    def make(self, job: Any, comm: Comm, session: Session) -> Any:
+    def make(self, job: Any, comm: ProcessComm, session: Session) -> Any:
         """Take memory for a job; collective."""
 
 
@@ -62,7 +62,7 @@ class ExchangeFactory:
     def begin(self) -> None:
         """Release nothing: all buffers belong to an exchange."""
 
-    def make(self, job: Job, comm: Comm, session: Session) -> RankExchange:
+    def make(self, job: Job, comm: ProcessComm, session: Session) -> RankExchange:
         """Take memory for an exchange."""
         return RankExchange(job, comm, session)
 
@@ -70,7 +70,7 @@ class ExchangeFactory:
 class RankExchange:
     """One rank's part of an exchange."""
 
-    def __init__(self, job: Job, comm: Comm, session: Session) -> None:
+    def __init__(self, job: Job, comm: ProcessComm, session: Session) -> None:
         """Take memory."""
         self._job, self._comm, self._session = job, comm, session
         self._array = np.empty(job.length, np.float32)
@@ -125,7 +125,7 @@ class Member:
     """A rank that executes the commands of rank 0."""
 
     def __init__(
-        self, comm: Comm, opener: Callable[[], Session] | None, works: WorkFactory
+        self, comm: ProcessComm, opener: Callable[[], Session] | None, works: WorkFactory
     ) -> None:
         """Join `comm`; `opener` opens this rank's device, if it has one."""
         self.comm = comm
@@ -195,11 +195,15 @@ class Member:
     def _check(self, number: int) -> Any:
         return self.comm.gather(self._works[number].check())
 
-    def _query(self, number: int, what: str) -> Any:
-        """Gather an answer of each rank's work, or its error: code, text and fix."""
+    def _query(self, number: int, what: str, *arguments: Any) -> Any:
+        """Gather an answer of each rank's work, or its error: code, text and fix.
+
+        A rank without a part answers nothing.
+        """
         problem, answer = None, None
         try:
-            answer = getattr(self._works[number], what)()
+            if (work := self._works[number]) is not None:
+                answer = getattr(work, what)(*arguments)
         except GpumapError as error:
             problem = (error.code, str(error), error.diagnostics[0].hint)
         return self.comm.gather((problem, answer))

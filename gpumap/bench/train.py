@@ -8,7 +8,7 @@ Cases, each on the first 1, 2, 4 ... names of the map, and on all of them:
 Strong scaling splits one batch over the devices, weak scaling gives each of them as many examples.
 Figures stand for examples, so that both can be read alike: a speed-up is that of examples per
 second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is made of is in
-`gpumap.training.steps`.
+`gpumap.training.ranks`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import CASES, Params, Spec, job_of
+from gpumap.training.optimizers import STATES
 from gpumap.training.steps import diverged, held_out
-from gpumap.training.worker_groups import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from gpumap.dtypes import Array
     from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
-    from gpumap.training.jobs import Job, Workers
-    from gpumap.training.steps import Account, Training
+    from gpumap.training.jobs import Job
+    from gpumap.training.rules import Account
     from gpumap.training.tasks import Trainable
+    from gpumap.training.workers import Training, Workers
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
 _ITEM = 4  # bytes of a parameter
+_ONE_PROCESS = ("local", "nccl")  # who exchanges in one process
 _PILOT = 5  # steps that measure the rate of each device
 _ASYNCHRONOUS_STEPS = 50  # steps, at least, of an iteration of an asynchronous training
 _AT_ONCE = 64  # steps of learning, whose marks are stored
@@ -179,14 +181,14 @@ def moved(job: Job, comm: str = "local") -> float:
     """Return the bytes that a step moves between all workers.
 
     Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
-    center is the first worker's, but in an asynchronous training of one process in host memory.
+    center is in the host's memory, and of processes in that of rank 0.
     """
     n, nbytes = job.config.workers, job.config.network.parameters * _ITEM
     rule = job.config.rule
     if n == 1:
         return 0.0
     if rule.kind == "easgd":
-        through = n if rule.asynchronous and comm != "mpi" else n - 1
+        through = n if comm in _ONE_PROCESS else n - 1
         return 2.0 * through * nbytes / rule.tau
     if rule.kind == "gosgd":
         return rule.chance * n * nbytes
@@ -336,7 +338,7 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
     them has parameters of its own there.
     """
     local, memory = list(workers.local_bindings(bindings)), {"host": 0}
-    most, processes = params.most(len(bindings)), workers.comm == "mpi"
+    most, processes = params.most(len(bindings)), workers.comm not in _ONE_PROCESS
     for network in params.networks:
         parameters = network.parameters * _ITEM
         batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there
@@ -362,17 +364,15 @@ def _rooms(
     nbytes = network.parameters * _ITEM
     for count in counts(len(bindings))[1:] if "step" in params.cases else ():
         for rule in params.rules:
-            if rule.name == "bsp" and params.algorithm == "host":
+            if (rule.kind == "bsp" and params.algorithm == "host") or rule.kind == "easgd":
                 yield None, (count + 1) * nbytes
-            elif rule.asynchronous:  # the center, or messages: two of each worker under way
-                yield None, (1 if rule.kind == "easgd" else 2 * count) * nbytes
+            elif rule.kind == "gosgd":  # messages: two of each worker under way
+                yield None, 2 * count * nbytes
             for number, binding in enumerate(bindings[:count]):
-                if rule.name == "bsp":
+                if rule.kind == "bsp":
                     yield binding, _scratch(params.algorithm, count, number, network.parameters)
-                elif rule.kind == "gosgd" or rule.asynchronous:
+                elif rule.kind == "gosgd":
                     yield binding, nbytes
-                elif number == 0:
-                    yield binding, 2 * nbytes  # the center, and a receive buffer
 
 
 def _scratch(algorithm: str, count: int, number: int, length: int) -> int:

@@ -1,21 +1,29 @@
-"""What carries between ranks that are processes: the contract of every engine, and its exchanges.
+"""What carries between ranks: the contract of every engine, and what is built on it for processes.
 
-An engine is what users run: MPI (`gpumap.comm.mpi`) or torch.distributed (`gpumap.comm.torch`).
-Objects go between ranks as it sends them, and `native` is its own allreduce; `host` and `ring` are
-schedules (`gpumap.comm.algorithms`) over its sends and receives.
+An engine is what users run: MPI (`gpumap.comm.mpi`), torch.distributed (`gpumap.comm.torch`), or
+threads of one process (`gpumap.comm.threads`). Objects go between ranks as it sends them, and
+`native` is its own allreduce; `host` and `ring` are schedules (`gpumap.comm.algorithms`) over its
+sends and receives.
+
+Rank 0 may serve all ranks: answer numbers, and change arrays, for one of them at a time. Between
+processes that is a thread of rank 0.
 """
 
 from __future__ import annotations
 
+import threading
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gpumap.backends.base import destination
 from gpumap.comm.algorithms import schedule
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from gpumap.backends.base import Buffer, Mark, Session
     from gpumap.comm.algorithms import Schedule, Step, Transfer
 
     Ends = Sequence[tuple[Array, int]]  # arrays, each with the rank that it goes to or comes from
@@ -49,10 +57,35 @@ class Beats(Protocol):
         """Send no more."""
 
 
+class Served(Protocol):
+    """What rank 0 does for every rank."""
+
+    def answer(self, rank: int, number: int) -> tuple[int, int]:
+        """Return two numbers for the one that a rank sends."""
+
+    def change(self, array: Array) -> None:
+        """Change an array that a rank has sent; it goes back to it."""
+
+
+class Service(Protocol):
+    """What rank 0 serves, as a rank calls it; while it serves one, the others wait."""
+
+    remote: bool  # in another process
+
+    def ask(self, number: int) -> tuple[int, int]:
+        """Return what rank 0 answers."""
+
+    def trade(self, array: Array, begun: Callable[[], None]) -> int:
+        """Let rank 0 change an array; return the first number of its answer to 0.
+
+        `begun` is called when it is this rank's turn.
+        """
+
+
 class Comm(Protocol):
     """All ranks of a job, as one of them sees them."""
 
-    name: str  # mpi, torch
+    name: str  # local, mpi, torch
     rank: int
     size: int
     failures: tuple[type[Exception], ...]  # raised where another rank is gone
@@ -66,8 +99,49 @@ class Comm(Protocol):
     def barrier(self) -> None:
         """Return when every rank has come here."""
 
+    def meet(self, session: Session) -> Sequence[Mark]:
+        """Come together with every rank; return the marks at which all are there."""
+
     def allreduce(self, array: Any) -> Callable[[], None]:
         """Return the engine's own exchange: it replaces an array by the sum over all ranks."""
+
+    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+        """Return what replaces a device's buffer by the sum over all ranks; collective."""
+
+    def send(self, what: Any, to: int, array: Array | None = None) -> None:
+        """Send an object, and float32s that nothing changes; does not wait for the receiver."""
+
+    def sending(self) -> int:
+        """Return how many arrays were sent that may not have been received."""
+
+    def waiting(self) -> bool:
+        """Return whether an object has come."""
+
+    def receive(self) -> tuple[Any, Array | None]:
+        """Return the next object that was sent to this rank, and its array; waits."""
+
+    def serve(self, served: Served) -> AbstractContextManager[Service]:
+        """Let rank 0 serve all ranks, until each of them was answered no second number."""
+        ...
+
+    def close(self) -> None:
+        """Leave the other ranks."""
+
+
+def gathered(comm: Comm, what: Any) -> list[Any]:
+    """Return the object of every rank, on every rank."""
+    result: list[Any] = comm.broadcast(comm.gather(what))
+    return result
+
+
+# --- ranks that are processes
+
+
+class ProcessComm(Comm, Protocol):
+    """Ranks that are processes: an engine says how it carries, the rest is here."""
+
+    def part(self, size: int) -> ProcessComm | None:
+        """Return the first ranks as an engine of their own, on each of them; collective."""
 
     def in_place(self, native: Any) -> bool:
         """Return whether the engine can exchange an array that a device's library holds."""
@@ -75,27 +149,56 @@ class Comm(Protocol):
     def move(self, sends: Ends, receives: Ends) -> None:
         """Send and receive arrays, all at once; return when they have come and gone."""
 
-    def send(self, what: Any, to: int) -> None:
-        """Send an object; does not wait for its receiver."""
+    def put(self, array: Array, to: int, tag: int) -> None:
+        """Send an array; usable from a thread beside other calls."""
 
-    def waiting(self) -> bool:
-        """Return whether an object has come."""
-
-    def receive(self) -> Any:
-        """Return the next object that was sent to this rank; waits."""
+    def take(self, array: Array, sender: int | None, tag: int) -> int:
+        """Receive an array of one rank or, with None, of any, and return of which; as `put`."""
+        ...
 
     def beats(self) -> Beats:
         """Return what sends heartbeats; called by all ranks."""
         ...
 
-    def close(self) -> None:
-        """Leave the other ranks."""
+    def abort(self) -> None:
+        """End all ranks, as one that has failed."""
+
+    def meet(self, session: Session) -> Sequence[Mark]:
+        """Wait for this rank's device, and for every other rank."""
+        session.synchronize()
+        self.barrier()
+        return (session.mark(),)
+
+    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+        """Return the exchange of a device's buffer; raises OutOfMemory."""
+        return BufferExchange(algorithm, self, buffer).run
+
+    @contextmanager
+    def serve(self, served: Served) -> Iterator[Service]:
+        """Serve by a thread of rank 0."""
+        if self.rank:
+            yield RemoteService(self)
+            return
+        lock, failure = threading.Lock(), list[BaseException]()
+
+        def work() -> None:
+            try:
+                _serve(self, served, lock)
+            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+                failure.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        yield OwnService(0, served, lambda: lock)
+        thread.join()
+        if failure:
+            raise failure[0]
 
 
 class ScheduledExchange:
     """One exchange of a rank's array with those of all others, to be run again and again."""
 
-    def __init__(self, plan: Schedule, comm: Comm, array: Array) -> None:
+    def __init__(self, plan: Schedule, comm: ProcessComm, array: Array) -> None:
         """Take scratch.
 
         Args:
@@ -129,8 +232,133 @@ class ScheduledExchange:
                 np.add(place, self._scratch[: len(place)], out=place)
 
 
-def exchange(algorithm: str, comm: Comm, array: Array) -> Callable[[], None]:
+def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], None]:
     """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
     if algorithm == "native":
         return comm.allreduce(array)
     return ScheduledExchange(schedule(algorithm, comm.size, len(array)), comm, array).run
+
+
+class Staging:
+    """A device's buffer on the host: the buffer itself where the device is a core, else a copy."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        """Take host memory, if it takes any; raises OutOfMemory."""
+        self._buffer, self._session = buffer, buffer.session
+        self._on_host = self._session.device.backend == "numpy"
+        self.array: Array = buffer.native if self._on_host else destination(buffer)
+
+    def read(self) -> Array:
+        """Copy the elements to the host and return them; waits for the device."""
+        if not self._on_host:
+            self._session.download(self._buffer, self.array)
+        self._session.synchronize()
+        return self.array
+
+    def put(self) -> None:
+        """Copy the elements back; waits, so that they may be written again."""
+        if not self._on_host:
+            self._session.upload(self.array, self._buffer)
+            self._session.synchronize()
+
+
+class BufferExchange:
+    """The exchange of a device's buffer: in place where the engine can, else by way of the host."""
+
+    def __init__(self, algorithm: str, comm: ProcessComm, buffer: Buffer) -> None:
+        """Take memory; raises OutOfMemory."""
+        self._session = buffer.session
+        self._staging: Staging | None = None
+        if algorithm == "native" and comm.in_place(buffer.native):
+            self._exchange = comm.allreduce(buffer.native)
+        else:
+            self._staging = Staging(buffer)
+            self._exchange = exchange(algorithm, comm, self._staging.array)
+
+    def run(self) -> None:
+        """Exchange, and return when this rank has the sum."""
+        if self._staging is not None:
+            self._staging.read()
+            self._exchange()
+            self._staging.put()
+            return
+        with getattr(self._session, "current", nullcontext()):  # its stream
+            self._exchange()
+        self._session.synchronize()
+
+
+# --- rank 0 serves all ranks
+
+
+_REQUEST, _ANSWER, _TRADE = 11, 12, 13  # tags
+_TO_TRADE = 0  # the number that announces an array
+
+
+class OwnService:
+    """What is served where it is: in the process of rank 0."""
+
+    remote = False
+
+    def __init__(
+        self, rank: int, served: Served, exclusive: Callable[[], AbstractContextManager[object]]
+    ) -> None:
+        """Call `served` as a rank; `exclusive` lets one rank in at a time."""
+        self._rank, self._served, self._exclusive = rank, served, exclusive
+
+    def ask(self, number: int) -> tuple[int, int]:
+        """Return what rank 0 answers."""
+        with self._exclusive():
+            return self._served.answer(self._rank, number)
+
+    def trade(self, array: Array, begun: Callable[[], None]) -> int:
+        """Let rank 0 change an array; return the first number of its answer."""
+        with self._exclusive():
+            begun()
+            first, _ = self._served.answer(self._rank, _TO_TRADE)
+            self._served.change(array)
+        return first
+
+
+class RemoteService:
+    """What is served by another process."""
+
+    remote = True
+
+    def __init__(self, comm: ProcessComm) -> None:
+        self._comm = comm
+
+    def ask(self, number: int, length: int = 0) -> tuple[int, int]:
+        """Return what rank 0 answers; `length` of the array that is traded behind that."""
+        answer = np.empty(2, np.int64)
+        self._comm.put(np.array([number, length], np.int64), 0, _REQUEST)
+        self._comm.take(answer, 0, _ANSWER)
+        return int(answer[0]), int(answer[1])
+
+    def trade(self, array: Array, begun: Callable[[], None]) -> int:
+        """Let rank 0 change an array; return the first number of its answer.
+
+        It answers first, so that waiting is not booked as moving the array.
+        """
+        first, _ = self.ask(_TO_TRADE, array.size)
+        begun()
+        self._comm.put(array, 0, _TRADE)
+        self._comm.take(array, 0, _TRADE)
+        return first
+
+
+def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
+    """Serve the other ranks until each was answered no second number."""
+    left, request = comm.size - 1, np.empty(2, np.int64)
+    while left:
+        rank = comm.take(request, None, _REQUEST)
+        number, length = request.tolist()
+        with lock:
+            answer = np.array(served.answer(rank, number), np.int64)
+            comm.put(answer, rank, _ANSWER)
+            if number == _TO_TRADE:
+                array = np.empty(length, np.float32)
+                comm.take(array, rank, _TRADE)
+                served.change(array)
+                comm.put(array, rank, _TRADE)
+            else:
+                left -= not answer[1]

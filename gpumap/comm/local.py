@@ -158,20 +158,6 @@ def exchange(
     return LocalExchange(plan, sessions, buffers)
 
 
-def send(source: Buffer, target: Buffer) -> Route:
-    """Queue a copy to another session's buffer: when both have come to it, and before what follows.
-
-    Return how it went.
-    """
-    sender, receiver = source.session, target.session
-    if sender is not receiver:
-        sender.wait(receiver.mark())
-    route: Route = sender.copy(source, target)
-    if sender is not receiver:
-        receiver.wait(sender.mark())
-    return route
-
-
 def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:
     """Return scratch for what a rank receives at once; None where it adds nothing."""
     most = plan.scratch(rank)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gpumap.comm.base import ProcessComm
+from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
 from gpumap.extras import install
 
@@ -12,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.comm.base import Ends
-    from gpumap.dtypes import Array
 
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _SHOWN = 200  # characters of the loader's message
+_OBJECT, _ARRAY, _MOVED = 1, 2, 3  # tags
+_REST = 1e-4  # seconds between two polls for an array of any rank
 
 
 def load() -> Any:
@@ -34,7 +38,7 @@ def load() -> Any:
     return MPI
 
 
-class Mpi:
+class Mpi(ProcessComm):
     """The ranks of a communicator of mpi4py."""
 
     name = "mpi"
@@ -43,6 +47,12 @@ class Mpi:
     def __init__(self, native: Any) -> None:
         self.native = native
         self.rank, self.size = int(native.Get_rank()), int(native.Get_size())
+        self._sent: list[tuple[Any, Array]] = []
+
+    def part(self, size: int) -> Mpi | None:
+        """Return the first ranks, on each of them."""
+        native = self.native.Split(int(self.rank >= size), self.rank)
+        return Mpi(native) if self.rank < size else None
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank."""
@@ -67,26 +77,62 @@ class Mpi:
 
     def move(self, sends: Ends, receives: Ends) -> None:
         """Send and receive arrays, all at once; return when they have come and gone."""
-        posted = [self.native.Irecv(array, sender) for array, sender in receives]
-        posted += [self.native.Isend(array, receiver) for array, receiver in sends]
+        posted = [self.native.Irecv(array, sender, _MOVED) for array, sender in receives]
+        posted += [self.native.Isend(array, receiver, _MOVED) for array, receiver in sends]
         for request in posted:
             request.Wait()
 
-    def send(self, what: Any, to: int) -> None:
-        """Send an object, small enough for MPI to keep it until it is received."""
-        self.native.send(what, to)
+    def put(self, array: Array, to: int, tag: int) -> None:
+        """Send an array."""
+        self.native.Send(array, to, tag)
+
+    def take(self, array: Array, sender: int | None, tag: int) -> int:
+        """Receive an array of one rank, or of any."""
+        if sender is None:
+            sender = self._sender(tag)
+        self.native.Recv(array, sender, tag)
+        return sender
+
+    def _sender(self, tag: int) -> int:
+        """Wait for a message and return whose it is; MPI's own wait would keep a core busy."""
+        mpi = load()
+        status = mpi.Status()
+        while not self.native.Iprobe(mpi.ANY_SOURCE, tag, status):
+            time.sleep(_REST)
+        return int(status.Get_source())
+
+    def send(self, what: Any, to: int, array: Array | None = None) -> None:
+        """Send an object, small enough for MPI to keep it until it is received, and an array."""
+        self.native.send((what, None if array is None else array.size), to, _OBJECT)
+        if array is not None:
+            self._sent.append((self.native.Isend(array, to, _ARRAY), array))
+
+    def sending(self) -> int:
+        """Return how many arrays are on their way."""
+        self._sent = [each for each in self._sent if not each[0].Test()]
+        return len(self._sent)
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
-        return bool(self.native.Iprobe())
+        return bool(self.native.Iprobe(tag=_OBJECT))
 
-    def receive(self) -> Any:
-        """Return the next object that was sent to this rank; waits."""
-        return self.native.recv()
+    def receive(self) -> tuple[Any, Array | None]:
+        """Return the next object that was sent to this rank, and its array; waits."""
+        status = load().Status()
+        what, size = self.native.recv(tag=_OBJECT, status=status)
+        if size is None:
+            return what, None
+        array = np.empty(size, np.float32)
+        self.native.Recv(array, status.Get_source(), _ARRAY)
+        return what, array
 
     def beats(self) -> MpiBeats:
         """Return what sends heartbeats, by a communicator of their own."""
         return MpiBeats(self.native.Dup())
+
+    def abort(self) -> None:
+        """End all ranks."""
+        self.native.Abort(1)
 
     def close(self) -> None:
         """Leave it to mpi4py, which ends MPI with the process."""

@@ -6,6 +6,7 @@ for one rank, and heartbeats, go through it.
 
 from __future__ import annotations
 
+import copy
 import pickle
 import time
 from contextlib import suppress
@@ -13,7 +14,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.dtypes import np
+from gpumap.comm.base import ProcessComm
+from gpumap.dtypes import Array, np
 from gpumap.errors import AbsentError
 from gpumap.extras import install
 
@@ -26,6 +28,7 @@ _FIX = "look at the output of the other ranks; they meet at MASTER_ADDR and MAST
 _SHOWN = 200  # characters of PyTorch's message
 _NAMED = 16  # ranks of those that are missing
 _PATIENCE = 0.7  # of the time limit, after which it is said who does not come
+_ARRAY = 1  # tag
 _SMALL = 1024  # bytes of an object that is one message
 _REST = 0.02  # seconds between two polls
 _ENGINES = {"cuda": "nccl", "xpu": "xccl"}
@@ -46,14 +49,14 @@ def load() -> Any:
     return torch
 
 
-class Torch:
+class Torch(ProcessComm):
     """The ranks of torch.distributed's default group."""
 
     name = "torch"
     failures: tuple[type[Exception], ...] = (RuntimeError,)  # all of torch.distributed's are
 
     def __init__(self, rank: int, size: int, limit: float) -> None:
-        """Meet the other ranks.
+        """Meet the other ranks; where the program itself has, by a group of the same ranks.
 
         Args:
             rank: of this process.
@@ -66,27 +69,41 @@ class Torch:
         self._torch, self.rank, self.size = load(), rank, size
         self._dist = self._torch.distributed
         self._received = 0
+        self._limit, self._group = timedelta(seconds=limit), None  # of all ranks
+        self._sent: list[tuple[str, Any, Array]] = []
         self._room = np.zeros(_SMALL, np.uint8)
-        meeting, time_limit = timedelta(seconds=_PATIENCE * limit), timedelta(seconds=limit)
+        self._engines = {"cpu": "gloo", **dict(self._accelerators())}
+        self._which = ",".join(f"{device}:{by}" for device, by in self._engines.items())
         try:
-            self._store, *_ = next(self._dist.rendezvous("env://", rank, size, timeout=meeting))
-            self._meet(_PATIENCE * limit)
-            self._engines = {"cpu": "gloo", **dict(self._accelerators())}
-            which = ",".join(f"{device}:{engine}" for device, engine in self._engines.items())
-            self._dist.init_process_group(
-                which, store=self._store, rank=rank, world_size=size, timeout=time_limit
-            )
+            self._store = self._own_store() if self._dist.is_initialized() else self._start()
         except (RuntimeError, ValueError) as error:
             first = str(error).partition("\n")[0][:_SHOWN]
             raise AbsentError(f"torch.distributed does not start: {first}", _FIX) from error
 
-    def _meet(self, seconds: float) -> None:
+    def _start(self) -> Any:
+        """Start torch.distributed; return its store."""
+        seconds = _PATIENCE * self._limit.total_seconds()
+        meeting = timedelta(seconds=seconds)
+        store, *_ = next(self._dist.rendezvous("env://", self.rank, self.size, timeout=meeting))
+        self._meet(store, seconds)
+        self._dist.init_process_group(
+            self._which, store=store, rank=self.rank, world_size=self.size, timeout=self._limit
+        )
+        return store
+
+    def _own_store(self) -> Any:
+        """Return a part of the program's store; exchange by a group of this engine's own."""
+        self._group = self._dist.new_group(timeout=self._limit, backend=self._which)
+        store = self._dist.distributed_c10d._get_default_store()  # noqa: SLF001 - no other way
+        return self._dist.PrefixStore("gpumap", store)
+
+    def _meet(self, store: Any, seconds: float) -> None:
         """Wait for all ranks; raises AbsentError with those that do not come."""
-        self._store.set(f"here/{self.rank}", b"")
+        store.set(f"here/{self.rank}", b"")
         keys, end = [f"here/{rank}" for rank in range(self.size)], time.monotonic() + seconds
-        while not self._store.check(keys):
+        while not store.check(keys):
             if time.monotonic() > end:
-                missing = [rank for rank, key in enumerate(keys) if not self._store.check([key])]
+                missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
                 who = ", ".join(f"rank {rank}" for rank in missing[:_NAMED])
                 message = f"torch.distributed waits for {who}: not there within {seconds:g} s"
                 raise AbsentError(message, _FIX)
@@ -99,6 +116,22 @@ class Torch:
             if getattr(self._torch, device).is_available() and has_engine():
                 yield device, engine
 
+    def part(self, size: int) -> Torch | None:
+        """Return the first ranks, on each of them."""
+        group = self._dist.new_group([*range(size)], timeout=self._limit, backend=self._which)
+        parts = self._store.add(f"parts/{self.rank}", 1)  # as many on every rank
+        if self.rank >= size:
+            return None
+        result = copy.copy(self)
+        store = self._dist.PrefixStore(f"part/{parts}", self._store)
+        result._become(size, group, store)  # noqa: SLF001 - its own kind
+        return result
+
+    def _become(self, size: int, group: Any, store: Any) -> None:
+        """Exchange by a group from now on, of which nothing was received yet."""
+        self.size, self._group, self._store = size, group, store
+        self._received, self._sent = 0, []
+
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank.
 
@@ -108,27 +141,27 @@ class Torch:
             sent = pickle.dumps(what)
             sent = sent if len(sent) <= _SMALL else pickle.dumps(...)
             self._room[: len(sent)] = np.frombuffer(sent, np.uint8)
-        self._dist.broadcast(self._torch.from_numpy(self._room), 0)
+        self._dist.broadcast(self._torch.from_numpy(self._room), 0, self._group)
         box = [pickle.loads(self._room.tobytes())]  # noqa: S301 - of a rank of this job
         if box[0] is ...:
             box[0] = what
-            self._dist.broadcast_object_list(box, device="cpu")
+            self._dist.broadcast_object_list(box, 0, self._group, device="cpu")
         return box[0]
 
     def gather(self, what: Any) -> list[Any] | None:
         """Return the object of every rank, on rank 0."""
         every = None if self.rank else [None] * self.size
-        self._dist.gather_object(what, every)
+        self._dist.gather_object(what, every, 0, self._group)
         return every
 
     def barrier(self) -> None:
         """Return when every rank has come here."""
-        self._dist.barrier()
+        self._dist.barrier(self._group)
 
     def allreduce(self, array: Any) -> Callable[[], None]:
         """Return the all_reduce of a NumPy array or a tensor, in place."""
         tensor = array if self._torch.is_tensor(array) else self._torch.from_numpy(array)
-        return partial(self._dist.all_reduce, tensor)
+        return partial(self._dist.all_reduce, tensor, group=self._group)
 
     def in_place(self, native: Any) -> bool:
         """Return whether it is a tensor, on a device that an engine is there for."""
@@ -136,26 +169,57 @@ class Torch:
 
     def move(self, sends: Ends, receives: Ends) -> None:
         """Send and receive arrays, all at once; return when they have come and gone."""
-        tensor, dist = self._torch.from_numpy, self._dist
-        posted = [dist.irecv(tensor(array), sender) for array, sender in receives]
-        posted += [dist.isend(tensor(array), receiver) for array, receiver in sends]
+        tensor, dist, group = self._torch.from_numpy, self._dist, self._group
+        posted = [dist.irecv(tensor(array), sender, group) for array, sender in receives]
+        posted += [dist.isend(tensor(array), receiver, group) for array, receiver in sends]
         for request in posted:
             request.wait()
 
-    def send(self, what: Any, to: int) -> None:
-        """Send an object; does not wait for its receiver."""
+    def put(self, array: Array, to: int, tag: int) -> None:
+        """Send an array."""
+        self._dist.send(self._torch.from_numpy(array), to, self._group, tag)
+
+    def take(self, array: Array, sender: int | None, tag: int) -> int:
+        """Receive an array of one rank, or of any."""
+        return int(self._dist.recv(self._torch.from_numpy(array), sender, self._group, tag))
+
+    def send(self, what: Any, to: int, array: Array | None = None) -> None:
+        """Send an object by the store, and an array; does not wait for their receiver."""
         number = self._store.add(f"sent/{to}", 1)
-        self._store.set(f"message/{to}/{number}", pickle.dumps(what))
+        place = f"message/{to}/{number}"
+        size = None if array is None else array.size
+        self._store.set(place, pickle.dumps((what, size, self.rank)))
+        if array is not None:
+            tensor = self._torch.from_numpy(array)
+            request = self._dist.isend(tensor, to, self._group, _ARRAY)
+            self._sent.append((f"{place}/received", request, array))
+
+    def sending(self) -> int:
+        """Return how many arrays were not received: a request of gloo's does not tell."""
+        left = []
+        for place, request, array in self._sent:
+            if self._store.check([place]):
+                request.wait()
+            else:
+                left.append((place, request, array))
+        self._sent = left
+        return len(left)
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
         return bool(self._store.check([self._next]))
 
-    def receive(self) -> Any:
-        """Return the next object that was sent to this rank; waits."""
-        sent = self._store.get(self._next)
+    def receive(self) -> tuple[Any, Array | None]:
+        """Return the next object that was sent to this rank, and its array; waits."""
+        place = self._next
+        what, size, sender = pickle.loads(self._store.get(place))  # noqa: S301 - of a rank of this job
         self._received += 1
-        return pickle.loads(sent)  # noqa: S301 - of a rank of this job
+        if size is None:
+            return what, None
+        array = np.empty(size, np.float32)
+        self.take(array, sender, _ARRAY)
+        self._store.set(f"{place}/received", b"")
+        return what, array
 
     @property
     def _next(self) -> str:
@@ -164,6 +228,9 @@ class Torch:
     def beats(self) -> TorchBeats:
         """Return what sends heartbeats, by a connection of its own."""
         return TorchBeats(self._store.clone(), self.rank)
+
+    def abort(self) -> None:
+        """Do nothing: the launcher ends all ranks where one fails."""
 
     def close(self) -> None:
         """Leave the other ranks."""

@@ -94,7 +94,8 @@ _STEPS = 10_000_000
 @setting(
     "--algorithm",
     metavar="NAME",
-    help="How bsp exchanges: native, host or ring.  [default: ring; native with MPI and NCCL]",
+    help="How bsp exchanges: native, host or ring.  [default: ring; native between processes and "
+    "with NCCL]",
 )
 @setting("--cases", metavar="NAMES", help="Only these: compute, step.")
 @setting(
@@ -122,7 +123,7 @@ _STEPS = 10_000_000
 def train(request: Request, *, comm: str | None, checkpoint: Path | None, **options: Any) -> None:
     """Measure training on 1, 2, 4 ... devices: examples per second, and where the time goes.
 
-    Each name is a worker: a device of this process, or a process of its own that MPI has started.
+    Each name is a worker: a device of this process, or a process that a launcher has started.
     Every worker's gradient is verified. A step makes a batch, copies it, computes the gradient,
     exchanges it and updates the parameters; the table has each of them.
     """

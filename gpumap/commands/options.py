@@ -171,7 +171,7 @@ comm_option = setting(
     "--comm",
     type=click.Choice(["local", "mpi", "torch", "nccl"]),
     help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
-    "processes, by MPI; torch: the same, by torch.distributed (bench allreduce). [default: by the "
+    "processes, by MPI; torch: the same, by torch.distributed. [default: by the "
     "launcher, else local]",
 )
 

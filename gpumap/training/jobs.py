@@ -8,35 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gpumap.comm.algorithms import split
-from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
-from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, lighten, played
+from gpumap.engine.verify import hollow_array
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import read_bytes, write_atomic
-from gpumap.model import Reason
-from gpumap.training.asynchronous import AsynchronousTraining
-from gpumap.training.network import ITEM, Network
-from gpumap.training.steps import Config, LocalTraining
+from gpumap.training.optimizers import Optimizer
+from gpumap.training.rules import RuleSpec
+from gpumap.training.steps import Config, Worker
 from gpumap.training.tasks import Trainable
-from gpumap.training.worker_groups import LocalGroup, Optimizer, RuleSpec, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.comm.local import Exchange, Library
-    from gpumap.engine.base import Iteration
-    from gpumap.model import Binding
-    from gpumap.training.steps import Training
-
+    from gpumap.backends.base import Session
 
 CASES = ("compute", "step")
 EPOCH = 131_072  # examples of an epoch: those of the seed's program
@@ -108,27 +98,6 @@ def _initial(network: Trainable, seed: int) -> Array:
     return network.initial(seed)
 
 
-class Workers(Protocol):
-    """Workers of a training: the devices of this process, or processes."""
-
-    comm: str
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return the bindings whose memory is on this machine."""
-
-    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
-        """Return why they cannot train."""
-
-    def begin(self) -> None:
-        """Release the buffers of earlier trainings."""
-
-    def training(self, job: Job) -> Training:
-        """Take memory for a job on every worker."""
-
-    def played(self, work: Iteration, job: Job) -> Iteration:
-        """Return a job's iteration; where results are scripted, one that computes none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spec:
     """Key of a training job, which all processes with the same `Params` can resolve."""
@@ -149,6 +118,7 @@ class Job:
     config: Config
     params: Params
     most: int  # examples of a worker, in any job of its group
+    hollow: bool = False  # of scripted devices that have no data
 
     @property
     def asynchronous(self) -> bool:
@@ -158,6 +128,8 @@ class Job:
     @cached_property
     def initial(self) -> Array:
         """The parameters that every worker begins with."""
+        if self.hollow:
+            return cast("Array", hollow_array((self.config.network.parameters,)))
         return self.params.initial(self.config.network)
 
     def worker(self, name: str, session: Session) -> Worker:
@@ -178,96 +150,6 @@ def job_of(params: Params, spec: Spec) -> Job:
         params,
         params.most(max(spec.all, len(spec.names))),
     )
-
-
-class NoExamples:
-    """Examples that have no data."""
-
-    def __init__(self, network: Any) -> None:
-        self.count, self._network = EPOCH, network
-
-    def numbers(self, start: int, stop: int) -> Any:
-        """Return the places themselves."""
-        return range(start, stop)
-
-    def batch(self, numbers: Any) -> tuple[Any, Any]:
-        """Return arrays of the shapes of so many examples."""
-        widths = self._network.inputs, self._network.last.units
-        x, y = (hollow_array((len(numbers), width)) for width in widths)
-        return x, y
-
-
-class LocalWorkers:
-    """A worker for each session; several trainings of one group share them, one after the other."""
-
-    def __init__(
-        self,
-        sessions: Mapping[str, Session],
-        clock: Clock | None = None,
-        library: Callable[[Sequence[Session]], Library] | None = None,
-    ) -> None:
-        """Take the sessions by name; of a plan there are none. `library` does the exchange."""
-        self.comm = "local" if library is None else "nccl"
-        self._sessions, self._clock, self._library = sessions, clock, library
-        self._workers: dict[str, Worker] = {}
-        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all bindings."""
-        return bindings
-
-    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
-        """Return why they cannot train."""
-        opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
-        lacking = [session for session in opened if "kernels" not in session.features]
-        if lacking:
-            text = f"{lacking[0].device.backend} runs no kernels of gpumap's"
-            return Reason("unsupported", text)
-        return None
-
-    def begin(self) -> None:
-        """Release the buffers of earlier trainings."""
-        self._workers.clear()
-
-    def training(self, job: Job) -> LocalTraining:
-        """Take memory for a job on every worker."""
-        assert self._clock is not None  # a plan alone has none
-        workers = [self._worker(name, job) for name in job.spec.names]
-
-        def join(buffers: Sequence[Buffer]) -> Exchange:
-            sessions = [worker.session for worker in workers]
-            if job.params.algorithm == "native" and self._library is not None:
-                return self._library(sessions).exchange(buffers)
-            return exchange(job.params.algorithm, sessions, buffers)
-
-        hollow, config = self._is_hollow(job), job.config
-        if hollow:
-            config = replace(config, data=NoExamples(config.network))
-        group = LocalGroup(workers, join)
-        initial = hollow_array((config.network.parameters,)) if hollow else job.initial
-        if job.asynchronous:
-            return AsynchronousTraining(config, group, initial, self._clock)
-        return LocalTraining(config, group, initial, self._clock, whole=job.spec.whole)
-
-    def played(self, work: Iteration, job: Job) -> Iteration:
-        """Return a job's iteration; where results are scripted, one that computes none."""
-        nbytes = ITEM * job.config.network.parameters
-        first = self._sessions[job.spec.names[0]]
-        return played(work, first, nbytes) if self._is_hollow(job) else work
-
-    def _is_hollow(self, job: Job) -> bool:
-        """Return whether a scripted device has no data for a job; what it learns it computes."""
-        network: Any = job.config.network
-        large = self._light and ITEM * network.parameters > HOLDS
-        return large and isinstance(network, Network) and not job.params.learn
-
-    def _worker(self, name: str, job: Job) -> Worker:
-        if name not in self._workers:
-            if self._light:  # what computes holds all that it learns from
-                holds = HOLDS if self._is_hollow(job) else sys.maxsize
-                lighten(self._sessions[name], holds)
-            self._workers[name] = job.worker(name, self._sessions[name])
-        return self._workers[name]
 
 
 _FORMAT = "gpumap-checkpoint-1"

@@ -1,6 +1,6 @@
-"""Functions for a user's training loop on the ranks of MPI.
+"""Functions for a user's training loop on the ranks of a launcher.
 
-A loop is over NumPy arrays and what has `__dlpack__`:
+A loop is over arrays of NumPy, PyTorch or JAX, or whatever has `__dlpack__` in host memory:
 
     parameters = gpumap.broadcast(parameters)           # all begin with those of rank 0
     part = batch[gpumap.rank() :: gpumap.ranks()]
@@ -8,10 +8,10 @@ A loop is over NumPy arrays and what has `__dlpack__`:
     rate = gpumap.scaled_rate(0.1, step, warmup=100)
     gpumap.checkpoint("parameters.npz", parameters)     # written by rank 0
 
-Ranks are the processes of MPI (mpirun, srun, `gpumap run --launcher mpi`). Where no launcher has
-started several, there is one rank, which needs no mpi4py. Every function but `rank`, `ranks` and
-`scaled_rate` is called by all ranks; what is wrong on one of them is raised on all, and a rank that
-ends with an exception ends the others.
+Ranks are processes of torch.distributed (torchrun, `gpumap run`) or of MPI (mpirun, srun). Where no
+launcher has started several, there is one rank, which needs neither. Every function but `rank`,
+`ranks` and `scaled_rate` is called by all ranks; what is wrong on one of them is raised on all, and
+a rank that ends with an exception ends the others.
 """
 
 from __future__ import annotations
@@ -25,22 +25,18 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumap.comm.mpi import load
+from gpumap.comm.base import gathered
+from gpumap.comm.engines import joined
 from gpumap.comm.ranks import launched
 from gpumap.dtypes import Array, np
-from gpumap.errors import (
-    AbsentError,
-    DtypeError,
-    GpumapError,
-    QuestionError,
-    ShapeError,
-    SourceError,
-)
+from gpumap.errors import DtypeError, GpumapError, QuestionError, ShapeError, SourceError
 from gpumap.files import write_atomic
-from gpumap.training.worker_groups import scaled
+from gpumap.training.optimizers import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from gpumap.comm.base import ProcessComm
 
 
 _SUMMED = ("f2", "f4", "f8")
@@ -49,36 +45,31 @@ _FIX = "give every rank the same arrays, in the same order"
 
 def rank() -> int:
     """Return the number of this process among all ranks; 0 where it runs alone."""
-    comm = _world()
-    return 0 if comm is None else int(comm.Get_rank())
+    launch = launched(os.environ)
+    return launch.rank if launch else 0
 
 
 def ranks() -> int:
-    """Return how many ranks there are.
-
-    Raises:
-        AbsentError: a launcher has started several, and MPI cannot be used.
-    """
-    comm = _world()
-    return 1 if comm is None else int(comm.Get_size())
+    """Return how many ranks there are."""
+    launch = launched(os.environ)
+    return launch.size if launch else 1
 
 
-def broadcast(arrays: Iterable[Any]) -> list[Array]:
-    """Return copies of the arrays of rank 0, on every rank.
+def broadcast(arrays: Iterable[Any]) -> list[Any]:
+    """Return copies of the arrays of rank 0, on every rank: of PyTorch, JAX or NumPy, as given.
 
     Raises:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
     """
-    result, _ = _same("broadcast", arrays)
+    given, result, _ = _same("broadcast", arrays)
+    comm = world()
     copies = [np.array(array, order="C") for array in result]
-    comm = _world()
-    for copy in copies if comm is not None else ():
-        comm.Bcast(copy.reshape(-1).view(np.uint8))
-    return copies
+    copies = copies if comm is None else comm.broadcast(copies)
+    return [_as(each, array) for each, array in zip(given, copies, strict=True)]
 
 
-def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Array]:
-    """Return the mean of each array over all ranks, the same bits on each.
+def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Any]:
+    """Return the mean of each array over all ranks, the same bits on each: as `broadcast`.
 
     Args:
         arrays: of floating-point numbers, as many and of the same shapes on every rank.
@@ -89,20 +80,23 @@ def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Array]:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
         QuestionError: a weight is negative or no number, or all are 0.
     """
-    result, weights = _same("average", arrays, weight, _SUMMED)
+    given, result, weights = _same("average", arrays, weight, _SUMMED)
     largest = max(weights)
     if not largest:
         raise QuestionError("the weights of all ranks are 0", "give each rank its examples")
-    comm = _world()
+    comm = world()
     if comm is None:
-        return [np.array(array) for array in result]
+        return [_as(each, np.array(array)) for each, array in zip(given, result, strict=True)]
     flat = np.concatenate([np.zeros(0, np.float32), *(array.reshape(-1) for array in result)])
     share = weight / largest / sum(each / largest for each in weights)  # no sum above a float
     flat = flat * flat.dtype.type(share) if share else np.zeros_like(flat)
-    comm.Allreduce(load().IN_PLACE, flat)
+    comm.allreduce(flat)()
     stops = np.cumsum([array.size for array in result])
     parts = np.split(flat, stops[:-1]) if result else []
-    return [p.reshape(a.shape).astype(a.dtype) for p, a in zip(parts, result, strict=True)]
+    return [
+        _as(each, part.reshape(array.shape).astype(array.dtype))
+        for each, part, array in zip(given, parts, result, strict=True)
+    ]
 
 
 def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -144,21 +138,22 @@ def _write(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 @cache
-def _world() -> Any:
-    """Return MPI's communicator of all ranks; None where this process runs alone."""
+def world() -> ProcessComm | None:
+    """Return all ranks; None where this process runs alone.
+
+    Raises:
+        AbsentError: a launcher has started several, and its engine cannot be used.
+    """
     launch = launched(os.environ)
     if launch is None or launch.size == 1:
         return None
-    comm = load().COMM_WORLD
-    if comm.Get_size() != launch.size:
-        text = f"{launch.by} has started {launch.size} processes, and MPI knows {comm.Get_size()}"
-        raise AbsentError(text, "start them with mpirun, or gpumap run --launcher mpi")
+    comm = joined(launch, os.environ)
     hook = sys.excepthook
 
     def abort(*error: Any) -> None:
         """Report an exception that ends this rank, and end all others: they would wait for it."""
         hook(*error)
-        comm.Abort(1)
+        comm.abort()
 
     sys.excepthook = abort
     return comm
@@ -166,13 +161,17 @@ def _world() -> Any:
 
 def _same(
     call: str, arrays: Iterable[Any], weight: float = 1.0, types: Sequence[str] = ()
-) -> tuple[list[Array], list[float]]:
-    """Return the arrays as NumPy's, and the weights of all ranks; raise on all what one lacks."""
+) -> tuple[list[Any], list[Array], list[float]]:
+    """Return the arrays, themselves and as NumPy's, and the weights of all ranks.
+
+    What one rank lacks is raised on all.
+    """
     problem: GpumapError | None = None
+    given: list[Any] = []
     result: list[Array] = []
     try:
         _number("weight", weight)
-        given = (arrays,) if hasattr(arrays, "__dlpack__") else arrays
+        given = [arrays] if hasattr(arrays, "__dlpack__") else list(arrays)
         result = [_host(number, array, types) for number, array in enumerate(given)]
     except GpumapError as error:
         problem = error
@@ -181,7 +180,7 @@ def _same(
     every = _gather(call, problem, ([(a.shape, a.dtype.str) for a in result], weight))
     for number, (about, _) in enumerate(every):
         _check_alike(number, about, every[0][0])
-    return result, [each for _, each in every]
+    return given, result, [each for _, each in every]
 
 
 def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[Any]:
@@ -191,10 +190,10 @@ def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[A
         GpumapError: the problem of this rank, or of the first that has one.
         QuestionError: the ranks are not in one call.
     """
-    comm = _world()
+    comm = world()
     first = problem and problem.diagnostics[0]
     entry = (call, first and (type(problem), first.message, first.hint), facts)
-    every = [entry] if comm is None else comm.allgather(entry)
+    every = [entry] if comm is None else gathered(comm, entry)
     if problem is not None:
         raise problem
     for number, (other, wrong, _) in enumerate(every):
@@ -229,14 +228,40 @@ def _host(place: Any, array: Any, types: Sequence[str] = ()) -> Array:
     """Return an array as one of NumPy, in host memory; without a copy where it is there."""
     where = f"arrays[{place!r}]"
     if not hasattr(array, "__dlpack__"):
-        fix = "give NumPy arrays, or what has __dlpack__, in a list"
+        fix = "give arrays of NumPy, PyTorch or JAX, or what has __dlpack__, in a list"
         raise DtypeError(f"{where} is no array: {type(array).__name__}", fix)
     try:
-        result: Array = array if isinstance(array, np.ndarray) else np.from_dlpack(array)
+        result = _read(array)
     except Exception as error:  # whatever its library comes to
         message = f"{where} cannot be read from host memory: {' '.join(str(error).split())}"
         raise DtypeError(message, "copy it to the host first, as .cpu() or .get() do") from error
     if (types and result.dtype.str[1:] not in types) or result.dtype.hasobject:
         what = "float16, float32 or float64" if types else "numbers"
         raise DtypeError(f"{where} is {result.dtype}", f"give {what}")
+    return result
+
+
+def _library(array: Any) -> str:
+    """Return whose array it is, without importing the library."""
+    return type(array).__module__.partition(".")[0]
+
+
+def _read(array: Any) -> Array:
+    """Return an array as one of NumPy, which has no bfloat16."""
+    if isinstance(array, np.ndarray):
+        return array
+    if _library(array) == "torch":
+        array = array.detach().cpu()
+        return np.asarray(array.float() if array.dtype.itemsize == 2 else array)  # noqa: PLR2004 - bytes
+    if _library(array) in ("jax", "jaxlib"):
+        return np.asarray(array)
+    return np.from_dlpack(array)
+
+
+def _as(given: Any, result: Array) -> Any:
+    """Return an array as the library of another one has it, of its type and on its device."""
+    if _library(given) == "torch":
+        return given.detach().new_tensor(result)
+    if _library(given) in ("jax", "jaxlib"):
+        return given.at[...].set(result)
     return result

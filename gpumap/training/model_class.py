@@ -1,4 +1,4 @@
-"""Train a ModelClass and its DataClass, as Theano-MPI defines them, on the ranks of MPI.
+"""Train a ModelClass and its DataClass, as Theano-MPI defines them, on the ranks of a launcher.
 
 A ModelClass is trained by BSP, EASGD or GOSGD, one rank for each device. It has
 
@@ -13,7 +13,7 @@ else each batch of an epoch is given to one rank. It reports losses and errors t
 
 The model itself does a batch's update, so ranks exchange parameters: by BSP each rank gets their
 mean after every batch, which for SGD and momentum is the mean of gradients; EASGD and GOSGD are
-asynchronous (`gpumap.training.mpi_asynchronous`).
+asynchronous (`gpumap.training.rules`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ import sys
 from importlib import import_module
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from gpumap.comm.mpi import load
 from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
-from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks
-from gpumap.training.worker_groups import RuleSpec
+from gpumap.kernels import blend
+from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, world
+from gpumap.training.rules import RuleSpec, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from gpumap.training.mpi_asynchronous import AsynchronousRank
+    from gpumap.comm.base import ProcessComm
+
 _METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
 _HAS = "a ModelClass has params, data, " + ", ".join(_METHODS)
 
@@ -94,6 +95,68 @@ class Weights:
         self.set([p.reshape(a.shape) for p, a in zip(parts, arrays, strict=True)])
 
 
+class OwnPace:
+    """A rank of an asynchronous rule, whose steps are batches of a model."""
+
+    def __init__(self, rule: RuleSpec, comm: ProcessComm, weights: Weights) -> None:
+        """Begin with the current parameters, which all ranks have."""
+        self.comm, self.place, self._weights = comm, 0.0, weights
+        self._rule = rule.of(self, 1)
+        self._server = Server((1,) * comm.size, rule.alpha)
+        if rule.kind == "easgd" and not comm.rank:
+            self._server.center = np.empty_like(weights.array)
+        self._rule.begin(self._server.center)
+
+    def run(self, steps: int, take: Callable[[int], object]) -> None:
+        """Take this rank's share of `steps` batches of all ranks, by their places."""
+        if not self.comm.rank:
+            self._server.extend(steps)
+        self.comm.barrier()
+        with self.comm.serve(self._server) as service:
+            while True:
+                first, count = service.ask(1)
+                if not count:
+                    break
+                self.place = first / self.comm.size
+                self._rule.before_step()
+                take(first)
+                self._rule.after_update(service)
+        self._rule.end()
+
+    def parameters(self) -> Array:
+        """Return the center or, by gosgd, the mean by weight, on every rank."""
+        mine = self._rule.parameters() if self._server.center is None else self._server.center
+        result: Array = self.comm.broadcast(mine)
+        return result
+
+    def mean(self, of: str) -> None:
+        """Do nothing: that is of BSP."""
+
+    def read(self) -> Array:
+        """Return the parameters."""
+        return self._weights.read()
+
+    def put(self) -> None:
+        """Change the parameters to what was done to the array of `read`."""
+        self._weights.put()
+
+    def snapshot(self) -> Array:
+        """Return a copy of the parameters."""
+        return self._weights.read().copy()
+
+    def blend(self, other: Array, share: float) -> None:
+        """Move the parameters towards others by a share."""
+        blend(self._weights.read(), other, share)
+        self._weights.put()
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        self.comm.barrier()
+
+    def spend(self, phase: str) -> None:
+        """Do nothing: times are those of `gpumap bench train`."""
+
+
 class Session:
     """One rank's part of a training; every rank begins with the parameters of rank 0."""
 
@@ -105,21 +168,13 @@ class Session:
         self.weights.set(broadcast(self.weights.get()))
         self._recorder = Recorder()
         self._begun = self._rank_batches = 0  # batches before this epoch; this rank's of it
-        self._asynchronous: AsynchronousRank | None = None
-        if rule.asynchronous and self._ranks > 1:
+        self._asynchronous: OwnPace | None = None
+        comm = world()
+        if rule.asynchronous and comm is not None:
             if self.weights.array.dtype != np.float32:
                 text = f"{rule.name} exchanges float32, and params are {self.weights.array.dtype}"
                 raise QuestionError(text, "make them float32, or choose BSP")
-            from gpumap.training.mpi_asynchronous import AsynchronousRank
-            from gpumap.training.steps import Config
-
-            nothing = cast("Any", None)  # no network: the model has its data
-            config = Config(nothing, nothing, rule, (1,) * self._ranks, 0.0)
-            self._asynchronous = AsynchronousRank(config, load().COMM_WORLD, self)
-
-    def room(self) -> Array:
-        """Return room for the parameters of another rank."""
-        return np.empty_like(self.weights.array)
+            self._asynchronous = OwnPace(rule, comm, self.weights)
 
     def epoch(self, number: int) -> dict[str, float | None]:
         """Train and validate an epoch; return losses and errors, the means over all batches."""
@@ -128,7 +183,7 @@ class Session:
         self._reset("train")
         steps = ceil(self._batches / self._ranks)
         if self._asynchronous is not None:
-            self._asynchronous.run(steps, self._take, lambda _: None)
+            self._asynchronous.run(steps, self._take)
         for step in range(0 if self._asynchronous is not None else steps):
             taken = self._take(self._begun + step * self._ranks + self._rank)
             self.weights.set(average(self.weights.get(), float(taken)))
@@ -157,9 +212,8 @@ class Session:
         """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
         if self._asynchronous is None:
             return [array.copy() for array in self.weights.get()]
-        result = self._asynchronous.parameters()
-        parameters = self.weights.read().copy()
-        (self.weights.array[:],) = broadcast([parameters if self._rank else result])
+        parameters = self._asynchronous.snapshot()
+        self.weights.array[:] = self._asynchronous.parameters()
         self.weights.put()
         trained = [array.copy() for array in self.weights.get()]
         self.weights.array[:] = parameters

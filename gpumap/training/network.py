@@ -357,7 +357,7 @@ class Order:
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self._seed = count, seed
-        self._epoch, self._order = -1, np.empty(0, np.int64)
+        self._shuffled = -1, np.empty(0, np.int64)  # an epoch and its order: ranks share it
 
     def numbers(self, start: int, stop: int) -> Array:
         """Return which examples the places `start` to `stop` of an endless training hold.
@@ -368,10 +368,11 @@ class Order:
         while start < stop:
             epoch, first = divmod(start, self.count)
             last = min(first + stop - start, self.count)
-            if epoch != self._epoch:
-                rng = np.random.default_rng((self._seed, _ORDER, epoch))
-                self._epoch, self._order = epoch, rng.permutation(self.count)
-            numbers.append(self._order[first:last])
+            known, order = self._shuffled
+            if epoch != known:
+                order = np.random.default_rng((self._seed, _ORDER, epoch)).permutation(self.count)
+                self._shuffled = epoch, order
+            numbers.append(order[first:last])
             start += last - first
         return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
 

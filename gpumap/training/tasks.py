@@ -17,6 +17,7 @@ the worker's device.
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Buffer, Session
-    from gpumap.training.worker_groups import Model
 
 
 _METHODS = ("batch", "gradients")
@@ -50,6 +50,24 @@ class Data(Protocol):
 
     def batch(self, numbers: Array) -> tuple[Any, Any]:
         """Return examples by their numbers."""
+
+
+class Model(Protocol):
+    """A network on a session: all of its parameters in one buffer, their gradient in another."""
+
+    session: Session
+    weights: Buffer
+    gradient: Buffer
+    examples: int
+
+    def put(self, parameters: Array) -> None:
+        """Queue the copy of parameters to the device."""
+
+    def load(self, x: Any, y: Any) -> None:
+        """Queue the copy of a batch to the device."""
+
+    def compute(self, share: float) -> None:
+        """Queue the gradient of `share` times the sum of the examples' losses."""
 
 
 class Trainable(Protocol):
@@ -187,10 +205,11 @@ class UserData(Order):
     def __init__(self, name: str, net: Any, count: int, seed: int) -> None:
         super().__init__(count, seed)
         self._name, self._net = name, net
+        self._lock = threading.Lock()  # ranks of one process share the object
 
     def batch(self, numbers: Array) -> tuple[Any, Any]:
         """Return examples by their numbers."""
-        with _running(self._name, "batch failed"):
+        with self._lock, _running(self._name, "batch failed"):
             x, y = self._net.batch(numbers)
             count = len(x)
         if count != len(numbers):

@@ -23,10 +23,11 @@ from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Plan, replace
-from gpumap.training.jobs import LocalWorkers, Scaling
 from gpumap.training.jobs import Params as TrainParams
+from gpumap.training.jobs import Scaling
 from gpumap.training.network import Layer, Network
-from gpumap.training.worker_groups import RULES, RuleSpec
+from gpumap.training.rules import RULES, RuleSpec
+from gpumap.training.workers import LocalWorkers
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)

@@ -1,17 +1,27 @@
-"""What each rank does in the tests of an engine: every algorithm, compared with the exact sum."""
+"""What each rank does in the tests of an engine: every algorithm, and what all engines must do.
 
-import hashlib
+engine_ranks.py ENGINE
+engine_ranks.py ENGINE wait RULE S     a rank of a training waits S seconds to be killed or stopped
+"""
+
 import os
+import signal
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import rank_checks
 
+from gpumap.backends import load as backend
+from gpumap.backends.base import Host
 from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import ExchangeFactory
 from gpumap.comm.algorithms import ALGORITHMS
-from gpumap.comm.base import exchange
+from gpumap.comm.base import exchange, gathered
+from gpumap.machine import topology
+from gpumap.training.rules import RuleSpec
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
 LIMIT = 60.0  # seconds
@@ -27,9 +37,51 @@ def engine(name):
     return Torch(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), LIMIT)
 
 
+def device():
+    """Return a session on this rank's core."""
+    numpy = backend("numpy", Host(dict(os.environ), topology.read()))
+    cores = [device for device in numpy.probe().devices if device.ref.index is not None]
+    return numpy.open(cores[rank % len(cores)], numpy.clock())
+
+
 comm = engine(sys.argv[1])
 rank, ranks = comm.rank, comm.size
 checked = 0
+
+
+def wait(rule, seconds):
+    """The last rank says who it is in the midst of a training, and waits there."""
+    with device() as session:
+        own = rank_checks.training(comm, session, RuleSpec(rule, tau=2, chance=0.25))
+        own.poison()
+        make, continued, taken = own._inputs.at, [], []
+        signal.signal(signal.SIGCONT, lambda *_: continued.append(True))
+        there = Path(os.environ["TMPDIR"]) / comm.broadcast(f"there-{os.getpid()}")
+
+        def slowly(first, worker):
+            taken.append(first)
+            while rank < ranks - 1 and len(taken) == 20 and not there.exists():
+                time.sleep(0.01)  # however late it comes to its steps: they would take them all
+            if rank == ranks - 1 and len(taken) == 3:
+                there.touch()
+                sys.stdout.write(f"process {os.getpid()}\n")
+                sys.stdout.flush()
+                end = time.monotonic() + float(seconds)
+                while not continued and time.monotonic() < end:
+                    time.sleep(0.01)
+            return make(first, worker)
+
+        own._inputs.at = slowly
+        began = time.monotonic()
+        own.run(50)
+    if rank == 0:
+        sys.stdout.write(f"ended after {time.monotonic() - began:.2f} s\n")
+
+
+if sys.argv[2:3] == ["wait"]:
+    wait(*sys.argv[3:])
+    comm.close()
+    sys.exit()
 
 
 def crafted(of):
@@ -62,21 +114,20 @@ for name in ("native", *ALGORITHMS):  # as `bench allreduce` does it, again and 
     work.run(1)
     assert work.check().passed == (ranks == 1), name
 
-# sums that are rounded, in whatever order: every rank has the same bits
-array = np.random.default_rng(rank).standard_normal(10_007).astype(np.float32)
-comm.allreduce(array)()
-digests = comm.gather(hashlib.sha256(array.tobytes()).hexdigest())
-assert digests is None or len(set(digests)) == 1, digests
-
-# objects: one for a rank each, while others are broadcast
-comm.send(("to", (rank + 1) % ranks), (rank + 1) % ranks)
-for what in ("first", "x" * 5000, "last"):
-    assert comm.broadcast(what if rank == 0 else None) == what
-while not comm.waiting():
-    pass
-assert comm.receive() == ("to", rank)
-comm.barrier()
-assert not comm.waiting()
+said = []
+with device() as session:
+    for name in rank_checks.CHECKS:
+        if name == "batch" and ranks == 3:
+            continue  # a third is no binary fraction
+        said.append(rank_checks.check(name, comm, session))
+    # the first ranks alone, while the others do nothing
+    part = comm.part(min(ranks, 2))
+    assert (part is None) == (rank >= 2)
+    if part is not None:
+        assert (part.rank, part.size) == (rank, min(ranks, 2))
+        for name in ("objects", "sums", "gosgd"):
+            rank_checks.check(name, part, session)
+digests = gathered(comm, said)
 
 # heartbeats: of who has sent one since
 beats = comm.beats()
@@ -92,7 +143,6 @@ if not rank:
     assert not any(beats.heard(each) for each in range(1, ranks))
 comm.barrier()
 beats.close()
-sums = digests[0] if digests else "-"
-sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges {sums}\n")
+sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges {rank_checks.digest(digests)}\n")
 sys.stdout.flush()
 comm.close()

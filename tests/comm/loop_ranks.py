@@ -5,6 +5,7 @@ loop_ranks.py FILE WRONG...    what is raised where the last rank's arrays or ca
 loop_ranks.py FILE raise       the last rank ends with an exception, the others wait for it
 """
 
+import os
 import sys
 
 import numpy as np
@@ -85,13 +86,30 @@ if kinds == ["raise"]:
 if kinds:
     sys.stdout.write("".join(f"{rank} {kind} {wrong(kind)}\n" for kind in kinds))
     sys.exit()
-parameters = gpumap.broadcast([Foreign(array) for array in begun(rank)])  # rank 0's, seed 0
-parameters = trained(gpumap.average, slice(rank, None, ranks), parameters, scale=True)
+average, foreign = gpumap.average, Foreign
+if os.environ.get("LOOP_OF") == "torch":  # of which the program has started all ranks itself
+    import torch
+
+    torch.distributed.init_process_group("gloo")
+    foreign = torch.from_numpy
+
+    def average(arrays, weight):
+        """Return the mean, by way of tensors that need a gradient, in half a float's bits too."""
+        tensors = [torch.from_numpy(array).requires_grad_() for array in arrays]
+        narrow = gpumap.average([tensor.bfloat16() for tensor in tensors], weight)
+        assert {tensor.dtype for tensor in narrow} == {torch.bfloat16}
+        return [tensor.numpy() for tensor in gpumap.average(tensors, weight)]
+
+
+parameters = gpumap.broadcast([foreign(array) for array in begun(rank)])  # rank 0's, seed 0
+parameters = [np.asarray(each) for each in parameters]
+parameters = trained(average, slice(rank, None, ranks), parameters, scale=True)
 gpumap.checkpoint(file, parameters)
 with np.load(file) as saved:
     first = [saved["arr_0"], saved["arr_1"]]
 assert [one.tobytes() for one in first] == [one.tobytes() for one in parameters]
-assert ranks > 1 or "mpi4py" not in sys.modules
+by_mpi = "OMPI_COMM_WORLD_RANK" in os.environ or "PMI_RANK" in os.environ
+assert by_mpi or "mpi4py" not in sys.modules
 alone = trained(lambda own, _: own, slice(None), begun(0), scale=False)
 off = max(float(abs(one - other).max()) for one, other in zip(parameters, alone, strict=True))
 sys.stdout.write(f"rank {rank} of {ranks}: off by {off:.1e}\n")

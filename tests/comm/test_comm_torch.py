@@ -12,8 +12,9 @@ import psutil
 import pytest
 from backends.frameworks import needs
 from flat_report import loads
-from mpi_jobs import TORCHRUN, ended, started, sum_of_two
+from mpi_jobs import TORCHRUN, ended, started
 from shell import BIN, timely
+from test_comm_threads import said_by_threads
 
 RANKS = Path(__file__).with_name("engine_ranks.py")
 LIMIT = 100.0  # seconds
@@ -41,7 +42,10 @@ def members(parent):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_rank_has_what_all_reduce_gives(ranks):
-    """By every algorithm, of 0 to 1,000,000 elements; of two ranks with the bits of MPI, too."""
+    """By every algorithm, of 0 to 1,000,000 elements; and all do what ranks must do.
+
+    Two have the bits of two threads, by every rule whose order is known: as those of MPI.
+    """
     command = [*TORCHRUN, str(ranks), str(RANKS), "torch"]
     done = subprocess.run(
         command, env=os.environ | MEET, capture_output=True, text=True, check=False, timeout=LIMIT
@@ -52,7 +56,7 @@ def test_every_rank_has_what_all_reduce_gives(ranks):
         f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
     ]
     if ranks == 2:
-        assert said[0].endswith(f" {sum_of_two()}")
+        assert said[0].endswith(f" {said_by_threads(2)}")
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
@@ -93,14 +97,36 @@ def test_what_gpumap_run_has_started_has_one_report(gpumap):
     assert all(row["check"]["passed"] and row["params"]["comm"] == "torch" for row in rows)
 
 
-@pytest.mark.parametrize("given", [(), ("--comm", "torch")])
-def test_training_is_refused_with_a_fix(gpumap, given):
-    """By rank 0, once: its exchanges are MPI's."""
-    code, _, err = ended(torchrun(gpumap, "bench", "train", "--map", CORES, *given))
-    assert code != 0
-    said = "error: bench train exchanges between ranks of MPI, and torchrun has started 2"
-    assert err.count(said) == 1
-    assert "mpirun -n 2 gpumap bench train --comm mpi" in err
+def test_two_ranks_train(gpumap):
+    """By every rule, each row verified on each rank; what is learned is below knowing nothing."""
+    given = ("--sweep", "width=16", "--batch", "64", "--tau", "4", "--cases", "step", "--learn")
+    given += ("2048", "--rate", "0.01", "--budget", "4s", "--output", "json=report.json")
+    rules = "bsp,easgd,gosgd,easgd-lockstep,gosgd-lockstep"
+    process = torchrun(gpumap, "bench", "train", "--map", CORES, *given, "--rule", rules)
+    code, out, err = ended(process)
+    assert code == 0, err
+    assert "train, strong scaling: 64 examples for all devices, torch, " in out
+    rows = loads((gpumap.folder / "report.json").read_text())["measurements"]
+    both = [row for row in timely(rows) if len(row["names"]) == 2]
+    assert {row["params"]["rule"] for row in both} == {*rules.split(",")}
+    for row in both:
+        assert row["check"]["passed"]
+        assert row["params"]["comm"] == "torch"
+        assert row["metrics"]["loss"]["value"] < 0.6931
+
+
+def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path):
+    """As under mpirun, without mpi4py; over tensors, which come back as tensors."""
+    program = str(RANKS.with_name("loop_ranks.py"))
+    command = [*TORCHRUN, "2", program, str(tmp_path / "parameters.npz")]
+    env = os.environ | MEET | {"LOOP_OF": "torch"}
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    assert done.returncode == 0, done.stderr
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("rank"))
+    assert [line.partition(":")[0] for line in said] == ["rank 0 of 2", "rank 1 of 2"]
+    assert all(float(line.split()[-1]) < 1e-5 for line in said)
 
 
 def test_a_rank_that_is_killed_is_named(gpumap):

@@ -6,8 +6,8 @@ import pytest
 from refusals import refusal
 from tables import table
 
-from gpumap.app import engines
 from gpumap.app.program import several
+from gpumap.comm import engines
 from gpumap.comm.ranks import VARIABLES, Launch, launched, ranks_of_node, without_ranks
 from gpumap.errors import QuestionError
 
@@ -107,4 +107,4 @@ def test_a_launcher_has_an_engine(monkeypatch, by, more, torch, engine):
     """Slurm is for both: who says where ranks of PyTorch meet, and has it, wants that."""
     monkeypatch.setattr(engines, "find_spec", lambda name: (torch and name == "torch") or None)
     program = SimpleNamespace(env=env_of(by) | more)
-    assert engines.engine_of(several(program), program) == engine
+    assert engines.engine_of(several(program), program.env) == engine

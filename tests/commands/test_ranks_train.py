@@ -32,6 +32,11 @@ def losses(found):
     }
 
 
+def bytes_moved(found):
+    steps = [row for row in asked(found) if row["case"] == "step" and len(row["names"]) == 2]
+    return {row["params"]["rule"]: row["metrics"]["moved"]["value"] for row in steps}
+
+
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     """By each rule the same losses, up to the order of sums, and every row is verified."""
@@ -52,8 +57,10 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
         assert all(row["check"]["passed"] for row in rows)
         assert {row["params"]["comm"] for row in rows} == {comm}
         assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
-    moved = [[row["metrics"].get("moved") for row in asked(found)] for found in (there, here)]
+    moved = [bytes_moved(found) for found in (there, here)]
+    meetings = [each.pop("easgd-lockstep") for each in moved]
     assert moved[0] == moved[1]
+    assert meetings[1] == 2 * meetings[0]  # of processes, the first one has the center itself
 
 
 def test_ranks_at_their_own_pace_learn_too(gpumap):

@@ -32,7 +32,7 @@ from gpumap.results import (
 )
 from gpumap.results.models import MODEL
 from gpumap.training import jobs
-from gpumap.training.worker_groups import RULES
+from gpumap.training.rules import RULES
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()

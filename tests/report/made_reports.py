@@ -9,9 +9,9 @@ from gpumap.comm.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.model import replace
 from gpumap.model import results as types
+from gpumap.model.measurements import PHASES
 from gpumap.results import headline
 from gpumap.training.published import with_metrics
-from gpumap.training.steps import PHASES
 
 RESULTS = dict(types.RESULTS)
 SETTINGS = {"seed": 1, "precision": 0.02, "confidence": 0.95, "budget_s": 8.0, "timeout_s": 80.0,

@@ -14,9 +14,9 @@ from gpumap.bench import transfer_causes
 from gpumap.judge.bottlenecks import CAUSES
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
+from gpumap.model.measurements import PHASES
 from gpumap.report import Style
 from gpumap.results.shown import render
-from gpumap.training import steps
 
 TABLE = table(__file__)
 GPU = model.GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
@@ -114,7 +114,7 @@ def test_the_closed_lists_are_those_of_the_code():
     causes = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
     assert causes == sorted({*CAUSES, *transfer_causes.CAUSES})
     phases = SCHEMA["$defs"]["Samples"]["properties"]["phases_s"]["propertyNames"]["enum"]
-    assert phases == [*steps.PHASES]
+    assert phases == [*PHASES]
 
 
 def test_what_hardware_a_device_is_has_one_order():

@@ -1,25 +1,20 @@
 """Each optimizer takes the steps of its formula, on every backend; and how rates are scaled."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sessions import got, opened, places, sent
 
-from gpumap.training.worker_groups import (
+from gpumap.training.optimizers import (
     DECAY,
     EPSILON,
     FIRST,
     OPTIMIZERS,
     RATES,
-    RULES,
     SECOND,
     STATES,
-    Elastic,
     Optimizer,
-    RuleSpec,
     scaled,
 )
 
@@ -116,74 +111,3 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
 def test_every_optimizer_has_a_rate_to_begin_with():
     assert {*OPTIMIZERS} == STATES.keys() == RATES.keys()
     assert all(0 < each < 1 for each in RATES.values())
-
-
-WORKERS = st.integers(1, 8)
-SEEDS = st.integers(0, 2**32)
-
-
-def gossip(workers, chance, seed=1):
-    return RuleSpec("gosgd", chance=chance).of(workers, seed)
-
-
-@given(st.integers(2, 8), st.integers(1, 20), st.integers(1, 200))
-def test_workers_meet_the_centre_every_tau_steps(workers, tau, steps):
-    rule = RuleSpec("easgd", alpha=0.25, tau=tau).of(workers, 1)
-    for step in range(steps):
-        assert list(rule.before(step)) == []
-        met = [Elastic(worker, 0.25) for worker in range(workers)] if not (step + 1) % tau else []
-        assert list(rule.after(step)) == met
-
-
-def pushed(rule, values, step):
-    """Carry out the pushes of a step on one number of each worker, exactly; return the pushes."""
-    pushes = list(rule.after(step))
-    for push in pushes:
-        distance = values[push.sender] - values[push.receiver]
-        values[push.receiver] += Fraction(push.share) * distance
-    return pushes
-
-
-@given(st.integers(2, 8), st.sampled_from([0.1, 0.5, 1.0]), SEEDS)
-def test_gossip_conserves_weights_and_what_they_weigh(workers, chance, seed):
-    """Nobody pushes to itself, and each at most once a step, by a share below 1."""
-    rule = gossip(workers, chance, seed)
-    values = [Fraction(3 * n - 7) for n in range(workers)]
-    mean, most = sum(values) / workers, 0
-    for step in range(30):
-        assert list(rule.before(step)) == []
-        pushes = pushed(rule, values, step)
-        senders = [push.sender for push in pushes]
-        assert senders == sorted(set(senders))
-        for push in pushes:
-            assert push.receiver in set(range(workers)) - {push.sender}
-            assert 0 < push.share < 1
-        most = max(most, len(pushes))
-        assert sum(rule.weights) == pytest.approx(1, abs=1e-12)
-        assert min(rule.weights) > 0
-        weighed = sum(Fraction(w) * v for w, v in zip(rule.weights, values, strict=True))
-        assert float(weighed - mean) == pytest.approx(0, abs=1e-10)
-    assert most == workers or chance < 1
-
-
-@given(st.integers(2, 8), SEEDS)
-def test_gossip_makes_all_alike(workers, seed):
-    rule = gossip(workers, 0.5, seed)
-    values = [Fraction(n) for n in range(workers)]
-    for step in range(60 * workers):
-        pushed(rule, values, step)
-        values = [value.limit_denominator(10**15) for value in values]
-    assert [float(value) for value in values] == pytest.approx([(workers - 1) / 2] * workers)
-
-
-@pytest.mark.parametrize("name", RULES)
-@given(workers=WORKERS, seed=SEEDS)
-def test_every_worker_draws_the_same(name, workers, seed):
-    """And one worker exchanges nothing."""
-    rule = RuleSpec(name, tau=1, chance=1.0).of(1, seed)
-    assert not any([*rule.before(step), *rule.after(step)] for step in range(20))
-    chosen = RuleSpec(name, tau=3, chance=0.4)
-    every = [chosen.of(workers, seed) for _ in range(workers)]
-    for step in range(20):
-        first, *others = [(list(r.before(step)), list(r.after(step))) for r in every]
-        assert all(other == first for other in others)

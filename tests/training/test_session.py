@@ -8,7 +8,7 @@ import pytest
 from gpumap.errors import QuestionError
 from gpumap.session_file import is_model_class
 from gpumap.training.model_class import train
-from gpumap.training.worker_groups import RuleSpec
+from gpumap.training.rules import RuleSpec
 
 BSP = RuleSpec("bsp", "parameters")
 CALLS = []

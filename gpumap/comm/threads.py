@@ -1,0 +1,340 @@
+"""Threads of one process as an engine of ranks.
+
+Ranks share one state behind a monitor. A collective is a meeting: each rank brings something, the
+last one to come does what is to be done with all of it, and every rank gets the result. A rank that
+raises ends the others, wherever they wait; so does one that ends while another waits for it.
+
+Scripted devices have a clock of their own, and so has each rank that drives one: their threads run
+one at a time, the one whose clock is earliest first, and change over only where they wait or look
+at what they share. So the order of all they do is that of the scripted times, and always the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpumap.comm.base import OwnService
+from gpumap.dtypes import Array, np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gpumap.backends.base import Buffer, Clock, Mark, Session
+    from gpumap.comm.base import Served, Service
+    from gpumap.comm.local import Exchange
+
+    Join = Callable[[str, Sequence[Buffer]], Exchange]
+
+
+class _Ended(Exception):
+    """Another rank has ended; what it raised is raised where the ranks were started."""
+
+    def __init__(self) -> None:
+        super().__init__("a rank waits, and another rank has ended, or waits for it")
+
+
+class _Monitor(Protocol):
+    """Who may look at what ranks share, and when."""
+
+    def begin(self, rank: int) -> None:
+        """Return when a rank may begin."""
+
+    def end(self, rank: int) -> None:
+        """Let the others go on: a rank has ended."""
+
+    def within(self, rank: int) -> Any:
+        """Return what lets one rank in at a time, in a `with`."""
+
+    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:
+        """Return when something has come; called within."""
+
+    def wake(self) -> None:
+        """Let those that wait look again; called within."""
+
+    def exclusive(self, rank: int) -> Any:
+        """Return what lets one rank be served at a time, in a `with`."""
+
+
+class _Locks:
+    """The monitor of ranks that run side by side."""
+
+    def __init__(self) -> None:
+        self._changed, self._served = threading.Condition(), threading.Lock()
+        self.wake = self._changed.notify_all
+
+    def begin(self, rank: int) -> None:
+        """Let it begin."""
+
+    def end(self, rank: int) -> None:
+        """Do nothing: whoever can run does."""
+
+    def within(self, rank: int) -> threading.Condition:  # noqa: ARG002 - the contract's
+        """Return the lock of what ranks share."""
+        return self._changed
+
+    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:  # noqa: ARG002 - as above
+        """Wait; a rank that ends wakes all that wait."""
+        self._changed.wait_for(come)
+
+    def exclusive(self, rank: int) -> threading.Lock:  # noqa: ARG002 - as above
+        """Return the lock of what is served."""
+        return self._served
+
+
+class _Turns:
+    """The monitor of scripted ranks: one runs at a time, the earliest by its own clock first."""
+
+    def __init__(self, clock: Any, size: int) -> None:
+        self._clock = clock
+        self._ready: dict[int, float] = {}  # the moments of ranks that can go on
+        self._asleep: dict[int, float] = {}  # and of those that wait
+        self._go = [threading.Semaphore(0) for _ in range(size)]
+        self._last = self._free = 0.0  # when the last rank has ended; when none is served
+
+    def start(self) -> None:
+        """Let all ranks begin now; the first one when `begin` was called for it."""
+        now = self._last = self._clock.now()
+        self._ready = dict.fromkeys(range(len(self._go)), now)
+        self._ready.pop(0)
+        self._go[0].release()
+
+    def begin(self, rank: int) -> None:
+        """Return when it is this rank's turn."""
+        self._go[rank].acquire()
+
+    def end(self, rank: int) -> None:  # noqa: ARG002 - the contract's
+        """Let the next one go on; at the end the clock is that of the last one."""
+        self._last = max(self._last, self._clock.now())
+        if self._ready:
+            self._go[self._next()].release()
+        else:
+            self._clock.go_to(self._last)
+
+    @contextmanager
+    def within(self, rank: int) -> Iterator[None]:
+        """Let ranks that are earlier go first."""
+        self._ready[rank] = self._clock.now()
+        self._change(rank)
+        yield
+
+    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:
+        """Sleep until another rank has woken this one, and it has come."""
+        while not come():
+            self._asleep[rank] = self._clock.now()
+            self._change(rank)
+
+    def wake(self) -> None:
+        """Wake those that sleep, at this moment."""
+        now = self._clock.now()
+        self._ready |= {rank: max(moment, now) for rank, moment in self._asleep.items()}
+        self._asleep = {}
+
+    @contextmanager
+    def exclusive(self, rank: int) -> Iterator[None]:
+        """Let one rank be served at a time, in the order in which they come."""
+        with self.within(rank):
+            self._clock.reach(self._free)
+            yield
+            self._free = self._clock.now()
+
+    def _change(self, rank: int) -> None:
+        """Let the earliest rank go on; return when it is this one."""
+        if not self._ready:  # all of them wait: the first one that ends wakes the others
+            raise _Ended
+        following = self._next()
+        if following != rank:
+            self._go[following].release()
+            self._go[rank].acquire()
+
+    def _next(self) -> int:
+        """Take the earliest rank, and set the clock to its moment."""
+        rank = min(self._ready, key=lambda each: (self._ready[each], each))
+        self._clock.go_to(self._ready.pop(rank))
+        return rank
+
+
+class _Shared:
+    """What the ranks of one process share."""
+
+    def __init__(self, size: int, monitor: _Monitor, join: Join) -> None:
+        self.size, self.monitor, self.join = size, monitor, join
+        self.ended = 0
+        self.failed = False
+        self.come: dict[int, Any] = {}  # what each rank has brought to this meeting
+        self.meetings = 0
+        self.result: Any = None  # of the last one
+        self.boxes: list[deque[tuple[Any, Array | None]]] = [deque() for _ in range(size)]
+
+    def begin(self) -> None:
+        """Forget what ranks that were ended have left."""
+        self.ended, self.failed, self.come = 0, False, {}
+        for box in self.boxes:
+            box.clear()
+
+    def wait_for(self, rank: int, come: Callable[[], bool], others: int) -> None:
+        """Wait; raise _Ended where one has failed, or so many others have ended."""
+        hopeless = False
+
+        def over() -> bool:
+            nonlocal hopeless
+            hopeless = self.failed or self.ended >= others
+            return come() or hopeless
+
+        self.monitor.wait_for(rank, over)
+        if hopeless and not come():
+            raise _Ended
+
+
+class Threads:
+    """The ranks that are threads of this process, as one of them sees them."""
+
+    name = "local"
+    failures: tuple[type[Exception], ...] = (_Ended,)
+
+    def __init__(self, rank: int, shared: _Shared) -> None:
+        self.rank, self.size, self._shared = rank, shared.size, shared
+
+    def broadcast(self, what: Any = None) -> Any:
+        """Return the object of rank 0 itself, on every rank."""
+        return self._meet(what, lambda every: every[0])
+
+    def gather(self, what: Any) -> list[Any] | None:
+        """Return the object of every rank, on rank 0."""
+        every: list[Any] = self._meet(what, list)
+        return None if self.rank else every
+
+    def barrier(self) -> None:
+        """Return when every rank has come here."""
+        self._meet(None, len)
+
+    def meet(self, session: Session) -> Sequence[Mark]:
+        """Return the marks of all devices, without waiting for them."""
+        marks: Sequence[Mark] = self._meet(session.mark(), tuple)
+        return marks
+
+    def allreduce(self, array: Array) -> Callable[[], None]:
+        """Return what replaces an array by the sum, added up in the order of ranks."""
+
+        def exchange() -> None:
+            np.copyto(array, self._meet(array, _summed))
+            self.barrier()  # before any of them writes what others may still read
+
+        return exchange
+
+    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+        """Return what queues the exchange of a buffer of each rank, on all of their devices."""
+        joined: Exchange = self._meet(buffer, partial(self._shared.join, algorithm))
+        return partial(self._meet, None, lambda _: joined.queue())
+
+    def send(self, what: Any, to: int, array: Array | None = None) -> None:
+        """Put an object and an array into the box of a rank."""
+        with self._shared.monitor.within(self.rank):
+            self._shared.boxes[to].append((what, array))
+            self._shared.monitor.wake()
+
+    def sending(self) -> int:
+        """Return 0: what was sent has arrived."""
+        return 0
+
+    def waiting(self) -> bool:
+        """Return whether an object has come."""
+        with self._shared.monitor.within(self.rank):
+            return bool(self._shared.boxes[self.rank])
+
+    def receive(self) -> tuple[Any, Array | None]:
+        """Return the next object that was sent to this rank, and its array; waits."""
+        box = self._shared.boxes[self.rank]
+        with self._shared.monitor.within(self.rank):
+            self._shared.wait_for(self.rank, lambda: bool(box), self.size - 1)
+            return box.popleft()
+
+    @contextmanager
+    def serve(self, served: Served) -> Iterator[Service]:
+        """Let every rank call what rank 0 serves, one at a time."""
+        exclusive = partial(self._shared.monitor.exclusive, self.rank)
+        yield OwnService(self.rank, self.broadcast(served), exclusive)
+
+    def close(self) -> None:
+        """Do nothing: the threads are of who has started them."""
+
+    def _meet(self, what: Any, action: Callable[[list[Any]], Any]) -> Any:
+        """Bring something to a meeting of all ranks; return what the last one makes of it all."""
+        shared = self._shared
+        with shared.monitor.within(self.rank):
+            shared.come[self.rank] = what
+            if len(shared.come) == shared.size:
+                every = [shared.come[rank] for rank in range(shared.size)]
+                shared.result, shared.come = action(every), {}
+                shared.meetings += 1
+                shared.monitor.wake()
+                return shared.result
+            this = shared.meetings
+            shared.wait_for(self.rank, lambda: shared.meetings > this, 1)
+            return shared.result
+
+
+def _summed(arrays: Sequence[Array]) -> Array:
+    """Return the sum, added up in one order."""
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array
+    return total
+
+
+class Ranks:
+    """So many ranks of one process, which keep their threads."""
+
+    def __init__(self, size: int, join: Join, clock: Clock | None = None) -> None:
+        """Get ready for ranks.
+
+        Args:
+            size: how many there are.
+            join: returns the exchange of a buffer of each, by an algorithm.
+            clock: of their devices, if they are scripted.
+        """
+        self._turns = _Turns(clock, size) if clock is not None and clock.scripted else None
+        self._shared = _Shared(size, self._turns or _Locks(), join)
+        self._comms = [Threads(rank, self._shared) for rank in range(size)]
+        self._pool = ThreadPoolExecutor(size)
+
+    def run(self, work: Callable[[Threads], Any]) -> list[Any]:
+        """Let each rank do some work; return their results.
+
+        Raises:
+            BaseException: what the first rank that failed has raised.
+        """
+        self._shared.begin()
+        if self._turns is not None:
+            self._turns.start()
+        if self._shared.size == 1:
+            return [self._work(work, self._comms[0])]
+        jobs = [self._pool.submit(self._work, work, comm) for comm in self._comms]
+        try:
+            errors = [job.exception() for job in jobs]
+        except BaseException:  # an interrupt: they shall not work on
+            self._shared.failed = True
+            raise
+        own = [error for error in errors if error is not None and not isinstance(error, _Ended)]
+        for error in own or filter(None, errors):
+            raise error
+        return [job.result() for job in jobs]
+
+    def _work(self, work: Callable[[Threads], Any], comm: Threads) -> Any:
+        """Work as one rank."""
+        shared, monitor = self._shared, self._shared.monitor
+        monitor.begin(comm.rank)
+        try:
+            return work(comm)
+        except BaseException:
+            shared.failed = True
+            raise
+        finally:
+            with shared.monitor.within(comm.rank):
+                shared.ended += 1
+                monitor.wake()
+            monitor.end(comm.rank)

@@ -1,0 +1,344 @@
+"""One rank's part of a training: its steps, what they took, and their checks.
+
+A step: the rank makes its part of the batch on the host (input), copies it to its device
+(transfer), and computes the gradient; the rule (`gpumap.training.rules`) exchanges gradients or
+parameters (comm), for which an early rank waits for a late one (sync), and the optimizer changes
+the parameters (update). All of it is queued, where nothing has to be waited for; marks in the
+device's queue tell what took how long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from gpumap.backends.base import destination
+from gpumap.comm.base import Staging, gathered
+from gpumap.dtypes import Array, np
+from gpumap.engine.verify import judged, worse
+from gpumap.errors import DeviceError, GpumapError
+from gpumap.model.measurements import PHASES
+from gpumap.training import steps
+from gpumap.training.rules import Rule, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from gpumap.backends.base import Buffer, Clock, Mark
+    from gpumap.comm.base import Comm, Service
+    from gpumap.model import Check
+    from gpumap.training.jobs import Job
+    from gpumap.training.rules import Account, Average
+    from gpumap.training.steps import Worker
+
+_AHEAD = 2  # steps under way at once: while one is computed, the next one is made
+_NEARLY_DONE = 2  # steps for each rank that are left: from here on none is taken ahead
+_TAKEN = 5e-3  # seconds that the steps should last for which another process is asked once
+
+# phases, and the marks at which all of them had ended
+Parts = list[tuple[str, "Sequence[Mark]"]]
+
+
+def phases(parts: Sequence[tuple[str, float]], began: float) -> dict[str, float]:
+    """Return the seconds of each phase; they follow each other without a gap.
+
+    Args:
+        parts: phases and when they ended; one that waited for others ends with the next one, if
+            that ended before the last of them came.
+        began: when the first one began.
+    """
+    result, since = dict.fromkeys(PHASES, 0.0), began
+    ends = [end for _, end in parts]
+    for place in range(len(ends) - 1, 0, -1):
+        ends[place - 1] = min(ends[place - 1 : place + 1])
+    for (phase, _), end in zip(parts, ends, strict=True):
+        result[phase] += max(end - since, 0.0)
+        since = max(since, end)
+    return result
+
+
+def at(mark: Mark) -> float:
+    """Return the host time at which a mark was reached; waits for it."""
+    result: float | None = mark.session.at(mark)
+    assert result is not None  # a session that runs kernels has a clock
+    return result
+
+
+class RankTraining:
+    """One rank's part of a training."""
+
+    def __init__(self, job: Job, comm: Comm, worker: Worker, clock: Clock, label: str) -> None:
+        """Take memory for exchanges; collective.
+
+        Args:
+            job: the training; its parameters count on rank 0.
+            comm: the ranks that train.
+            worker: this rank's.
+            clock: of its device.
+            label: the rank's name in messages.
+
+        Raises:
+            OutOfMemory, Unsupported: the device cannot exchange.
+        """
+        config = job.config
+        self._config, self.comm, self._worker, self._clock = config, comm, worker, clock
+        self._session, self._initial = worker.session, job.initial
+        self._whole, self._label = job.spec.whole, label
+        self._weights = Staging(worker.model.weights)
+        self._exchanges = self._whole and comm.size > 1
+        self._rule = (
+            config.rule.of(self, config.seed) if self._whole else Rule(config.rule, self, 0)
+        )
+        self._server = Server(config.counts, config.rule.alpha)
+        self._sums: dict[str, Callable[[], object]] = {}
+        self._room: Buffer | None = None
+        self._take_memory(job.params.algorithm)
+        self._inputs = steps.Inputs(config)
+        self._step, self._until, self.place = 0, 0, 0.0
+        self._parts: Parts = []
+        self._began = 0.0
+        self._under_way: deque[tuple[Mark, list[Array]]] = deque()
+        self._blended: list[Array] = []  # what the device may still read
+        self._failure: GpumapError | None = None
+
+    def _take_memory(self, algorithm: str) -> None:
+        rule, model = self._config.rule, self._worker.model
+        if not self._exchanges:
+            return
+        if rule.kind == "easgd" and not self.comm.rank:
+            self._server.center = destination(model.weights)
+        elif rule.kind == "gosgd":
+            self._room = self._session.empty(model.weights.shape, "float32")
+        elif rule.kind == "bsp":
+            buffer = model.gradient if rule.average == "gradients" else model.weights
+            self._sums[rule.average] = self.comm.summing(algorithm, buffer)
+
+    # --- what rank 0 commands
+
+    def poison(self) -> None:
+        """Reset to the parameters of rank 0.
+
+        Raises:
+            DeviceError: the received parameters are not those that rank 0 has sent.
+        """
+        self._worker.model.put(self._received())
+        self._worker.optimizer.reset()
+        self._step = self._until = 0
+        self._server.begin()
+        self._rule.begin(self._server.center)
+
+    def record(self) -> None:
+        """Reset the phase times."""
+        self._parts = []
+
+    def run(self, steps: int) -> None:
+        """Take steps, of asynchronous rules this rank's share; it ends when all have taken it."""
+        if not self._parts:
+            self._began = self._clock.now()
+        with ExitStack() as stack:
+            service = None
+            if self._exchanges and self._config.rule.kind != "bsp":
+                service = stack.enter_context(self.comm.serve(self._server))
+            for first in self._places(steps, service):
+                self.place = first * self._config.workers / self._config.batch
+                self._rule.before_step()
+                self._take(first, service)
+        if self._config.rule.asynchronous and self._exchanges:
+            self._wait(0)
+            self._rule.end()
+            self._session.synchronize()
+            self._blended = []
+        self.meet()
+
+    def finish(self) -> None:
+        """Wait for the device."""
+        self._session.synchronize()
+
+    def phases(self) -> tuple[Mapping[str, float], Account]:
+        """Return the seconds of this rank in each phase, and how stale its exchanges were."""
+        parts = [(phase, max(map(at, marks))) for phase, marks in self._parts]
+        return phases(parts, self._began), self._rule.account
+
+    def check(self) -> tuple[Check, str]:
+        """Check this rank's gradient and exchange; return a digest of the exchanged array.
+
+        Raises:
+            Diverged: what it trains is no longer a number.
+            GpumapError: a network of the user's own has failed in a step.
+        """
+        steps.note_divergence(self._worker)
+        failure, self._failure = self._failure, None
+        if self._worker.diverged and self._whole:
+            failure = failure or steps.diverged(self._label)
+        failed = gathered(self.comm, failure is not None)
+        if failure is not None:
+            raise failure
+        if any(failed):  # another rank reports it
+            return judged(steps.METHOD, 0.0), ""
+        self.poison()
+        gradient = steps.checked(self._config, self.comm.rank, self._worker, self._initial)
+        if not self._sums:
+            return gradient, ""
+        actual, expected = self._exchanged()
+        digest = hashlib.sha256(actual.tobytes()).hexdigest()
+        return worse(gradient, steps.same([actual], expected)), digest
+
+    def parameters(self) -> Array | None:
+        """Return the trained parameters, on rank 0 only.
+
+        Raises:
+            Diverged: it is not a number.
+        """
+        failure, self._failure = self._failure, None
+        result = self._rule.parameters()
+        if failure is not None:
+            raise failure
+        if self._server.center is not None:
+            result = self._server.center.copy()
+        if self.comm.rank:
+            return None
+        if not steps.finite(result):
+            raise steps.diverged(self._label)
+        return result
+
+    # --- what the rule asks for
+
+    def mean(self, of: Average) -> None:
+        """Replace this rank's gradient or parameters by the mean of all ranks.
+
+        A gradient is the rank's share of the whole batch's; parameters get theirs.
+        """
+        self.meet()
+        if of == "parameters":
+            weights = self._worker.model.weights
+            share = self._config.shares[self.comm.rank]
+            self._session.run("scaled", weights, share, weights, size=weights.shape[0])
+        self._sums[of]()
+        self.spend("comm")
+
+    def read(self) -> Array:
+        """Return the parameters, on the host."""
+        return self._weights.read()
+
+    def put(self) -> None:
+        """Change the parameters to what was done to the array of `read`."""
+        self._weights.put()
+
+    def snapshot(self) -> Array:
+        """Return a copy of the parameters, on the host."""
+        array = destination(self._worker.model.weights)
+        self._session.download(self._worker.model.weights, array)
+        self._session.synchronize()
+        return array
+
+    def blend(self, other: Array, share: float) -> None:
+        """Queue the move of the parameters towards others by a share."""
+        assert self._room is not None  # it is gosgd
+        self._session.upload(other, self._room)
+        weights = self._worker.model.weights
+        self._session.run("blend", weights, self._room, share, size=weights.shape[0])
+        self._blended.append(other)
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        self._parts.append(("sync", self.comm.meet(self._session)))
+
+    def spend(self, phase: str) -> None:
+        """Account the time since the last call to a phase."""
+        self._parts.append((phase, (self._session.mark(),)))
+
+    # --- steps
+
+    def _places(self, steps: int, service: Service | None) -> Iterator[int]:
+        """Yield the place of the examples of each step of this rank."""
+        self._until += steps * self._config.batch
+        if service is None or not self._config.rule.asynchronous:
+            for _ in range(steps):
+                self._wait(_AHEAD - 1)
+                yield self._config.first(self._step, self.comm.rank)
+                self._step += 1
+            if service is not None:
+                service.ask(1)  # rank 0 serves no longer
+            return
+        if not self.comm.rank:
+            self._server.extend(steps)
+        self.comm.barrier()
+        yield from self._handed_out(service)
+
+    def _handed_out(self, service: Service) -> Iterator[int]:
+        """Yield places as long as rank 0 has some."""
+        before, first, most = 0, self._until, 1
+        while True:
+            after = 2 * first - before  # as far behind the last step as that behind its last one
+            nearly_done = self._until - after < _NEARLY_DONE * self._config.batch
+            self._wait(0 if nearly_done else _AHEAD - 1)
+            before, began = first, self._clock.now()
+            first, count = service.ask(most)
+            self.spend("sync")
+            if not count:
+                return
+            for _ in range(count):
+                yield first
+                first += self._config.counts[self.comm.rank]
+            if service.remote:
+                each = max((self._clock.now() - began) / count, 1e-9)
+                most = max(int(_TAKEN / each), 1)
+
+    def _take(self, first: int, service: Service | None) -> None:
+        """Queue a step on the examples from a place on."""
+        worker, config = self._worker, self._config
+        x, y = self._inputs.at(first, self.comm.rank)
+        self.spend("input")
+        worker.model.load(x, y)
+        self.spend("transfer")
+        try:
+            worker.model.compute(config.share(self.comm.rank))
+        except GpumapError as error:  # the others wait in the exchange: it is raised afterwards
+            self._failure = self._failure or error
+        self.spend("compute")
+        if self._whole:
+            self._rule.before_update()
+            worker.update(config.rate_at(first // config.batch))
+            self.spend("update")
+            self._rule.after_update(service)
+        self._under_way.append((self._session.mark(), self._blended))
+        self._blended = []
+
+    def _wait(self, most: int) -> None:
+        """Wait until so many steps are under way at most."""
+        while len(self._under_way) > most:
+            mark, _ = self._under_way.popleft()
+            moment = at(mark)
+            if self._clock.scripted:
+                self._clock.sleep(max(moment - self._clock.now(), 0.0))
+
+    def _received(self) -> Array:
+        """Return the parameters of rank 0."""
+        if self.comm.name == "local":
+            return self._initial  # one array goes to every device
+        digest, given = self.comm.broadcast((_digest(self._initial), self._initial))
+        right = gathered(self.comm, _digest(given) == digest)
+        if not all(right):
+            here = "on another rank" if right[self.comm.rank] else "here"
+            raise DeviceError(f"the first parameters came {here} as others than rank 0 has sent")
+        result: Array = given
+        return result
+
+    def _exchanged(self) -> tuple[Array, Array]:
+        """Return this rank's mean, and the expected one."""
+        config, model = self._config, self._worker.model
+        gradients = config.rule.average == "gradients"
+        expected = np.array(self._initial)
+        if gradients:
+            model.load(*config.probe(self.comm.rank))
+            model.compute(1.0 / config.probes)
+            expected = steps.read(self._worker, "gradient")
+            self.comm.allreduce(expected)()
+        self.mean(config.rule.average)
+        return steps.read(self._worker, "gradient" if gradients else "weights"), expected
+
+
+def _digest(array: Any) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()

@@ -1,0 +1,338 @@
+"""The rules by which ranks train one network: what each of them does beside its own steps.
+
+    bsp      every step: the mean of all gradients, or of all parameters (bulk synchronous parallel)
+    easgd    every tau steps of its own a rank and a center move towards each other by a share alpha
+             of what they differ by, one rank at a time (Zhang, Choromanska & LeCun,
+             arXiv:1412.6651, algorithm 1)
+    gosgd    with probability p a rank sends its parameters, and half of its weight, to a random
+             other one, which blends in what has come before its next step (Blot et al.,
+             arXiv:1611.09726, algorithms 3 and 4)
+
+`easgd` and `gosgd` are asynchronous, as published: rank 0 hands out examples, to whoever is ready.
+A run is over when they are trained on and every message was blended in: then the weights of gosgd
+sum up to 1 again. In lock-step (`easgd-lockstep`, `gosgd-lockstep`) every rank takes the same
+steps, exchanges with the center in the order of ranks, and waits for what is sent to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from gpumap.backends.base import has_data
+from gpumap.comm.base import gathered
+from gpumap.dtypes import Array, np
+from gpumap.kernels import elastic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.comm.base import Comm, Service
+
+Average = Literal["gradients", "parameters"]
+RULES = ("bsp", "easgd", "gosgd", "easgd-lockstep", "gosgd-lockstep")
+ALPHA, TAU = 0.5, 10  # Theano-MPI's
+CHANCE = 0.01  # Theano-MPI's p
+_SENDING = 2  # arrays of a rank that were not received: then it stops, as a rank may hang
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSpec:
+    """Options of a rule."""
+
+    name: str
+    average: Average = "gradients"
+    alpha: float = ALPHA
+    tau: int = TAU
+    chance: float = CHANCE
+
+    @property
+    def kind(self) -> str:
+        """Return bsp, easgd or gosgd."""
+        return self.name.removesuffix("-lockstep")
+
+    @property
+    def asynchronous(self) -> bool:
+        """Return whether ranks do not wait for each other."""
+        return self.name in ("easgd", "gosgd")
+
+    def of(self, rank: Rank, seed: int) -> Rule:
+        """Return what a rank does by this rule; alone it exchanges nothing."""
+        made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.kind]
+        return made(self, rank, seed) if rank.comm.size > 1 else Rule(self, rank, seed)
+
+
+@dataclass
+class Account:
+    """How stale exchanges of an asynchronous training were, and how many were under way.
+
+    An exchange of easgd is as stale as the exchanges of others since the rank's last one, one of
+    gosgd as the steps that all ranks have begun since the parameters were sent.
+    """
+
+    exchanges: int = 0
+    stale: float = 0.0  # of all exchanges
+    runs: int = 0
+    under_way: int = 0  # messages, at the ends of all runs
+
+    def exchanged(self, stale: float) -> None:
+        """Count an exchange."""
+        self.exchanges += 1
+        self.stale += stale
+
+    def ended(self, under_way: int) -> None:
+        """Count a run, at whose last step so many messages were under way."""
+        self.runs += 1
+        self.under_way += under_way
+
+    def sum_up(self, parts: Sequence[Account]) -> None:
+        """Set all counts to the sums over the ranks, of the same runs."""
+        self.runs = parts[0].runs
+        self.exchanges = sum(part.exchanges for part in parts)
+        self.stale = sum(part.stale for part in parts)
+        self.under_way = sum(part.under_way for part in parts)
+
+
+class Rank(Protocol):
+    """What a rule needs of a rank: its parameters, and the others."""
+
+    place: float  # how many steps all ranks had begun when it began its last one, for each of them
+
+    @property
+    def comm(self) -> Comm:
+        """Return all ranks."""
+        ...
+
+    def mean(self, of: Average) -> None:
+        """Replace this rank's gradient or parameters by the mean of all ranks."""
+
+    def read(self) -> Array:
+        """Return the parameters, on the host; valid until `put`."""
+
+    def put(self) -> None:
+        """Change the parameters to what was done to the array of `read`."""
+
+    def snapshot(self) -> Array:
+        """Return a copy of the parameters, on the host."""
+        ...
+
+    def blend(self, other: Array, share: float) -> None:
+        """Move the parameters towards others by a share of what they differ by."""
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+
+    def spend(self, phase: str) -> None:
+        """Account the time since the last call to a phase."""
+
+
+class Rule:
+    """What a rank does beside its own steps; alone, nothing."""
+
+    def __init__(self, spec: RuleSpec, rank: Rank, seed: int) -> None:
+        self._spec, self._rank, self._seed = spec, rank, seed
+        self._comm = rank.comm
+        self.account = Account()
+        self.weight = 1.0 / self._comm.size
+        self.begin(None)
+
+    def begin(self, center: Array | None) -> None:
+        """Begin anew; where this rank has the center, with it where the rank is."""
+
+    def before_step(self) -> None:
+        """Take in what others have sent."""
+
+    def before_update(self) -> None:
+        """Exchange the gradient."""
+
+    def after_update(self, service: Service | None) -> None:
+        """Exchange the parameters; by `service` with rank 0."""
+
+    def end(self) -> None:
+        """Take in what is under way when all ranks have taken their steps."""
+
+    def parameters(self) -> Array:
+        """Return what was trained, on rank 0, with which all ranks come here."""
+        return self._rank.snapshot()
+
+
+class Bsp(Rule):
+    """Bulk synchronous parallel: all ranks do the same in every step."""
+
+    def before_update(self) -> None:
+        """Average the gradients."""
+        if self._spec.average == "gradients":
+            self._rank.mean("gradients")
+
+    def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
+        """Average the parameters."""
+        if self._spec.average == "parameters":
+            self._rank.mean("parameters")
+
+
+class Easgd(Rule):
+    """Elastic averaging: rank 0 has the center (`Server`)."""
+
+    def begin(self, center: Array | None) -> None:
+        """Begin anew."""
+        self._steps = 0
+        if center is not None and has_data(center):
+            center[:] = self._rank.read()
+
+    def after_update(self, service: Service | None) -> None:
+        """Exchange with the center every tau steps."""
+        assert service is not None  # there are several ranks
+        self._steps += 1
+        if self._steps % self._spec.tau:
+            return
+        if self._spec.asynchronous:
+            self._exchange(service)
+            return
+        for turn in range(self._comm.size):
+            self._rank.meet()
+            if turn == self._comm.rank:
+                self._exchange(service)
+
+    def _exchange(self, service: Service) -> None:
+        array = self._rank.read()
+        self._rank.spend("comm")
+        missed = service.trade(array, lambda: self._rank.spend("sync"))
+        self._rank.put()
+        self._rank.spend("comm")
+        self.account.exchanged(missed)
+
+    def end(self) -> None:
+        """Count the run: no exchange is under way."""
+        self.account.ended(0)
+
+
+class Gosgd(Rule):
+    """Gossip: each rank has a weight, which goes along with what it sends."""
+
+    def begin(self, center: Array | None) -> None:  # noqa: ARG002 - the contract's
+        """Begin with equal weights."""
+        size = self._comm.size
+        self.weight = 1.0 / size
+        self._random = [gossip(self._seed, rank) for rank in range(size)]
+        self._begin_run()
+
+    def _begin_run(self) -> None:
+        self._sent, self._received = [0] * self._comm.size, 0
+
+    def before_step(self) -> None:
+        """Blend in what has come."""
+        while self._spec.asynchronous and self._comm.waiting():
+            self._blend(*self._comm.receive())
+
+    def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
+        """Send to a random other rank, by chance; in lock-step take what was sent in this step.
+
+        Every rank knows what all draw: in lock-step it knows who sends to it.
+        """
+        size, rank, chance = self._comm.size, self._comm.rank, self._spec.chance
+        drawn = [receiver(random, chance, n, size) for n, random in enumerate(self._random)]
+        if not self._spec.asynchronous and any(to is not None for to in drawn):
+            self._rank.meet()  # none of them is a step ahead
+        if (to := drawn[rank]) is not None:
+            self._send(to)
+        if not self._spec.asynchronous:
+            messages = [self._comm.receive() for _ in range(drawn.count(rank))]
+            for message in sorted(messages, key=lambda message: message[0]):
+                self._blend(*message)
+
+    def _send(self, to: int) -> None:
+        if self._spec.asynchronous and self._comm.sending() >= _SENDING:
+            return
+        array = self._rank.snapshot()
+        self.weight /= 2
+        self._comm.send((self._comm.rank, self.weight, self._rank.place), to, array)
+        self._sent[to] += 1
+        self._rank.spend("comm")
+
+    def _blend(self, message: tuple[int, float, float], array: Array | None) -> None:
+        assert array is not None  # each message has one
+        _, weight, place = message
+        self._rank.spend("sync")
+        self.weight += weight
+        self._rank.blend(array, weight / self.weight)
+        self._rank.spend("comm")
+        self._received += 1
+        self.account.exchanged(max(self._rank.place - place, 0.0))
+
+    def end(self) -> None:
+        """Blend in what is under way."""
+        every = gathered(self._comm, self._sent)
+        under_way = sum(sent[self._comm.rank] for sent in every) - self._received
+        for _ in range(under_way):
+            self._blend(*self._comm.receive())
+        self._begin_run()
+        self.account.ended(under_way)
+
+    def parameters(self) -> Array:
+        """Return the mean of all by weight."""
+        mean = self._rank.snapshot()
+        mean *= np.float32(self.weight)
+        self._comm.allreduce(mean)()
+        return mean
+
+
+def gossip(seed: int, rank: int) -> Random:
+    """Return the random generator of a rank's messages and their receivers."""
+    return Random(f"{seed}, {rank}")  # noqa: S311 - gossip, not a secret
+
+
+def receiver(random: Random, chance: float, rank: int, ranks: int) -> int | None:
+    """Return the rank to send parameters to after a step, or None."""
+    if ranks == 1 or random.random() >= chance:
+        return None
+    other = random.randrange(ranks - 1)
+    return other + (other >= rank)
+
+
+@dataclass
+class Server:
+    """What rank 0 has for all ranks: the examples of a training, in order, and the center."""
+
+    counts: tuple[int, ...]  # examples that each rank takes in a step
+    alpha: float
+    center: Array | None = None  # of easgd
+    taken: int = 0
+    until: int = 0
+    _exchanges: int = 0
+    _last: dict[int, int] = field(default_factory=dict)  # exchanges of all, at each rank's last one
+
+    def begin(self) -> None:
+        """Begin with the first example."""
+        self.taken = self.until = self._exchanges = 0
+        self._last = {}
+
+    def extend(self, steps: int) -> None:
+        """Allow the examples of so many more steps of all ranks."""
+        self.until += steps * sum(self.counts)
+
+    def answer(self, rank: int, number: int) -> tuple[int, int]:
+        """Hand out so many steps, or count an exchange with the center.
+
+        Return the first example, and how many steps: 0 at the end, and fewer near it, so that all
+        finish at about the same time; of an exchange those of others since this rank's last one.
+        """
+        if not number:
+            return self._missed(rank), 0
+        each = self.counts[rank]
+        left = max(self.until - self.taken, 0)
+        steps = min(number, max(left // (2 * len(self.counts) * each), 1)) if left else 0
+        first, self.taken = self.taken, self.taken + steps * each
+        return first, steps
+
+    def change(self, array: Array) -> None:
+        """Let an array and the center move towards each other."""
+        assert self.center is not None  # it is easgd
+        if has_data(self.center):
+            elastic(array, self.center, self.alpha)
+
+    def _missed(self, rank: int) -> int:
+        missed = self._exchanges - self._last.get(rank, 0)
+        self._exchanges += 1
+        self._last[rank] = self._exchanges
+        return missed

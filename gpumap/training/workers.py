@@ -1,0 +1,328 @@
+"""The workers of a training, as the benchmark sees them: devices of this process, or processes.
+
+Each of them is a rank (`gpumap.training.ranks`). A training is commands to all of its ranks: to
+threads of this process, or by rank 0 of a job to all of its processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from gpumap.comm.local import exchange
+from gpumap.comm.threads import Ranks
+from gpumap.engine.base import Iteration
+from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, judged, lighten, played, worse
+from gpumap.errors import DeviceError, Diverged
+from gpumap.model import Reason, replace
+from gpumap.model.measurements import PHASES
+from gpumap.training import steps
+from gpumap.training.jobs import EPOCH, job_of
+from gpumap.training.network import ITEM, Network
+from gpumap.training.ranks import RankTraining
+from gpumap.training.rules import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from gpumap.backends.base import Buffer, Clock, Session
+    from gpumap.comm.base import ProcessComm, RankInfo
+    from gpumap.comm.local import Exchange, Library
+    from gpumap.comm.threads import Threads
+    from gpumap.dtypes import Array
+    from gpumap.engine.base import Events
+    from gpumap.model import Binding, Check
+    from gpumap.training.jobs import Job, Params, Spec
+    from gpumap.training.steps import Worker
+
+
+class Workers(Protocol):
+    """Workers of a training: the devices of this process, or processes."""
+
+    comm: str
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
+
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
+        """Return why they cannot train."""
+
+    def begin(self) -> None:
+        """Release the buffers of earlier trainings."""
+
+    def training(self, job: Job) -> Training:
+        """Take memory for a job on every worker."""
+
+    def played(self, work: Iteration, job: Job) -> Iteration:
+        """Return a job's iteration; where results are scripted, one that computes none."""
+
+
+class Training(Iteration):
+    """All ranks of a training; an iteration is `steps` of them."""
+
+    phased = True
+    steps = 1
+
+    def __init__(
+        self, command: Callable[..., list[Any]], *, asynchronous: bool, queues: bool = True
+    ) -> None:
+        """Train by a function that lets every rank do something, and returns their answers.
+
+        `queues`: a run returns before the devices are done.
+        """
+        self._command, self._queues = command, queues
+        self.account = Account() if asynchronous else None
+
+    def poison(self) -> None:
+        """Reset to the initial parameters."""
+        self._command("poison")
+
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Take the steps of `iterations`; with `events` a new account of the phases begins."""
+        if events is not None:
+            self.record()
+        self.run(iterations * self.steps)
+
+    def run(self, steps: int) -> None:
+        """Queue steps, or take them."""
+        self._command("run", steps)
+
+    def finish(self) -> None:
+        """Wait for every device."""
+        if self._queues:
+            self._command("finish")
+
+    def record(self) -> None:
+        """Reset the phase times."""
+        self._command("record")
+
+    def phases(self) -> Mapping[str, float]:
+        """Return the mean seconds of a rank in each phase."""
+        spent, accounts = zip(*self._command("phases"), strict=True)
+        if self.account is not None:
+            self.account.sum_up(accounts)
+        return {phase: sum(each[phase] for each in spent) / len(spent) for phase in PHASES}
+
+    def spent(self) -> Sequence[float]:
+        """Return the seconds that each rank has computed since `record`."""
+        return [phases["compute"] for phases, _ in self._command("phases")]
+
+    def check(self) -> Check:
+        """Return the worst of the ranks' checks, of which all must have the same bits.
+
+        Raises:
+            Diverged: what a rank computes is not a number.
+        """
+        checks, digests = zip(*self._command("check"), strict=True)
+        worst: Check = reduce(worse, checks)
+        return worst if len({*digests}) == 1 else judged(steps.METHOD, float("inf"))
+
+    def parameters(self) -> Array:
+        """Return the trained parameters; waits; raises Diverged."""
+        return cast("Array", self._command("parameters")[0])
+
+
+# --- the devices of this process
+
+
+class NoExamples:
+    """Examples that have no data."""
+
+    def __init__(self, network: Any) -> None:
+        self.count, self._network = EPOCH, network
+
+    def numbers(self, start: int, stop: int) -> Any:
+        """Return the places themselves."""
+        return range(start, stop)
+
+    def batch(self, numbers: Any) -> tuple[Any, Any]:
+        """Return arrays of the shapes of so many examples."""
+        widths = self._network.inputs, self._network.last.units
+        x, y = (hollow_array((len(numbers), width)) for width in widths)
+        return x, y
+
+
+class LocalWorkers:
+    """A worker for each session; several trainings of one group share them, one after the other."""
+
+    def __init__(
+        self,
+        sessions: Mapping[str, Session],
+        clock: Clock | None = None,
+        library: Callable[[Sequence[Session]], Library] | None = None,
+    ) -> None:
+        """Take the sessions by name; of a plan there are none. `library` does the exchange."""
+        self.comm = "local" if library is None else "nccl"
+        self._sessions, self._clock, self._library = sessions, clock, library
+        self._workers: dict[str, Worker] = {}
+        self._ranks: dict[int, Ranks] = {}
+        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all bindings."""
+        return bindings
+
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
+        """Return why they cannot train."""
+        opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
+        lacking = [session for session in opened if "kernels" not in session.features]
+        if lacking:
+            text = f"{lacking[0].device.backend} runs no kernels of gpumap's"
+            return Reason("unsupported", text)
+        return None
+
+    def begin(self) -> None:
+        """Release the buffers of earlier trainings."""
+        self._workers.clear()
+
+    def training(self, job: Job) -> Training:
+        """Take memory for a job on every worker."""
+        assert self._clock is not None  # a plan alone has none
+        clock = self._clock
+        workers = [self._worker(name, job) for name in job.spec.names]
+        ranks = self._threads(len(workers))
+        if self._is_hollow(job):
+            data = NoExamples(job.config.network)
+            job = replace(job, config=replace(job.config, data=data), hollow=True)
+
+        def make(comm: Threads) -> RankTraining:
+            worker, number = workers[comm.rank], comm.rank
+            label = f"{worker.name} (worker {number}, {worker.session.device.ref})"
+            return RankTraining(job, comm, worker, clock, label)
+
+        made = ranks.run(make)
+
+        def command(name: str, *arguments: Any) -> list[Any]:
+            return ranks.run(lambda comm: getattr(made[comm.rank], name)(*arguments))
+
+        return Training(command, asynchronous=job.asynchronous)
+
+    def played(self, work: Iteration, job: Job) -> Iteration:
+        """Return a job's iteration; where results are scripted, one that computes none."""
+        nbytes = ITEM * job.config.network.parameters
+        first = self._sessions[job.spec.names[0]]
+        return played(work, first, nbytes) if self._is_hollow(job) else work
+
+    def _threads(self, size: int) -> Ranks:
+        if size not in self._ranks:
+            self._ranks[size] = Ranks(size, self._join, self._clock)
+        return self._ranks[size]
+
+    def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
+        """Return the exchange of a buffer of each rank."""
+        sessions = [buffer.session for buffer in buffers]
+        if algorithm == "native" and self._library is not None:
+            return self._library(sessions).exchange(buffers)
+        return exchange(algorithm, sessions, buffers)
+
+    def _is_hollow(self, job: Job) -> bool:
+        """Return whether a scripted device has no data for a job; what it learns it computes."""
+        network: Any = job.config.network
+        large = self._light and ITEM * network.parameters > HOLDS
+        return large and isinstance(network, Network) and not job.params.learn
+
+    def _worker(self, name: str, job: Job) -> Worker:
+        if name not in self._workers:
+            if self._light:  # what computes holds all that it learns from
+                holds = HOLDS if self._is_hollow(job) else sys.maxsize
+                lighten(self._sessions[name], holds)
+            self._workers[name] = job.worker(name, self._sessions[name])
+        return self._workers[name]
+
+
+# --- processes
+
+
+class TrainingFactory:
+    """Factory of this rank's part of each training; all share one worker."""
+
+    def __init__(self, params: Params, clock: Clock) -> None:
+        self._params, self._clock = params, clock
+        self._worker: Worker | None = None
+        self._parts: dict[int, ProcessComm | None] = {}
+
+    def begin(self) -> None:
+        """Release the worker of earlier trainings."""
+        self._worker = None
+
+    def make(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
+        """Return this rank's part, if it has one; collective."""
+        job = job_of(self._params, spec)
+        size = job.config.workers
+        if size not in self._parts:
+            self._parts[size] = comm if size == comm.size else comm.part(size)
+        part = self._parts[size]
+        if part is None:
+            return None
+        if self._worker is None:
+            self._worker = job.worker(spec.names[comm.rank], session)
+        return RankTraining(job, part, self._worker, self._clock, str(session.device.ref))
+
+
+class Processes(Protocol):
+    """All ranks of a job, as rank 0 commands them."""
+
+    comm: str
+
+    @property
+    def table(self) -> Sequence[RankInfo]:
+        """Return what is known of each rank."""
+        ...
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
+        ...
+
+    def begin(self) -> None:
+        """Let every rank give back its buffers."""
+
+    def make(self, job: Any) -> int:
+        """Take memory for a job on every rank; return its number."""
+        ...
+
+    def call(self, *command: Any) -> list[Any]:
+        """Let every rank do a command; return their answers."""
+        ...
+
+
+class ProcessWorkers:
+    """The ranks of a launcher as workers, as rank 0 sees them."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes, self.comm = processes, processes.comm
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return the bindings whose memory is on this machine."""
+        return self._processes.local_bindings(bindings)
+
+    def skip(self, bindings: Sequence[Binding]) -> Reason | None:  # noqa: ARG002 - the contract's
+        """Return None: a device that cannot train says so when its memory is taken."""
+        return None
+
+    def begin(self) -> None:
+        """Let every rank give back its buffers."""
+        self._processes.begin()
+
+    def training(self, job: Job) -> Training:
+        """Take memory for a job on every rank."""
+        number = self._processes.make(job.spec)
+
+        def command(name: str, *arguments: Any) -> list[Any]:
+            answers = self._processes.call("query", number, name, *arguments)
+            return self._results(answers[: job.config.workers])
+
+        return Training(command, asynchronous=job.asynchronous, queues=False)
+
+    def _results(self, answers: Sequence[Any]) -> list[Any]:
+        """Return the results of ranks; raise the error of the first that failed."""
+        for info, (problem, _) in zip(self._processes.table, answers, strict=False):
+            if problem is not None:
+                code, text, hint = problem
+                kind = Diverged if code == Diverged.code else DeviceError
+                raise kind(f"{info.label}: {text}", hint)
+        return [result for _, result in answers]
+
+    def played(self, work: Iteration, job: Job) -> Iteration:  # noqa: ARG002 - the contract's
+        """Return the iteration: what ranks exchange is on the host, and real."""
+        return work

@@ -1,0 +1,224 @@
+"""What ranks must do, whatever carries between them: threads, MPI or torch.distributed.
+
+Each check is called by every rank at once, with all ranks as one of them sees them. Ranks of
+processes are started by `engine_ranks.py`.
+"""
+
+import hashlib
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from gpumap.backends.base import Clock
+from gpumap.comm.base import gathered
+from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.network import Layer, Network
+from gpumap.training.ranks import RankTraining
+from gpumap.training.rules import RuleSpec
+from gpumap.training.tasks import UserNetwork
+
+NET = Network("line", 8, (Layer(1, "sigmoid"),))
+EACH, STEPS, LIMIT = 16, 40, 60.0
+CHECKS = (
+    "objects",
+    "sums",
+    "served",
+    "easgd",
+    "gosgd",
+    "easgd-lockstep",
+    "gosgd-lockstep",
+    "batch",
+)
+
+
+class Exact:
+    """Parameters that go to the mean of the examples, by numbers that need no rounding."""
+
+    def __init__(self):
+        self.parameters = [np.zeros((2, 3), np.float32), np.zeros(5, np.float32)]
+
+    def batch(self, numbers):
+        x = np.random.default_rng(5).integers(-8, 8, (1 << 12, 11)).astype(np.float32)
+        return x[numbers % len(x)], numbers
+
+    def gradients(self, x, y, share):  # noqa: ARG002 - a network's
+        flat = np.concatenate([each.reshape(-1) for each in self.parameters])
+        gradient = np.float32(share) * (flat - x).sum(axis=0)
+        return [gradient[:6].reshape(2, 3), gradient[6:]]
+
+
+EXACT = "rank_checks:Exact"
+
+
+def training(comm, session, rule, network=NET, rate=1e-30, each=EACH):
+    """Return this rank's part of a training, in which nothing is learned."""
+    params = Params((network,), (rule,), Scaling("weak", each), "sgd", rate, seed=1)
+    job = job_of(params, Spec(network.name, rule.name, tuple("abcdefgh"[: comm.size]), whole=True))
+    job = replace(job, config=replace(job.config, data=network.data(2048, 1)))
+    return RankTraining(job, comm, job.worker("a", session), Clock(), "a")
+
+
+def total(comm, array):
+    """Return the sum over all ranks, in float64."""
+    return sum(np.asarray(each, np.float64) for each in gathered(comm, array))
+
+
+def objects(comm, session):
+    """Objects come in the order in which they were sent, each with its array; others meet aside."""
+    del session
+    to = (comm.rank + 1) % comm.size
+    if comm.size > 1:
+        array = np.arange(1000, dtype=np.float32) + comm.rank
+        comm.send(("first", comm.rank), to)
+        comm.send(("second", comm.rank), to, array)
+    for what in ("one", "x" * 5000, np.arange(3)):
+        assert np.array_equal(comm.broadcast(what if comm.rank == 0 else None), what)
+    every = comm.gather(comm.rank)
+    assert every == (None if comm.rank else [*range(comm.size)])
+    if comm.size > 1:
+        end = time.monotonic() + LIMIT
+        while not comm.waiting():
+            assert time.monotonic() < end
+        before = (comm.rank - 1) % comm.size
+        assert comm.receive() == (("first", before), None)
+        what, given = comm.receive()
+        assert what == ("second", before)
+        assert np.array_equal(given, np.arange(1000) + before)
+        comm.barrier()
+        while comm.sending():
+            assert time.monotonic() < end
+    assert not comm.waiting()
+    return "ok"
+
+
+def sums(comm, session):
+    """Every rank has the same bits, in whatever order was rounded; of buffers, too."""
+    array = np.random.default_rng(comm.rank).standard_normal(10_007).astype(np.float32)
+    buffer = session.empty(array.shape, "float32")
+    session.upload(array, buffer)
+    exchange = comm.summing("ring", buffer)
+    exchange()
+    summed = np.empty_like(array)
+    session.download(buffer, summed)
+    session.synchronize()
+    comm.allreduce(array)()
+    assert abs(summed - array).max() <= 1e-5
+    assert len({each.tobytes() for each in gathered(comm, summed)}) == 1
+    assert len({each.tobytes() for each in gathered(comm, array)}) == 1
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
+class Counter:
+    """What rank 0 serves: it adds up what ranks send, and adds 1 to arrays."""
+
+    def __init__(self):
+        self.sums, self.inside = {}, False
+
+    def answer(self, rank, number):
+        self.sums[rank] = self.sums.get(rank, 0) + number
+        return self.sums[rank], 30 if self.sums[rank] < 60 or not number else 0
+
+    def change(self, array):
+        assert not self.inside
+        self.inside = True
+        array += 1
+        time.sleep(0.001)
+        self.inside = False
+
+
+def served(comm, session):
+    """Each is answered for itself, and arrays come back changed; one rank is served at a time."""
+    del session
+    counter, array, begun = Counter(), np.zeros(5000, np.float32), []
+    with comm.serve(counter) as service:
+        for times in range(1, 20):
+            assert service.ask(3) == (3 * times, 30)
+            assert service.trade(array, lambda: begun.append(1)) == 3 * times
+            assert (array == times).all()
+        assert service.ask(3) == (60, 0)
+    assert len(begun) == 19
+    comm.barrier()
+    if comm.rank == 0:
+        assert counter.sums == dict.fromkeys(range(comm.size), 60)
+    return "ok"
+
+
+def conserved(comm, session, name):
+    """A rule moves parameters between ranks and the center, and loses nothing; all ends.
+
+    Ranks are delayed unevenly, and no step is lost or taken twice.
+    """
+    rule = RuleSpec(name, tau=2, chance=0.5)
+    own = training(comm, session, rule)
+    own.poison()
+    given = np.random.default_rng(comm.rank).integers(-1024, 1024, NET.parameters)
+    own._worker.model.put(given.astype(np.float32))
+    session.synchronize()
+    own._rule.begin(own._server.center)
+    taken, take = [], own._inputs.at
+
+    def slowly(first, worker):
+        taken.append(first)
+        time.sleep(0.0005 * comm.rank)
+        return take(first, worker)
+
+    own._inputs.at = slowly
+    weight = 1.0 if rule.kind == "easgd" else 1.0 / comm.size
+    before = total(comm, given * weight)
+    if own._server.center is not None:
+        before = before + given
+    before = comm.broadcast(before)
+    for _ in range(2):
+        own.record()
+        own.run(STEPS)
+        now = own.read() * (np.float64(own._rule.weight) if rule.kind == "gosgd" else 1.0)
+        now = total(comm, now)
+        if own._server.center is not None:
+            now = now + own._server.center
+        assert abs(comm.broadcast(now) - before).max() <= 1e-4 * 1024 * comm.size
+        if rule.kind == "gosgd":
+            assert abs(total(comm, own._rule.weight) - 1.0) < 1e-12
+    firsts = sorted(each for every in gathered(comm, taken) for each in every)
+    assert firsts == [*range(0, 2 * STEPS * comm.size * EACH, EACH)]
+    account = own.phases()[1]
+    exchanges = total(comm, account.exchanges)
+    assert comm.size == 1 or exchanges > 10
+    if rule.asynchronous and comm.size > 1:
+        assert account.runs == 2
+    return own.read().tobytes().hex() if "lockstep" in name else "ok"
+
+
+def batch(comm, session):
+    """By bsp ranks have the bits of one worker with as many times the batch, of either average."""
+    network, found = UserNetwork(EXACT), []
+    for average in ("gradients", "parameters"):
+        own = training(comm, session, RuleSpec("bsp", average), network, rate=0.25, each=4)
+        own.poison()
+        own.run(4)
+        found.append(own.snapshot())
+        assert len({np.asarray(each).tobytes() for each in gathered(comm, found[-1])}) == 1
+        check, digest = own.check()
+        assert check.passed
+        assert len({*gathered(comm, digest)}) == 1
+    parameters = np.zeros(11, np.float32)
+    data = network.data(2048, 1)
+    for step in range(4):
+        size = 4 * comm.size
+        x, _ = data.batch(data.numbers(step * size, (step + 1) * size))
+        parameters -= np.float32(0.25) * (parameters - x).mean(axis=0)
+    for each in found:
+        assert each.tobytes() == parameters.tobytes()
+    return "ok"
+
+
+def check(name, comm, session):
+    """Do a check as one rank; return what all of them are to compare."""
+    if name in ("objects", "sums", "served", "batch"):
+        return globals()[name](comm, session)
+    return conserved(comm, session, name)
+
+
+def digest(said):
+    """Return a digest of what all ranks have said: the same whatever carries between them."""
+    return hashlib.sha256(repr(said).encode()).hexdigest()

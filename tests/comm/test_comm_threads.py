@@ -1,0 +1,160 @@
+"""Threads as ranks: what all engines must do, errors, and the order of scripted ranks."""
+
+import threading
+import time
+
+import pytest
+import rank_checks
+from sessions import opened
+
+from gpumap.backends.fake.script import FakeClock
+from gpumap.comm.local import exchange
+from gpumap.comm.threads import Ranks
+
+SIZES = (1, 2, 3, 4)
+
+
+def joined(algorithm, buffers):
+    return exchange(algorithm, [buffer.session for buffer in buffers], buffers)
+
+
+def said_by_threads(ranks):
+    """Return a digest of what so many threads say to all checks that processes do, too."""
+    with opened(*["numpy"] * ranks) as sessions:
+        threads, said = Ranks(ranks, joined), [[] for _ in sessions]
+        for name in rank_checks.CHECKS:
+            if name == "batch" and ranks == 3:
+                continue
+            every = threads.run(lambda comm: rank_checks.check(name, comm, sessions[comm.rank]))  # noqa: B023
+            for mine, each in zip(said, every, strict=True):
+                mine.append(each)
+    return rank_checks.digest(said)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", rank_checks.CHECKS)
+def test_threads_do_what_ranks_must_do(name, size):
+    if name == "batch" and size == 3:
+        pytest.skip("a third is no binary fraction")
+    with opened(*["numpy"] * size) as sessions:
+        ranks = Ranks(size, joined)
+        first = ranks.run(lambda comm: rank_checks.check(name, comm, sessions[comm.rank]))
+        again = ranks.run(lambda comm: rank_checks.check(name, comm, sessions[comm.rank]))
+    assert first == again  # bits, where the order is known
+
+
+def test_results_are_in_the_order_of_ranks():
+    ranks = Ranks(3, joined)
+
+    def work(comm):
+        time.sleep(0.01 * (3 - comm.rank))
+        return comm.rank, comm.size
+
+    assert ranks.run(work) == [(0, 3), (1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize("wait", ["barrier", "receive", "broadcast"])
+@pytest.mark.parametrize("clock", [None, FakeClock()])
+def test_a_rank_that_raises_ends_the_others(clock, wait):
+    """Wherever they wait; what it raised is raised, and the ranks can work again."""
+    ranks, ended = Ranks(3, joined, clock), []
+
+    def work(comm):
+        if comm.rank == 1:
+            raise ValueError("rank 1")
+        try:
+            getattr(comm, wait)()
+        finally:
+            ended.append(comm.rank)
+
+    with pytest.raises(ValueError, match="rank 1"):
+        ranks.run(work)
+    assert sorted(ended) == [0, 2]
+    assert ranks.run(lambda comm: comm.broadcast(comm.rank)) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("clock", [None, FakeClock()])
+def test_the_error_is_that_of_the_first_rank_that_has_one(clock):
+    ranks = Ranks(4, joined, clock)
+
+    def work(comm):
+        comm.barrier()
+        if comm.rank in (1, 3):
+            raise ValueError(f"rank {comm.rank}")
+        comm.barrier()
+
+    with pytest.raises(ValueError, match="rank 1"):
+        ranks.run(work)
+
+
+@pytest.mark.parametrize("clock", [None, FakeClock()])
+@pytest.mark.parametrize("wait", ["barrier", "receive"])
+def test_no_rank_waits_for_one_that_has_ended(clock, wait):
+    """It is an error in who wrote it: no one comes any more."""
+    ranks = Ranks(2, joined, clock)
+    with pytest.raises(Exception, match="another rank has ended"):
+        ranks.run(lambda comm: comm.rank or getattr(comm, wait)())
+    assert ranks.run(lambda comm: comm.rank) == [0, 1]
+
+
+def test_all_that_wait_for_a_message_are_told():
+    """Scripted ranks run one at a time: when none can go on, that shows at once."""
+    ranks = Ranks(3, joined, FakeClock())
+    with pytest.raises(Exception, match="another rank has ended"):
+        ranks.run(lambda comm: comm.receive())
+
+
+def test_scripted_ranks_run_in_the_order_of_their_clocks():
+    """One at a time; each sees what those that were earlier have done, and none that is later."""
+    clock, order, running = FakeClock(), [], []
+    ranks = Ranks(3, joined, clock)
+
+    def work(comm):
+        for step in range(4):
+            running.append(comm.rank)
+            clock.sleep((comm.rank + 1) * 0.5)
+            assert running.pop() == comm.rank  # no other one came between
+            comm.send((comm.rank, step, clock.now()), (comm.rank + 1) % 3)
+            order.append(clock.now())
+            while comm.waiting():
+                assert comm.receive()[0][2] <= clock.now()
+        comm.barrier()
+        return clock.now()
+
+    assert ranks.run(work) == [6.0, 6.0, 6.0]
+    assert order == sorted(order)
+    assert clock.now() == 6.0
+    before, order[:] = list(order), []
+    clock.go_to(0.0)
+    ranks.run(work)
+    assert order == before
+
+
+def test_a_service_takes_one_scripted_rank_after_the_other():
+    """The second comes while the first is served, and waits for it on its own clock."""
+    clock = FakeClock()
+    ranks = Ranks(2, joined, clock)
+
+    class Slow:
+        def answer(self, rank, number):
+            clock.sleep(1.0)
+            return rank, number
+
+        def change(self, array):
+            array += 1
+
+    def work(comm):
+        with comm.serve(Slow()) as service:
+            clock.sleep(0.25 * comm.rank)
+            assert service.ask(7) == (comm.rank, 7)
+            return clock.now()
+
+    assert ranks.run(work) == [1.0, 2.0]
+
+
+def test_threads_are_kept():
+    """A start is not to be timed."""
+    ranks, names = Ranks(3, joined), []
+    for _ in range(5):
+        ranks.run(lambda comm: comm.barrier() or names.append(threading.current_thread().name))
+    assert len({*names}) <= 3

@@ -1,0 +1,250 @@
+"""Ranks that train one network: as one worker with all examples, at their own pace, in the end."""
+
+from dataclasses import replace
+from statistics import median
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sessions import opened, places
+
+from gpumap.backends.base import Clock
+from gpumap.comm.algorithms import ALGORITHMS
+from gpumap.errors import GpumapError, QuestionError
+from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.network import Layer, Network, reference
+from gpumap.training.rules import RULES, Account, RuleSpec, Server, gossip, receiver
+from gpumap.training.steps import HELD_OUT, held_out
+from gpumap.training.workers import LocalWorkers
+
+NET = Network("line", 8, (Layer(1, "sigmoid"),))
+DEEP = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
+EACH, COUNT, EPOCHS, RATE = 16, 2048, 4, 0.05
+EPS = 2.0**-23
+OWN_PACE = ("easgd", "gosgd")
+CUTS = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
+UNEVEN = {1: (24,), 2: (19, 5), 3: (1, 15, 8), 4: (11, 0, 4, 9)}
+
+
+@pytest.fixture(scope="module", params=places())
+def four(request):
+    with opened(*[request.param] * 4) as sessions:
+        yield sessions
+
+
+def training(sessions, rule, network=NET, counts=None, **others):
+    """Return a training on sessions; `counts`: examples of a step that each has."""
+    rule = rule if isinstance(rule, RuleSpec) else RuleSpec(rule, tau=2, chance=0.25)
+    given = {"optimizer": "sgd", "rate": RATE, "seed": 1} | others
+    params = Params((network,), (rule,), Scaling("weak", EACH), **given)
+    named = dict(zip("abcdefgh", sessions, strict=False))
+    job = job_of(params, Spec(network.name, rule.name, tuple(named), whole=True))
+    config = replace(job.config, data=network.data(COUNT, given["seed"]))
+    config = replace(config, counts=counts or config.counts)
+    clock = getattr(sessions[0], "clock", None) or Clock()
+    job = replace(job, config=config, most=max(job.most, *config.counts))
+    return LocalWorkers(named, clock).training(job), config
+
+
+def learned(made, steps):
+    made.poison()
+    made.run(steps)
+    made.finish()
+    return made.parameters()
+
+
+def alone(config, steps, rate):
+    """Return what one worker learns with all examples, in float64."""
+    parameters = config.network.initial(1).astype(np.float64)
+    for step in range(steps):
+        numbers = config.data.numbers(step * config.batch, (step + 1) * config.batch)
+        x, y = config.data.batch(numbers)
+        gradient = reference(config.network, parameters, x, y.astype(float), 1 / config.batch)
+        parameters -= rate * gradient
+    return parameters
+
+
+@pytest.mark.parametrize("average", ["gradients", "parameters"])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
+    for cuts in (CUTS, UNEVEN):
+        rule, how = RuleSpec("bsp", average), {"rate": 0.5, "algorithm": algorithm}
+        made, config = training(four[:workers], rule, DEEP, cuts[workers], **how)
+        found, exact = learned(made, 6), alone(config, 6, 0.5)
+        assert abs(exact - DEEP.initial(1)).max() > 1e4 * EPS  # they did move
+        # each of six steps rounds a few times what it adds to the largest number
+        assert abs(found - exact).max() <= 40 * EPS * max(1.0, abs(exact).max())
+        if 0 not in config.counts:
+            assert made.check().passed  # bits of all of them, too
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_what_is_remembered_stays_alike(four, optimizer):
+    rate, found = {"momentum": 0.05, "adam": 0.01}[optimizer], []
+    for counts in ((24,), (8, 8, 8)):
+        how = {"optimizer": optimizer, "rate": rate}
+        made, _ = training(four[: len(counts)], RuleSpec("bsp"), DEEP, counts, **how)
+        found.append(learned(made, 10))
+        assert learned(made, 10).tobytes() == found[-1].tobytes()  # it begins again
+    # Adam divides by a root: what is nearly 0 may go either way, by a part of the rate
+    assert abs(found[0] - found[1]).max() <= (1e-3 * rate if optimizer == "adam" else 200 * EPS)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_device_exchanges_by_every_rule(four, rule):
+    """What is learned is no more than what one learns is off, and all phases are there."""
+    made, config = training(four[:3], rule, rate=0.01)
+    made.poison()
+    made.record()
+    made.run(20)
+    made.finish()
+    phases = made.phases()
+    assert phases["comm"] > 0.0
+    off = abs(made.parameters() - alone(config, 20, 0.01)).max()
+    assert off <= 0.5 * abs(alone(config, 20, 0.01) - NET.initial(1)).max()
+    assert made.check().passed
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_worker_exchanges_nothing(rule):
+    with opened("fake") as sessions:
+        made, config = training(sessions, rule)
+        assert abs(learned(made, 7) - alone(config, 7, RATE)).max() <= 40 * EPS
+        assert made.phases()["comm"] == 0.0
+        assert made.account is None or made.account.exchanges == 0
+
+
+@pytest.mark.parametrize("rule", OWN_PACE)
+def test_several_learn_what_one_worker_learns(rule):
+    """The loss after equal epochs, the median of ten seeds, is within 1 % of the single worker's.
+
+    The examples are separable. A center takes as much part as a worker does: the rate is that of
+    one worker more. What is under way learns nothing, so that gossip is rare.
+    """
+    ratios = []
+    more = 5 / 4 if rule == "easgd" else 1.0
+    spec = RuleSpec(rule, tau=2, chance=0.02)
+    with opened(*["fake"] * 4) as sessions:
+        for seed in range(10):
+            found = []
+            for used, rate in ((sessions, RATE * more), (sessions[:1], RATE)):
+                made, config = training(used, spec, seed=seed, rate=rate, linear=True)
+                parameters = learned(made, EPOCHS * COUNT // (EACH * len(used)))
+                found.append(held_out(config, parameters))
+            ratios.append(found[0] / found[1])
+    assert median(ratios) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_scripted_ranks_do_the_same_each_time(rule):
+    """To the bit, and to the last digit of each phase: threads do not decide who comes first."""
+    found = []
+    for _ in range(3):
+        with opened(*["fake"] * 3) as sessions:
+            made, _ = training(sessions, rule)
+            made.poison()
+            made.record()
+            made.run(30)
+            made.finish()
+            found.append((made.parameters().tobytes(), dict(made.phases()), made.account))
+    assert found[0] == found[1] == found[2]
+
+
+def test_an_error_in_a_step_is_raised():
+    """Of a network of the user's own: when the others have taken their steps."""
+    with opened("numpy", "numpy") as sessions:
+        made, _ = training(sessions, "bsp")
+        fails = made._command.__closure__  # the ranks are in it
+        ranks = next(cell.cell_contents for cell in fails if isinstance(cell.cell_contents, list))
+
+        def compute(_):
+            raise QuestionError("the class fails")
+
+        ranks[1]._worker.model.compute = compute
+        made.poison()
+        made.run(3)
+        with pytest.raises(GpumapError, match="the class fails"):
+            made.check()
+
+
+def server(counts=(EACH,) * 3):
+    return Server(counts, 0.25)
+
+
+def test_each_example_is_handed_out_once():
+    """As many at once as are wanted, and towards the end fewer; beyond its end none."""
+    served = server()
+    served.extend(100)
+    parts, left = [], 300
+    while (part := served.answer(0, 40))[1]:
+        parts.append(part)
+        assert part[1] <= max(left // 6, 1)
+        left -= part[1]
+    assert left == 0
+    assert [first for first, _ in parts] == [
+        sum(steps for _, steps in parts[:n]) * EACH for n in range(len(parts))
+    ]
+    assert served.answer(1, 1) == (300 * EACH, 0)
+    served.extend(1)
+    assert served.answer(2, 9) == (300 * EACH, 1)
+    served.begin()
+    assert served.answer(0, 1) == (0, 0)
+
+
+def test_an_exchange_of_a_rank_itself_makes_it_no_staler():
+    """Only those of others since its last one: a center that it has just left is not stale."""
+    served = server()
+    assert [served.answer(rank, 0)[0] for rank in (0, 0, 1, 0, 1, 1)] == [0, 0, 2, 1, 1, 0]
+
+
+def test_a_rank_and_the_center_move_towards_each_other():
+    """By alpha of what they differ by; both by one half are then equal, by 0 nothing moves."""
+    rng = np.random.default_rng(1)
+    rank, center = rng.integers(-1000, 1000, (2, 50)).astype(np.float32)
+    for alpha in (0.0, 0.25, 0.5):
+        served = Server((1, 1), alpha, center.copy())
+        array = rank.copy()
+        served.change(array)
+        assert np.array_equal(array, rank - np.float32(alpha) * (rank - center))
+        assert np.array_equal(array + served.center, rank + center)
+        assert np.array_equal(array, served.center) == (alpha == 0.5)
+
+
+def test_what_is_held_out_is_no_example_of_the_training():
+    """All of its examples come behind those that workers train on."""
+    taken = []
+
+    class Data:
+        count = 64
+
+        def batch(self, numbers):
+            taken.extend(numbers.tolist())
+            return numbers, numbers
+
+    network = SimpleNamespace(loss=lambda *_: 0.5)
+    config = SimpleNamespace(data=Data(), network=network)
+    assert held_out(config, None) == 0.5
+    assert taken == list(range(64, 64 + HELD_OUT))
+
+
+@pytest.mark.parametrize(("workers", "chance"), [(1, 1.0), (2, 0.0), (2, 1.0), (5, 0.3)])
+def test_who_is_sent_to(workers, chance):
+    """Never the sender; all others alike; as often as the chance says."""
+    random = gossip(1, 0)
+    drawn = [receiver(random, chance, 0, workers) for _ in range(5000)]
+    sent = [each for each in drawn if each is not None]
+    assert 0 not in sent
+    if workers == 1 or not chance:
+        assert not sent
+        return
+    assert abs(len(sent) - 5000 * chance) <= 4 * (5000 * chance * (1 - chance)) ** 0.5
+    counts = [sent.count(each) for each in range(1, workers)]
+    assert max(counts) - min(counts) <= 8 * (len(sent) / (workers - 1)) ** 0.5
+
+
+def test_accounts_are_those_of_all_ranks():
+    total = Account()
+    for _ in range(2):  # it is set, and not added to
+        total.sum_up([Account(3, 2.5, 4, 1), Account(1, 0.5, 4, 0)])
+        assert total == Account(4, 3.0, 4, 1)
