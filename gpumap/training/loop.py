@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _SUMMED = ("f2", "f4", "f8")
+_JAX = ("jax", "jaxlib")
 _FIX = "give every rank the same arrays, in the same order"
 
 
@@ -247,21 +248,21 @@ def _library(array: Any) -> str:
 
 
 def _read(array: Any) -> Array:
-    """Return an array as one of NumPy, which has no bfloat16."""
+    """Return an array as one of NumPy; of floats that NumPy has not, as float32."""
     if isinstance(array, np.ndarray):
         return array
-    if _library(array) == "torch":
+    library = _library(array)
+    if library == "torch":
         array = array.detach().cpu()
-        return np.asarray(array.float() if array.dtype.itemsize == 2 else array)  # noqa: PLR2004 - bytes
-    if _library(array) in ("jax", "jaxlib"):
-        return np.asarray(array)
-    return np.from_dlpack(array)
+        return np.asarray(array.float() if str(array.dtype) == "torch.bfloat16" else array)
+    result: Array = np.asarray(array) if library in _JAX else np.from_dlpack(array)
+    return result if result.dtype.kind != "V" else result.astype(np.float32)
 
 
 def _as(given: Any, result: Array) -> Any:
     """Return an array as the library of another one has it, of its type and on its device."""
     if _library(given) == "torch":
         return given.detach().new_tensor(result)
-    if _library(given) in ("jax", "jaxlib"):
-        return given.at[...].set(result)
+    if _library(given) in _JAX:
+        return given.at[...].set(result.astype(given.dtype))
     return result

@@ -9,6 +9,8 @@ A user's class has a list of arrays and two methods:
                                the sum of the losses of these examples
     loss(x, y), accuracy(x, y)     of examples, for --learn; they may be missing
 
+A torch.nn.Module has `batch` and `loss`, and the rest by autograd (`gpumap.training.torch_module`).
+
 It is made without arguments, once for each worker, and must begin with the same parameters each
 time. What it does it does where it likes; its parameters and gradients are exchanged and updated on
 the worker's device.
@@ -19,7 +21,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +29,8 @@ from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
 from gpumap.training.network import ITEM, Order
+from gpumap.training.torch_module import METHODS as MODULE_METHODS
+from gpumap.training.torch_module import TorchNetwork, is_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
 _METHODS = ("batch", "gradients")
 _INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
+_MODULE = "a torch.nn.Module has batch and loss, too: see docs/training.md"
 _MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
 
@@ -261,12 +266,14 @@ def _loaded(text: str) -> Any:
         raise _refused(
             text, f"cannot be loaded: {_error_text(error)}", _missing(error, module)
         ) from error
-    lacking = [method for method in _METHODS if not callable(getattr(user_class, method, None))]
+    is_torch = is_module(user_class)
+    needed, fix = (MODULE_METHODS, _MODULE) if is_torch else (_METHODS, _INTERFACE)
+    lacking = [method for method in needed if not callable(getattr(user_class, method, None))]
     if lacking and callable(getattr(user_class, "train_iter", None)):
         raise _refused(text, "is Theano-MPI's ModelClass, and not measured", _MODEL_CLASS)
     if lacking:
-        raise _refused(text, f"has no method {' and no method '.join(lacking)}")
-    return user_class
+        raise _refused(text, f"has no method {' and no method '.join(lacking)}", fix)
+    return partial(TorchNetwork, user_class) if is_torch else user_class
 
 
 def _arrays(name: str, net: Any) -> list[Array]:

@@ -1,0 +1,98 @@
+"""A torch.nn.Module as a network: its gradient is autograd's, on one rank and on two."""
+
+import sys
+
+import numpy as np
+import pytest
+from backends.frameworks import needs
+from sessions import opened
+
+from gpumap.backends.base import Clock
+from gpumap.errors import QuestionError
+from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.rules import RuleSpec
+from gpumap.training.tasks import UserNetwork
+from gpumap.training.workers import LocalWorkers
+
+pytestmark = needs("torch")
+EACH = 8
+MODULE = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+        self.fixed = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+        self.unused = torch.nn.Parameter(torch.ones(2))
+
+    def batch(self, numbers):
+        x = torch.tensor([[n % 5, n % 3, n % 7, 1] for n in numbers.tolist()], dtype=torch.float32)
+        return x, (x[:, 0] > x[:, 2]).float()
+
+    def loss(self, x, y):
+        z = self.layers(x)[:, 0]
+        return torch.nn.functional.binary_cross_entropy_with_logits(z, y)
+
+    def accuracy(self, x, y):
+        return ((self.layers(x)[:, 0] > 0) == y).float().mean()
+
+class NoLoss(torch.nn.Module):
+    def batch(self, numbers):
+        return numbers, numbers
+"""
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    (tmp_path / "own_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield UserNetwork("own_module:Net")
+    sys.modules.pop("own_module", None)
+
+
+def alone(steps, size, rate):
+    """Return what plain PyTorch learns on whole batches."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = sys.modules["own_module"].Net()
+    data = UserNetwork("own_module:Net").data(131_072, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=rate)
+    for step in range(steps):
+        x, y = data.batch(data.numbers(step * size, (step + 1) * size))
+        optimizer.zero_grad()
+        module.loss(x, y).backward()
+        optimizer.step()
+    trained = [p for p in module.parameters() if p.requires_grad]
+    return np.concatenate([p.detach().numpy().reshape(-1) for p in trained])
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
+    """Five steps are those of plain PyTorch; a parameter that is fixed is no part of it."""
+    params = Params((net,), (RuleSpec("bsp"),), Scaling("weak", EACH), "sgd", 0.5)
+    with opened(*["numpy"] * ranks) as sessions:
+        named = dict(zip("ab", sessions, strict=False))
+        job = job_of(params, Spec(net.name, "bsp", tuple(named), whole=True))
+        made = LocalWorkers(named, Clock()).training(job)
+        made.poison()
+        made.run(5)
+        made.finish()
+        found = made.parameters()
+        assert made.check().passed
+    assert net.parameters == 4 * 8 + 8 + 8 + 1 + 2
+    expected = alone(5, EACH * ranks, 0.5)
+    assert abs(expected - net.initial(1)).max() > 0.01
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+    x, y = net.data(10, 1).batch(np.arange(10))
+    assert 0 < net.loss(found, x, y) < net.loss(net.initial(1), x, y)
+    assert 0 <= net.accuracy(found, x, y) <= 1
+
+
+def test_a_module_without_a_loss_is_refused(net):
+    del net
+    with pytest.raises(QuestionError, match="has no method loss"):
+        UserNetwork("own_module:NoLoss")
